@@ -1,0 +1,1 @@
+"""Live tables over Arrow Flight: publish from Spark or Python, subscribe from anywhere."""
