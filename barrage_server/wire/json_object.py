@@ -1,0 +1,131 @@
+"""JSON objects from the other side, read field by field with checks."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from barrage_server.errors import WireFormatError
+
+__all__ = ["JsonObject", "json_bytes", "schema_from_base64", "schema_to_base64"]
+
+MAX_JSON_BYTES = 64 * 1024 * 1024
+_INT64 = 1 << 63
+
+
+class JsonObject:
+    """A JSON object whose fields are read by name and type; WireFormatError names the field that is wrong.
+
+    Fields that nobody asks for are ignored, so that newer peers may send more.
+    """
+
+    __slots__ = ("_fields", "_what")
+
+    def __init__(self, fields: Mapping[str, object], what: str) -> None:
+        self._fields = fields
+        self._what = what
+
+    @classmethod
+    def parse(cls, data: bytes | str, what: str) -> JsonObject:
+        """Parse UTF-8 JSON; ``what`` names the message in error texts."""
+        if len(data) > MAX_JSON_BYTES:
+            raise WireFormatError(f"{what}: {len(data)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed")
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise WireFormatError(f"{what}: not valid JSON; send one UTF-8 JSON object") from error
+        if not isinstance(value, dict):
+            raise WireFormatError(f"{what}: expected a JSON object, got {_json_type(value)}")
+        return cls(value, what)
+
+    def __contains__(self, name: str) -> bool:
+        return self._fields.get(name) is not None
+
+    def _wrong(self, name: str, expected: str) -> WireFormatError:
+        if self._fields.get(name) is None:
+            return WireFormatError(f"{self._what}: field {name!r} is missing; expected {expected}")
+        return WireFormatError(f"{self._what}: field {name!r} must be {expected}, got {_json_type(self._fields[name])}")
+
+    def text(self, name: str) -> str:
+        """A string that is not empty."""
+        value = self._fields.get(name)
+        if not isinstance(value, str) or not value:
+            raise self._wrong(name, "a string that is not empty")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        """A string, or None when the field is absent or null."""
+        return self.text(name) if name in self else None
+
+    def integer(self, name: str) -> int:
+        """An integer within int64."""
+        value = self._fields.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
+            raise self._wrong(name, "a 64-bit integer")
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        """An integer within int64, or None when the field is absent or null."""
+        return self.integer(name) if name in self else None
+
+    def boolean(self, name: str) -> bool:
+        """``true`` or ``false``."""
+        value = self._fields.get(name)
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of strings."""
+        value = self._fields.get(name)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(name, "a list of strings")
+        return tuple(value)
+
+    def optional_texts(self, name: str) -> tuple[str, ...] | None:
+        """A list of strings, or None when the field is absent or null."""
+        return self.texts(name) if name in self else None
+
+    def optional_object(self, name: str) -> JsonObject | None:
+        """A nested object, or None when the field is absent or null."""
+        if name not in self:
+            return None
+        value = self._fields[name]
+        if not isinstance(value, dict):
+            raise self._wrong(name, "an object")
+        return JsonObject(value, f"{self._what}.{name}")
+
+    def optional_schema(self, name: str) -> pa.Schema | None:
+        """An Arrow schema as base64 of its encapsulated IPC message, or None when the field is absent or null."""
+        return schema_from_base64(self.text(name), f"{self._what}: field {name!r}") if name in self else None
+
+
+def json_bytes(fields: Mapping[str, object]) -> bytes:
+    """Compact UTF-8 JSON of an object; fields that are None are left out."""
+    present = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps(present, separators=(",", ":")).encode()
+
+
+def schema_to_base64(schema: pa.Schema | None) -> str | None:
+    """Base64 of the schema's encapsulated IPC message; None stays None."""
+    return None if schema is None else base64.b64encode(schema.serialize()).decode("ascii")
+
+
+def schema_from_base64(text: str, what: str) -> pa.Schema:
+    """The schema of :func:`schema_to_base64`; WireFormatError when the text is something else."""
+    try:
+        data = base64.b64decode(text, validate=True)
+        return pa.ipc.read_schema(pa.BufferReader(data))
+    except (binascii.Error, ValueError, OSError, pa.ArrowException) as error:
+        raise WireFormatError(f"{what}: not an Arrow schema; send base64 of the encapsulated IPC message") from error
+
+
+def _json_type(value: object) -> str:
+    if value is None:
+        return "null"
+    names: dict[type, str] = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
+    return names.get(type(value), "a number")
