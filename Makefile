@@ -1,0 +1,76 @@
+# Every verb installs what it needs first; `make` alone lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo-env demo test fast style format types generate generate-check bench docker-check lower-bounds pins clean
+SHELL := /bin/bash
+
+VENV ?= .venv
+PYTHON ?=
+WORKERS ?= auto
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+
+BIN := $(VENV)/bin
+export PYTHON
+
+help: ## List the verbs and the knobs
+	@echo "Usage: make VERB [KNOB=value]"
+	@echo
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "Knobs:"
+	@echo "  VENV=.venv      where the virtual environment is"
+	@echo "  PYTHON=         the Python to make it with (3.11 or newer; found by itself)"
+	@echo "  WORKERS=auto    test processes, at most one per core"
+	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
+	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
+	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--quick'"
+
+env: ## Make the virtual environment with everything that the tests need, from the pinned sets
+	@scripts/make-env $(VENV) demo dev
+
+demo-env:
+	@scripts/make-env $(VENV) demo
+
+demo: demo-env ## Replay 336,776 real flights through Spark into live tables, and check every cell
+	@$(BIN)/barrage-server demo $(DEMO_ARGS)
+
+test: env ## Run the whole test suite (real Spark included)
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
+
+fast: env ## Run the tests that need neither Spark nor much time
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not spark and not slow" $(PYTEST_ARGS)
+
+style: env ## Check lint and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: env ## Format the code, and fix what lint can fix
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: env ## Check types (mypy --strict)
+	@$(BIN)/mypy
+
+generate: env ## Build generated/ from schema/
+	@$(BIN)/python scripts/generate
+
+generate-check: env ## Fail when generated/ is not what schema/ makes
+	@$(BIN)/python scripts/generate --check
+
+bench: env ## Run the benchmarks, each beside the limit it is measured against
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+docker-check: env ## Check the compose file, and run the image's install script and server without Docker
+	@VENV=$(VENV) scripts/docker-check
+
+lower-bounds: env ## Run the tests with the oldest versions that pyproject.toml allows
+	@VENV=$(VENV) scripts/lower-bounds
+
+pins: ## Resolve requirements/*.txt anew from the newest versions
+	@scripts/pins
+
+clean: ## Remove what the verbs above made
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
