@@ -1,0 +1,141 @@
+"""Errors of this package <-> errors of Arrow Flight, for both ends of a Flight connection.
+
+What ``pyarrow.flight`` can say is less than what gRPC has: its own classes cover UNAUTHENTICATED, PERMISSION_DENIED,
+UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL and UNKNOWN, and the plain Arrow errors add NOT_FOUND,
+INVALID_ARGUMENT and UNIMPLEMENTED. The exact class of this package therefore travels in the text, as
+``what is wrong [ClassName]``, which any client in any language can show, and from which :func:`from_flight` makes the
+very class again.
+
+==================  ================================================================================
+status              errors
+==================  ================================================================================
+INVALID_ARGUMENT    ``InvalidRequestError`` and below, ``AlreadyExistsError``, ``PublishError``
+NOT_FOUND           ``NotFoundError`` and below
+UNAUTHENTICATED     ``AuthenticationError``
+UNAVAILABLE         ``UnavailableError``, ``LimitError`` and below (there is no RESOURCE_EXHAUSTED)
+DEADLINE_EXCEEDED   ``DeadlineError``
+INTERNAL            everything else
+==================  ================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from barrage_server import errors
+from barrage_server.errors import BarrageError
+from barrage_server.wire.json_object import JsonObject, json_bytes
+
+__all__ = ["decode_end", "encode_end", "from_flight", "to_flight"]
+
+_CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
+_END: Final = b"barrage-end:"
+_TAGGED: Final = re.compile(
+    r"(?P<text>.*?) \[(?P<name>[A-Z]\w+)\](?:\. (?:Detail: |gRPC client debug context).*)?", re.DOTALL
+)
+_TAIL: Final = re.compile(r"(?:\. Detail: |\. gRPC client debug context: ).*", re.DOTALL)
+
+
+class _Untold:
+    """Keeps the traceback of an Arrow error at home.
+
+    Arrow renders a Python exception with its whole traceback into the status that it sends, unless the rendering fails:
+    then it sends the name of the class. ``traceback`` asks every exception for its cause.
+    """
+
+    @property
+    def __cause__(self) -> BaseException | None:
+        raise RuntimeError("tracebacks do not leave the server")
+
+
+class NotFound(_Untold, pa.ArrowKeyError):  # type: ignore[misc]
+    """Becomes NOT_FOUND."""
+
+
+class InvalidArgument(_Untold, pa.ArrowInvalid):  # type: ignore[misc]
+    """Becomes INVALID_ARGUMENT."""
+
+
+def to_flight(error: BarrageError) -> Exception:
+    """The exception to raise in a ``pyarrow.flight`` server for ``error``; it carries text and class, no traceback."""
+    text = f"{error} [{_public_name(error)}]"
+    if isinstance(error, errors.NotFoundError):
+        return NotFound(text)
+    if isinstance(error, errors.AuthenticationError):
+        return _flight(fl.FlightUnauthenticatedError, text)
+    if isinstance(error, errors.UnavailableError | errors.LimitError):
+        return _flight(fl.FlightUnavailableError, text)
+    if isinstance(error, errors.DeadlineError):
+        return _flight(fl.FlightTimedOutError, text)
+    if isinstance(error, errors.InvalidRequestError | errors.AlreadyExistsError | errors.PublishError):
+        return InvalidArgument(text)
+    return _flight(fl.FlightInternalError, text)
+
+
+def from_flight(error: BaseException) -> BarrageError:
+    """The error of this package that an exception of a ``pyarrow.flight`` client stands for.
+
+    Errors of another server, and of the connection itself, get the class that fits their status.
+    """
+    if isinstance(error, BarrageError):
+        return error
+    text = str(error)
+    tagged = _TAGGED.fullmatch(text)
+    if tagged is not None and tagged["name"] in _CLASSES:
+        return _make(tagged["name"], tagged["text"])
+    return _class_for(error)(_TAIL.sub("", text) or type(error).__name__)
+
+
+def encode_end(error: BarrageError) -> bytes:
+    """app_metadata that announces why the server is about to end a stream.
+
+    A server handler that waits for the client's next request cannot return an error before the client says something,
+    so the reason goes ahead in a message without a batch. A client that knows it hangs up, and raises what
+    :func:`decode_end` gives.
+    """
+    return _END + json_bytes({"error": _public_name(error), "text": str(error)})
+
+
+def decode_end(app_metadata: bytes) -> BarrageError | None:
+    """The reason in a message of :func:`encode_end`; ``None`` when ``app_metadata`` is something else."""
+    if not app_metadata.startswith(_END):
+        return None
+    fields = JsonObject.parse(app_metadata[len(_END) :], "end of stream")
+    return _make(fields.text("error"), fields.text("text"))
+
+
+def _public_name(error: BarrageError) -> str:
+    """The nearest class that both ends know."""
+    return next(entry.__name__ for entry in type(error).__mro__ if entry.__name__ in _CLASSES)
+
+
+def _make(name: str, text: str) -> BarrageError:
+    made = _CLASSES.get(name, BarrageError)(text)
+    assert isinstance(made, BarrageError)
+    return made
+
+
+def _flight(kind: type[Exception], text: str) -> Exception:
+    return kind(text)
+
+
+def _class_for(error: BaseException) -> type[BarrageError]:
+    kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[BarrageError]], ...] = (
+        ((fl.FlightUnauthenticatedError, fl.FlightUnauthorizedError), errors.AuthenticationError),
+        ((fl.FlightUnavailableError, fl.FlightCancelledError, pa.ArrowCancelled), errors.UnavailableError),
+        (fl.FlightTimedOutError, errors.DeadlineError),
+        (fl.FlightWriteSizeExceededError, errors.MessageTooLargeError),
+        (pa.ArrowKeyError, errors.NotFoundError),
+        (pa.ArrowNotImplementedError, errors.UnsupportedOperationError),
+        ((pa.ArrowInvalid, pa.ArrowTypeError), errors.InvalidRequestError),
+        (KeyboardInterrupt, errors.UnavailableError),
+        (OSError, errors.UnavailableError),
+    )
+    for kind, ours in kinds:
+        if isinstance(error, kind):
+            return ours
+    return errors.InternalError
