@@ -1,0 +1,131 @@
+"""Deephaven's nulls: for numbers of fixed width one value of each type means null, and there is no validity bitmap.
+
+======================  ==========================================================
+type                    null
+======================  ==========================================================
+int8, 16, 32, 64        the least value
+uint16 (Java's char)    65535
+float32, float64        the least finite value
+date32, time32          the least int32
+timestamp, date64,      the least int64
+time64, duration
+======================  ==========================================================
+
+Elements of lists follow the same rule. All other types keep their validity bitmaps: booleans, strings, binary,
+decimals, structs, maps, and the unsigned and half-precision numbers that Deephaven has no type of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types
+
+__all__ = ["from_deephaven_nulls", "has_deephaven_null", "to_deephaven_nulls"]
+
+_Numbers = npt.NDArray[Any]
+
+_LEAST_INT32: Final = np.int32(np.iinfo(np.int32).min)
+_LEAST_INT64: Final = np.int64(np.iinfo(np.int64).min)
+_SENTINELS: Final[dict[int, np.generic]] = {
+    types.lib.Type_INT8: np.int8(-128),
+    types.lib.Type_INT16: np.int16(np.iinfo(np.int16).min),
+    types.lib.Type_INT32: _LEAST_INT32,
+    types.lib.Type_INT64: _LEAST_INT64,
+    types.lib.Type_UINT16: np.uint16(65535),
+    types.lib.Type_FLOAT: np.float32(np.finfo(np.float32).min),
+    types.lib.Type_DOUBLE: np.float64(np.finfo(np.float64).min),
+    types.lib.Type_DATE32: _LEAST_INT32,
+    types.lib.Type_TIME32: _LEAST_INT32,
+    types.lib.Type_DATE64: _LEAST_INT64,
+    types.lib.Type_TIME64: _LEAST_INT64,
+    types.lib.Type_TIMESTAMP: _LEAST_INT64,
+    types.lib.Type_DURATION: _LEAST_INT64,
+}
+
+
+def has_deephaven_null(data_type: pa.DataType) -> bool:
+    """Whether nulls of this type, or of its list elements, are values in the data."""
+    if _is_list(data_type):
+        return has_deephaven_null(data_type.value_type)
+    return data_type.id in _SENTINELS
+
+
+def to_deephaven_nulls(array: pa.Array) -> pa.Array:
+    """The same array with nulls as values; no copy where there is no null.
+
+    A value that happens to equal the sentinel becomes null for the receiver: the encoding cannot tell them apart.
+    """
+    sentinel = _SENTINELS.get(array.type.id)
+    if sentinel is None:
+        nested = len(array) and has_deephaven_null(array.type)
+        return _map_elements(array, to_deephaven_nulls) if nested else array
+    if array.null_count == 0:
+        return array
+    values = _values(array, sentinel.dtype).copy()
+    values[~_valid(array)] = sentinel
+    return pa.Array.from_buffers(array.type, len(array), [None, pa.py_buffer(values)], null_count=0)
+
+
+def from_deephaven_nulls(array: pa.Array) -> pa.Array:
+    """The same array with a validity bitmap; no copy of the values. Values that are null already stay null."""
+    sentinel = _SENTINELS.get(array.type.id)
+    if sentinel is None:
+        nested = len(array) and has_deephaven_null(array.type)
+        return _map_elements(array, from_deephaven_nulls) if nested else array
+    values = _values(array, sentinel.dtype)
+    valid = values != sentinel
+    if valid.all():
+        return array
+    if array.null_count:
+        valid &= _valid(array)
+    bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return pa.Array.from_buffers(array.type, len(array), [bitmap, pa.py_buffer(values)])
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type))
+
+
+def _values(array: pa.Array, dtype: np.dtype[Any]) -> _Numbers:
+    """The array's data, null slots included, as a view."""
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.zeros(0, dtype)
+    return np.frombuffer(data, dtype, count=len(array), offset=array.offset * dtype.itemsize)
+
+
+def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """One truth value per element: not null."""
+    bits = np.frombuffer(array.buffers()[0], np.uint8)
+    first, last = array.offset, array.offset + len(array)
+    start = first // 8
+    unpacked = np.unpackbits(bits[start : (last + 7) // 8], bitorder="little")
+    return unpacked[first - 8 * start : last - 8 * start].view(np.bool_)
+
+
+def _map_elements(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """A list array of any kind with its elements converted; only the elements of this slice are touched."""
+    count = len(array)
+    if types.is_fixed_size_list(array.type):
+        width = array.type.list_size
+        elements = array.values.slice(array.offset * width, count * width)
+        buffers = [_bitmap(array)]
+    else:
+        dtype = np.dtype(np.int64 if types.is_large_list(array.type) else np.int32)
+        offsets = np.frombuffer(array.buffers()[1], dtype, count=count + 1, offset=array.offset * dtype.itemsize)
+        elements = array.values.slice(offsets[0], offsets[-1] - offsets[0])
+        buffers = [_bitmap(array), pa.py_buffer(offsets - offsets[0])]
+    converted = convert(elements)
+    if converted is elements:
+        return array
+    return pa.Array.from_buffers(array.type, count, buffers, null_count=array.null_count, children=[converted])
+
+
+def _bitmap(array: pa.Array) -> pa.Buffer | None:
+    """The validity bitmap from its first bit on, or None without nulls."""
+    return pa.py_buffer(np.packbits(_valid(array), bitorder="little")) if array.null_count else None

@@ -1,0 +1,219 @@
+"""What a client asks for: subscriptions, snapshots, publications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import flatbuffers
+from barrage_flatbuf import BarragePublicationOptions as PublicationOptionsTable
+from barrage_flatbuf import BarragePublicationRequest as PublicationRequestTable
+from barrage_flatbuf import BarrageSnapshotOptions as SnapshotOptionsTable
+from barrage_flatbuf import BarrageSnapshotRequest as SnapshotRequestTable
+from barrage_flatbuf import BarrageSubscriptionOptions as SubscriptionOptionsTable
+from barrage_flatbuf import BarrageSubscriptionRequest as SubscriptionRequestTable
+from barrage_flatbuf.BarrageMessageType import BarrageMessageType
+
+from barrage_server.rowset import RowSet, decode_bit_set, decode_row_set, encode_bit_set, encode_row_set
+from barrage_server.wire.flat import FlatTable
+from barrage_server.wire.wrapper import wrap
+
+__all__ = ["PublicationRequest", "SnapshotRequest", "SubscriptionOptions", "SubscriptionRequest"]
+
+_BUILDER_BYTES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionOptions:
+    """How answers are written. Zeros leave the choice to the server.
+
+    - ``use_deephaven_nulls``: nulls of fixed-width numbers are sentinel values in the data instead of validity bits.
+    - ``min_update_interval_ms``: the least time between two updates (not used by snapshots).
+    - ``batch_size``: the most rows in one record batch; negative: no limit.
+    - ``max_message_size``: the most bytes in one message.
+    - ``columns_as_list``: every column as one list per batch (not used by snapshots).
+    - ``preview_list_length_limit``: for list columns: 0 sends them whole, n > 0 the first n elements, n < 0 the last
+      -n.
+    """
+
+    use_deephaven_nulls: bool = False
+    min_update_interval_ms: int = 0
+    batch_size: int = 0
+    max_message_size: int = 0
+    columns_as_list: bool = False
+    preview_list_length_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRequest:
+    """Opens a subscription, or changes the one on the same stream.
+
+    ``columns``: column numbers, None for all. ``viewport``: positions, None for the whole table, counted from the
+    table's end when ``reverse_viewport`` is set. ``subscription_token``: chosen by the client.
+    """
+
+    ticket: bytes
+    columns: tuple[int, ...] | None = None
+    viewport: RowSet | None = None
+    options: SubscriptionOptions = SubscriptionOptions()
+    reverse_viewport: bool = False
+    subscription_token: bytes | None = None
+
+    def encode(self) -> bytes:
+        """The finished app_metadata."""
+        builder = flatbuffers.Builder(_BUILDER_BYTES)
+        viewport, columns = _selection(builder, self.viewport, self.columns)
+        token = None if self.subscription_token is None else builder.CreateByteVector(self.subscription_token)
+        ticket = builder.CreateByteVector(self.ticket)
+        chosen, table = self.options, SubscriptionOptionsTable
+        table.Start(builder)
+        table.AddPreviewListLengthLimit(builder, chosen.preview_list_length_limit)
+        table.AddMaxMessageSize(builder, chosen.max_message_size)
+        table.AddBatchSize(builder, chosen.batch_size)
+        table.AddMinUpdateIntervalMs(builder, chosen.min_update_interval_ms)
+        table.AddColumnsAsList(builder, chosen.columns_as_list)
+        table.AddUseDeephavenNulls(builder, chosen.use_deephaven_nulls)
+        options = table.End(builder)
+        request = SubscriptionRequestTable
+        request.Start(builder)
+        request.AddTicket(builder, ticket)
+        if columns is not None:
+            request.AddColumns(builder, columns)
+        if viewport is not None:
+            request.AddViewport(builder, viewport)
+        request.AddSubscriptionOptions(builder, options)
+        if token is not None:
+            request.AddSubscriptionToken(builder, token)
+        request.AddReverseViewport(builder, self.reverse_viewport)
+        return _finish(builder, request.End(builder), BarrageMessageType.BarrageSubscriptionRequest)
+
+    @classmethod
+    def decode_payload(cls, payload: bytes | memoryview) -> SubscriptionRequest:
+        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes."""
+        table = FlatTable.root(payload)
+        options = table.table(3)
+        chosen = SubscriptionOptions()
+        if options is not None:
+            chosen = SubscriptionOptions(
+                use_deephaven_nulls=options.boolean(1),
+                min_update_interval_ms=options.int32(2),
+                batch_size=options.int32(3),
+                max_message_size=options.int32(4),
+                columns_as_list=options.boolean(5),
+                preview_list_length_limit=options.int64(6),
+            )
+        token = table.bytes_vector(5)
+        return cls(
+            ticket=_ticket(table),
+            columns=_columns(table),
+            viewport=_viewport(table),
+            options=chosen,
+            reverse_viewport=table.boolean(4),
+            subscription_token=None if token is None else bytes(token),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRequest:
+    """Asks for the present content, once. Of the options, the update interval and ``columns_as_list`` are not sent."""
+
+    ticket: bytes
+    columns: tuple[int, ...] | None = None
+    viewport: RowSet | None = None
+    options: SubscriptionOptions = SubscriptionOptions()
+    reverse_viewport: bool = False
+
+    def encode(self) -> bytes:
+        """The finished app_metadata."""
+        builder = flatbuffers.Builder(_BUILDER_BYTES)
+        viewport, columns = _selection(builder, self.viewport, self.columns)
+        ticket = builder.CreateByteVector(self.ticket)
+        chosen, table = self.options, SnapshotOptionsTable
+        table.Start(builder)
+        table.AddPreviewListLengthLimit(builder, chosen.preview_list_length_limit)
+        table.AddMaxMessageSize(builder, chosen.max_message_size)
+        table.AddBatchSize(builder, chosen.batch_size)
+        table.AddUseDeephavenNulls(builder, chosen.use_deephaven_nulls)
+        options = table.End(builder)
+        request = SnapshotRequestTable
+        request.Start(builder)
+        request.AddTicket(builder, ticket)
+        if columns is not None:
+            request.AddColumns(builder, columns)
+        if viewport is not None:
+            request.AddViewport(builder, viewport)
+        request.AddSnapshotOptions(builder, options)
+        request.AddReverseViewport(builder, self.reverse_viewport)
+        return _finish(builder, request.End(builder), BarrageMessageType.BarrageSnapshotRequest)
+
+    @classmethod
+    def decode_payload(cls, payload: bytes | memoryview) -> SnapshotRequest:
+        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes."""
+        table = FlatTable.root(payload)
+        options = table.table(3)
+        chosen = SubscriptionOptions()
+        if options is not None:
+            chosen = SubscriptionOptions(
+                use_deephaven_nulls=options.boolean(1),
+                batch_size=options.int32(2),
+                max_message_size=options.int32(3),
+                preview_list_length_limit=options.int64(4),
+            )
+        return cls(_ticket(table), _columns(table), _viewport(table), chosen, table.boolean(4))
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationRequest:
+    """Opens a stream on which the client publishes updates of the table that the ticket names."""
+
+    ticket: bytes
+    use_deephaven_nulls: bool = False
+
+    def encode(self) -> bytes:
+        """The finished app_metadata."""
+        builder = flatbuffers.Builder(_BUILDER_BYTES)
+        ticket = builder.CreateByteVector(self.ticket)
+        PublicationOptionsTable.Start(builder)
+        PublicationOptionsTable.AddUseDeephavenNulls(builder, self.use_deephaven_nulls)
+        options = PublicationOptionsTable.End(builder)
+        PublicationRequestTable.Start(builder)
+        PublicationRequestTable.AddTicket(builder, ticket)
+        PublicationRequestTable.AddPublishOptions(builder, options)
+        end = PublicationRequestTable.End(builder)
+        return _finish(builder, end, BarrageMessageType.BarragePublicationRequest)
+
+    @classmethod
+    def decode_payload(cls, payload: bytes | memoryview) -> PublicationRequest:
+        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes."""
+        table = FlatTable.root(payload)
+        options = table.table(1)
+        return cls(_ticket(table), options is not None and options.boolean(1))
+
+
+def _selection(
+    builder: flatbuffers.Builder, viewport: RowSet | None, columns: tuple[int, ...] | None
+) -> tuple[int | None, int | None]:
+    """Offsets of the encoded viewport and column set."""
+    return (
+        None if viewport is None else builder.CreateByteVector(encode_row_set(viewport)),
+        None if columns is None else builder.CreateByteVector(encode_bit_set(columns)),
+    )
+
+
+def _finish(builder: flatbuffers.Builder, root: int, message_type: int) -> bytes:
+    builder.Finish(root)
+    return wrap(message_type, bytes(builder.Output()))
+
+
+def _ticket(table: FlatTable) -> bytes:
+    return bytes(table.bytes_vector(0) or b"")
+
+
+def _columns(table: FlatTable) -> tuple[int, ...] | None:
+    data = table.bytes_vector(1)
+    return None if data is None else decode_bit_set(bytes(data))
+
+
+def _viewport(table: FlatTable) -> RowSet | None:
+    data = table.bytes_vector(2)
+    return None if data is None else decode_row_set(bytes(data))

@@ -1,0 +1,209 @@
+"""Schemas as they travel: Arrow types with Deephaven's metadata beside them, plain or with every column as a list.
+
+Field metadata names the Java type of each column and how it may be used; schema metadata carries the table's
+attributes. Clients of this project need neither; Deephaven's Java and JavaScript clients do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from barrage_server.errors import SchemaMismatchError, UnknownColumnError, WireFormatError
+
+__all__ = [
+    "barrage_schema",
+    "is_list_schema",
+    "java_type",
+    "key_columns",
+    "list_schema",
+    "plain_schema",
+    "table_attributes",
+]
+
+_PREFIX: Final = b"deephaven:"
+_TYPE: Final = b"deephaven:type"
+_COMPONENT_TYPE: Final = b"deephaven:componentType"
+_SORTABLE: Final = b"deephaven:isSortable"
+_KEY: Final = b"deephaven:inputtable.isKey"
+_VALUE: Final = b"deephaven:inputtable.isValue"
+_ATTRIBUTE: Final = b"deephaven:attribute."
+_ATTRIBUTE_TYPE: Final = b"deephaven:attribute_type."
+_UNSENT: Final = b"deephaven:unsent.attribute."
+
+_JAVA_TYPES: Final[Mapping[pa.DataType, str]] = {
+    pa.null(): "java.lang.Object",
+    pa.bool_(): "java.lang.Boolean",
+    pa.int8(): "byte",
+    pa.int16(): "short",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.uint8(): "short",
+    pa.uint16(): "char",
+    pa.uint32(): "long",
+    pa.uint64(): "java.math.BigInteger",
+    pa.float16(): "float",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "java.lang.String",
+    pa.large_string(): "java.lang.String",
+    pa.binary(): "byte[]",
+    pa.large_binary(): "byte[]",
+}
+
+
+def java_type(data_type: pa.DataType) -> str | None:
+    """The Java type that Deephaven holds an Arrow type as; None where it has none, so that the client decides."""
+    known = _JAVA_TYPES.get(data_type)
+    if known is not None:
+        return known
+    if types.is_timestamp(data_type):
+        return "java.time.Instant" if data_type.tz in (None, "UTC") else "java.time.ZonedDateTime"
+    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+        component = java_type(data_type.value_type)
+        return None if component is None else f"{component}[]"
+    for matches, name in _JAVA_FAMILIES:
+        if matches(data_type):
+            return name
+    return None
+
+
+_JAVA_FAMILIES: Final = (
+    (types.is_date, "java.time.LocalDate"),
+    (types.is_time, "java.time.LocalTime"),
+    (types.is_duration, "java.time.Duration"),
+    (types.is_decimal, "java.math.BigDecimal"),
+    (types.is_fixed_size_binary, "byte[]"),
+    (types.is_map, "java.util.Map"),
+)
+
+
+def barrage_schema(
+    schema: pa.Schema, *, attributes: Mapping[str, object] | None = None, key_columns: Sequence[str] = ()
+) -> pa.Schema:
+    """The schema of a table as it is sent: Deephaven's metadata added, every column nullable.
+
+    Columns are nullable because a batch may have to pad columns that the receiver did not ask for. A
+    ``deephaven:type`` that a field has already is kept, so that binary columns can be tagged
+    ``java.math.BigDecimal``; so is all metadata that is not Deephaven's.
+
+    ``attributes``: of the table, such as ``{"AppendOnly": True}``. A false one is not sent; one that is neither bool,
+    int, float nor str is only named as unsent. ``key_columns``: marked as keys of an input table, and all others as its
+    values.
+    UnknownColumnError when a key column is not in the schema.
+    """
+    for name in key_columns:
+        if schema.get_field_index(name) < 0:
+            raise UnknownColumnError(f"key column {name!r} is not in the table; it has {', '.join(schema.names)}")
+    fields = [
+        field.with_nullable(True).with_metadata(_field_metadata(field, _key_mark(field.name, key_columns)))
+        for field in schema
+    ]
+    metadata = {
+        key: value
+        for key, value in (schema.metadata or {}).items()
+        if not key.startswith((_ATTRIBUTE, _ATTRIBUTE_TYPE, _UNSENT))
+    }
+    for name, value in (attributes or {}).items():
+        metadata.update(_attribute(name, value))
+    return pa.schema(fields, metadata=metadata or None)
+
+
+def _key_mark(name: str, keys: Sequence[str]) -> bytes | None:
+    if not keys:
+        return None
+    return _KEY if name in keys else _VALUE
+
+
+def _field_metadata(field: pa.Field, key_mark: bytes | None) -> dict[bytes, bytes]:
+    given: dict[bytes, bytes] = dict(field.metadata or {})
+    metadata = {key: value for key, value in given.items() if not key.startswith(_PREFIX)}
+    kept = given.get(_TYPE)
+    name = kept.decode() if kept is not None else java_type(field.type)
+    if name is not None:
+        metadata[_TYPE] = name.encode()
+        if name.endswith("[]"):
+            metadata[_COMPONENT_TYPE] = name[:-2].encode()
+    if not types.is_nested(field.type) or name is not None:
+        metadata[_SORTABLE] = b"true"
+    if key_mark is not None:
+        metadata[key_mark] = b"true"
+    return metadata
+
+
+def _attribute(name: str, value: object) -> dict[bytes, bytes]:
+    """Metadata of one attribute: its text and its Java class."""
+    key = name.encode()
+    match value:
+        case None | False:
+            return {}
+        case True:
+            java, text = "java.lang.Boolean", "true"
+        case int():
+            java = "java.lang.Integer" if -(1 << 31) <= value < 1 << 31 else "java.lang.Long"
+            text = str(value)
+        case float():
+            java, text = "java.lang.Double", repr(value)
+        case str():
+            java, text = "java.lang.String", value
+        case _:
+            return {_UNSENT + key: b""}
+    return {_ATTRIBUTE + key: text.encode(), _ATTRIBUTE_TYPE + key: java.encode()}
+
+
+def table_attributes(schema: pa.Schema) -> dict[str, object]:
+    """The attributes that a received schema carries, by name, as bool, int, float or str; unsent ones are left out."""
+    metadata: dict[bytes, bytes] = dict(schema.metadata or {})
+    found: dict[str, object] = {}
+    for key, value in metadata.items():
+        if key.startswith(_ATTRIBUTE):
+            name = key[len(_ATTRIBUTE) :]
+            java = metadata.get(_ATTRIBUTE_TYPE + name, b"java.lang.String").decode(errors="replace")
+            found[name.decode(errors="replace")] = _attribute_value(java, value.decode(errors="replace"))
+    return found
+
+
+def _attribute_value(java: str, text: str) -> object:
+    try:
+        match java:
+            case "java.lang.Boolean":
+                return text.lower() == "true"
+            case "java.lang.Byte" | "java.lang.Short" | "java.lang.Integer" | "java.lang.Long":
+                return int(text)
+            case "java.lang.Float" | "java.lang.Double":
+                return float(text)
+    except ValueError as error:
+        raise WireFormatError(f"a table attribute of type {java} does not read as one: {text[:40]!r}") from error
+    return text
+
+
+def key_columns(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns that a received schema marks as keys of an input table."""
+    return tuple(field.name for field in schema if (field.metadata or {}).get(_KEY) == b"true")
+
+
+def list_schema(schema: pa.Schema) -> pa.Schema:
+    """The ``columns_as_list`` form: each column a list, never null, of the column's field; metadata goes on both."""
+    return pa.schema(
+        [pa.field(field.name, pa.list_(field), nullable=False, metadata=field.metadata) for field in schema],
+        metadata=schema.metadata,
+    )
+
+
+def is_list_schema(schema: pa.Schema) -> bool:
+    """Whether a received schema is the ``columns_as_list`` form: plain columns are nullable, those lists are not."""
+    return len(schema) > 0 and all(
+        types.is_list(field.type) and not field.nullable and field.type.value_field.name == field.name
+        for field in schema
+    )
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Undo :func:`list_schema`; SchemaMismatchError when a column is not a list."""
+    for field in schema:
+        if not types.is_list(field.type):
+            raise SchemaMismatchError(f"column {field.name!r} is not a list: this is no columns_as_list schema")
+    return pa.schema([field.type.value_field for field in schema], metadata=schema.metadata)
