@@ -28,10 +28,10 @@ help: ## List the verbs and the knobs
 	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--quick'"
 
 env: ## Make the virtual environment with everything that the tests need, from the pinned sets
-	@scripts/make-env $(VENV) demo dev
+	@scripts/make-env $(VENV) server spark dev
 
 demo-env:
-	@scripts/make-env $(VENV) demo
+	@scripts/make-env $(VENV) server spark
 
 demo: demo-env ## Replay 336,776 real flights through Spark into live tables, and check every cell
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)
