@@ -16,7 +16,6 @@ from barrage_server.spark import BarrageSink, spark_session
 def main() -> None:
     """Run the query until the container stops."""
     spark = spark_session("sensors")
-    speed = os.environ.get("BARRAGE_ROWS_PER_SECOND", "1000")
     readings = (
         spark.readStream.format("rate")
         .option("rowsPerSecond", os.environ.get("BARRAGE_ROWS_PER_SECOND", "1000"))
