@@ -1,0 +1,88 @@
+"""Spark types as Arrow types of a live table.
+
+Field nullability, names of list children and the session's time zone differ between the ways that rows leave Spark;
+a table has one schema. So there is one form: every field may be null (but for map keys), list children are called
+``item``, and instants are microseconds in UTC.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from barrage_server.errors import SchemaMismatchError, UnsupportedTypeError
+
+__all__ = ["arrow_schema", "conform"]
+
+_PLAIN: Final[dict[type[st.DataType], pa.DataType]] = {
+    st.BooleanType: pa.bool_(),
+    st.ByteType: pa.int8(),
+    st.ShortType: pa.int16(),
+    st.IntegerType: pa.int32(),
+    st.LongType: pa.int64(),
+    st.FloatType: pa.float32(),
+    st.DoubleType: pa.float64(),
+    st.StringType: pa.string(),
+    st.CharType: pa.string(),
+    st.VarcharType: pa.string(),
+    st.BinaryType: pa.binary(),
+    st.DateType: pa.date32(),
+    st.TimestampType: pa.timestamp("us", tz="UTC"),
+    st.TimestampNTZType: pa.timestamp("us"),
+    st.DayTimeIntervalType: pa.duration("us"),
+}
+
+# By name, because older Spark versions lack some of the classes.
+_NAMED: Final[dict[str, pa.DataType]] = {"TimeType": pa.time64("ns")}
+
+_REFUSED: Final[dict[str, str]] = {
+    "NullType": "give the column a type, as in cast(null as string)",
+    "YearMonthIntervalType": "Arrow for Python has no such type; cast it to int (months) or string",
+    "CalendarIntervalType": "it has no fixed length; cast it to string",
+    "VariantType": "its binary form is Spark's own; use to_json, or cast it to the type it holds",
+    "GeometryType": "use its well-known binary form (st_asbinary)",
+    "GeographyType": "use its well-known binary form (st_asbinary)",
+}
+
+
+def arrow_schema(schema: st.StructType) -> pa.Schema:
+    """The schema of the live table that rows of the Spark schema ``schema`` go into.
+
+    UnsupportedTypeError names the column whose type a table cannot hold, and what to cast it to: year-month and
+    calendar intervals, variant, geometry and geography, and columns that are nothing but null. SchemaMismatchError when
+    two columns have the same name.
+    """
+    names = schema.fieldNames()
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SchemaMismatchError(f"There is more than one column called {', '.join(twice)}; rename them.")
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType, field.name)) for field in schema.fields])
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """``batch``, as Spark made it, with exactly ``schema``; nothing is copied where only names and zones differ."""
+    return batch if batch.schema.equals(schema, check_metadata=True) else batch.cast(schema)
+
+
+def _arrow_type(spark: st.DataType, path: str) -> pa.DataType:
+    if isinstance(spark, st.UserDefinedType):
+        return _arrow_type(spark.sqlType(), path)
+    if isinstance(spark, st.DecimalType):
+        return pa.decimal128(spark.precision, spark.scale)
+    if isinstance(spark, st.ArrayType):
+        return pa.list_(pa.field("item", _arrow_type(spark.elementType, f"{path}.element")))
+    if isinstance(spark, st.MapType):
+        return pa.map_(_arrow_type(spark.keyType, f"{path}.key"), _arrow_type(spark.valueType, f"{path}.value"))
+    if isinstance(spark, st.StructType):
+        if len(set(spark.fieldNames())) < len(spark.fieldNames()):
+            raise SchemaMismatchError(f"Column {path!r} has two fields of the same name; rename one of them.")
+        fields = [pa.field(field.name, _arrow_type(field.dataType, f"{path}.{field.name}")) for field in spark.fields]
+        return pa.struct(fields)
+    name = type(spark).__name__
+    found = _PLAIN.get(type(spark)) or _NAMED.get(name)
+    if found is None:
+        advice = _REFUSED.get(name, "cast it to a type that Arrow has")
+        raise UnsupportedTypeError(f"Column {path!r} is of type {spark.simpleString()}: {advice}.")
+    return found

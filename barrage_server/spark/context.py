@@ -1,0 +1,73 @@
+"""Who is asking: the streaming query, its output mode and its batch, as Spark tells a sink.
+
+Spark hands a ``foreachBatch`` function only rows and a number. The rest stands in local properties of the thread, which
+are public, and in the running query, which only classic Spark (not Spark Connect) lets Python see.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barrage_server.wire.protocol import PublishMode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["BATCH_ID", "QUERY_ID", "output_mode", "plan_size", "publisher_id"]
+
+QUERY_ID: Final = "sql.streaming.queryId"
+"""Local property: the id of the query, which a restart from its checkpoint keeps."""
+BATCH_ID: Final = "streaming.sql.batchId"
+"""Local property: the number of the micro-batch."""
+
+_MODES: Final = {"append": PublishMode.APPEND, "update": PublishMode.UPSERT, "complete": PublishMode.REPLACE}
+# What Spark says when it does not know: spark.sql.defaultSizeInBytes is the largest long.
+_UNKNOWN_SIZE: Final = 1 << 60
+
+
+def publisher_id(spark: SparkSession) -> str | None:
+    """The id of the streaming query that the calling thread belongs to; None outside of one.
+
+    Spark Connect has no local properties: there the application's id stands in, which a restart does not keep, so
+    ``BarrageSink(..., publisher="a name of your own")`` is needed for batches to be recognised after one.
+    """
+    if not _is_classic(spark):
+        return None
+    found = spark.sparkContext.getLocalProperty(QUERY_ID)
+    return found or None
+
+
+def output_mode(spark: SparkSession, query: str | None) -> PublishMode | None:
+    """What the output mode of the running query means for its table; None when it cannot be told."""
+    if query is None or not _is_classic(spark):
+        return None
+    try:
+        # The session of a micro-batch is a clone that does not list its own query, but the shared state does.
+        jvm = spark.sparkContext._jvm
+        running = spark._jsparkSession.sharedState().activeStreamingQueries().get(jvm.java.util.UUID.fromString(query))
+        return None if running is None else _MODES.get(str(running.outputMode()).lower())
+    except _jvm_errors():
+        # Not public, so another Spark may lack it; the sink then goes by its own settings alone.
+        return None
+
+
+def plan_size(frame: DataFrame) -> int | None:
+    """Spark's estimate of the bytes that ``frame`` holds, made without running it; None when it has none."""
+    if not _is_classic(frame.sparkSession):
+        return None
+    try:
+        size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    except _jvm_errors():
+        # Not public either; without it the previous batch is the estimate.
+        return None
+    return size if size < _UNKNOWN_SIZE else None
+
+
+def _is_classic(spark: SparkSession) -> bool:
+    return hasattr(spark, "_jsparkSession")
+
+
+def _jvm_errors() -> tuple[type[BaseException], ...]:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it comes with PySpark, without types
+
+    return (Py4JError, AttributeError, TypeError, ValueError)

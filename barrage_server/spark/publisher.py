@@ -1,0 +1,185 @@
+"""Stage and commit over Flight: what a Spark task and a Spark driver say to the server.
+
+One client per process and server: connections do not survive a fork, and Spark forks its Python workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from barrage_server.errors import DeadlineError, PublishError, UnavailableError
+from barrage_server.flight_errors import from_flight
+from barrage_server.wire.protocol import (
+    ABORT_ACTION,
+    COMMIT_ACTION,
+    LAST_BATCH_ACTION,
+    STAGE_COMMAND,
+    AbortRequest,
+    AbortResult,
+    CommitRequest,
+    CommitResult,
+    LastBatchRequest,
+    LastBatchResult,
+    StageEnd,
+    StageRequest,
+    StageResult,
+)
+
+__all__ = ["Publisher", "publisher_for"]
+
+_LARGEST_MESSAGE: Final = 16 * 1024 * 1024
+"""Bytes of a record batch from which it is sent in parts."""
+_ACTION_SECONDS: Final = 60.0
+_PAUSES: Final = (0.1, 0.3, 1.0, 3.0)
+"""Seconds before each further try of an action when the server cannot be reached; actions are safe to repeat."""
+_CHANNEL: Final = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
+
+_FLIGHT_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
+
+_T = TypeVar("_T")
+
+
+class Publisher:
+    """A connection that stages batches and commits them. Safe to use from several threads."""
+
+    def __init__(self, uri: str, *, token: str | None = None, tls_root_certs: bytes | None = None) -> None:
+        self._token = token
+        options = {} if tls_root_certs is None else {"tls_root_certs": tls_root_certs}
+        with _translated(f"connect to {uri}"):
+            self._client = flight.FlightClient(uri, generic_options=_CHANNEL, **options)
+
+    def stage(self, request: StageRequest, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StageResult | None:
+        """Send ``batches`` to the server, where they lie unseen until a commit names the token; None if without rows.
+
+        When ``batches`` raises, what was sent is dropped there: the end marker is missing.
+        """
+        parts = (part for batch in batches for part in _parts(batch))
+        first = next(parts, None)
+        if first is None:
+            return None
+        with _translated(f"stage rows for table {request.table!r}"):
+            descriptor = flight.FlightDescriptor.for_command(STAGE_COMMAND)
+            writer, results = self._client.do_put(descriptor, schema, self._options())
+        try:
+            with _translated(f"stage rows for table {request.table!r}"), _server_error_first(writer):
+                writer.write_with_metadata(first, request.to_json())
+            rows = first.num_rows
+            for part in parts:
+                # The body of the loop is guarded, not the iterator: its errors are the job's own.
+                with _translated(f"stage rows for table {request.table!r}"), _server_error_first(writer):
+                    writer.write_batch(part)
+                rows += part.num_rows
+            with _translated(f"stage rows for table {request.table!r}"), _server_error_first(writer):
+                writer.write_metadata(StageEnd(rows).to_json())
+                writer.done_writing()
+                answer = results.read()
+                writer.close()
+        except BaseException:
+            with contextlib.suppress(*_FLIGHT_ERRORS):
+                writer.close()
+            raise
+        if answer is None:
+            raise PublishError(f"The server did not confirm the rows staged for table {request.table!r}; try again.")
+        return StageResult.from_json(answer.to_pybytes())
+
+    def commit(self, request: CommitRequest) -> CommitResult:
+        """Make what is staged visible, once; a repeated batch answers with ``duplicate`` set."""
+        doing = f"commit batch {request.batch} to table {request.table!r}"
+        return CommitResult.from_json(self._act(COMMIT_ACTION, request.to_json(), doing))
+
+    def abort(self, tokens: Iterable[str]) -> int:
+        """Drop staged rows; how many of the tokens were known. Unknown ones, expired for instance, are no error."""
+        wanted = tuple(tokens)
+        if not wanted:
+            return 0
+        answer = self._act(ABORT_ACTION, AbortRequest(wanted).to_json(), "abort staged rows")
+        return AbortResult.from_json(answer).dropped
+
+    def last_batch(self, publisher: str, table: str) -> int | None:
+        """The last batch that ``publisher`` committed to ``table``; None when there is none."""
+        request = LastBatchRequest(publisher, table).to_json()
+        answer = self._act(LAST_BATCH_ACTION, request, f"ask for the last batch of table {table!r}")
+        return LastBatchResult.from_json(answer).last_batch
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _options(self, seconds: float | None = None) -> flight.FlightCallOptions:
+        headers = [] if self._token is None else [(b"authorization", f"Bearer {self._token}".encode())]
+        return flight.FlightCallOptions(headers=headers, timeout=seconds)
+
+    def _act(self, action: str, body: bytes, doing: str) -> bytes:
+        def once() -> bytes:
+            with _translated(doing):
+                results = list(self._client.do_action(flight.Action(action, body), self._options(_ACTION_SECONDS)))
+            if not results:
+                raise PublishError(f"Could not {doing}: the server gave no answer; is it a barrage-server?")
+            return bytes(results[0].body.to_pybytes())
+
+        return _retried(once)
+
+
+_publishers: dict[tuple[int, str, str | None, str | None], Publisher] = {}
+
+
+def publisher_for(uri: str, token: str | None = None, tls_root_certs: str | None = None) -> Publisher:
+    """The publisher of this process for the server at ``uri``, connected on first use.
+
+    Args:
+        uri: ``grpc://host:port`` or ``grpc+tls://host:port``.
+        token: the server's token, when it asks for one.
+        tls_root_certs: PEM text of the certificates to trust, when they are not among the system's.
+    """
+    place = (os.getpid(), uri, token, tls_root_certs)
+    publisher = _publishers.get(place)
+    if publisher is None:
+        certs = None if tls_root_certs is None else tls_root_certs.encode()
+        publisher = _publishers.setdefault(place, Publisher(uri, token=token, tls_root_certs=certs))
+    return publisher
+
+
+@contextlib.contextmanager
+def _translated(doing: str) -> Iterator[None]:
+    """Raise what pyarrow.flight raises in the body as an error of this package, which says what was being done."""
+    try:
+        yield
+    except _FLIGHT_ERRORS as error:
+        typed = from_flight(error)
+        raise type(typed)(f"Could not {doing}: {typed}") from error
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """``batch`` in messages of bounded size; nothing for a batch without rows."""
+    rows = batch.num_rows
+    if rows == 0:
+        return
+    step = max(1, rows * _LARGEST_MESSAGE // max(batch.nbytes, _LARGEST_MESSAGE))
+    for start in range(0, rows, step):
+        yield batch.slice(start, step)
+
+
+@contextlib.contextmanager
+def _server_error_first(writer: flight.FlightStreamWriter) -> Iterator[None]:
+    """When a write breaks because the server has ended the stream, raise the server's reason, which closing tells."""
+    try:
+        yield
+    except _FLIGHT_ERRORS:
+        writer.close()
+        raise
+
+
+def _retried(action: Callable[[], _T]) -> _T:
+    for pause in _PAUSES:
+        try:
+            return action()
+        except (UnavailableError, DeadlineError):
+            time.sleep(pause)
+    return action()

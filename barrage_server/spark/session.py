@@ -1,0 +1,41 @@
+"""A Spark session that works as it is: Java found, workers running this Python, a quiet terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from barrage_server.errors import DependencyError
+from barrage_server.spark.java import prepare_environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["spark_session"]
+
+_DEFAULTS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def spark_session(app_name: str, *, master: str = "local[*]", **conf: str) -> SparkSession:
+    """A local Spark session, for a notebook, a test or a small job; the session that exists already, if there is one.
+
+    Args:
+        app_name: shown in Spark's own user interface and log.
+        master: where Spark runs; ``local[2,3]`` means two cores, and up to three attempts per task.
+        conf: Spark settings by name, as in ``**{"spark.driver.memory": "2g"}``. The web interface and the console
+            progress bar are off, and the session's time zone is UTC, unless set here.
+
+    DependencyError when PySpark or a Java that it can run on is missing.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise DependencyError("Spark is not installed: run pip install 'barrage-server[spark]'.") from error
+    prepare_environment()
+    builder = SparkSession.builder.appName(app_name).master(master)
+    for name, value in (_DEFAULTS | conf).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

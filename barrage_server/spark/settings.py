@@ -1,0 +1,161 @@
+"""What a sink is told, checked once: the same names for :class:`BarrageSink` and for the options of the data source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
+from barrage_server.wire.protocol import PublishMode, TableKind
+
+__all__ = ["DEFAULT_SHIP_THRESHOLD", "PublishSettings", "Ship", "parse_key", "parse_mode", "parse_ship"]
+
+DEFAULT_SHIP_THRESHOLD: Final = 32 * 1024 * 1024
+"""Bytes of Arrow data up to which ``ship="auto"`` sends a batch through the driver."""
+
+_SPARK_MODES: Final = {
+    "append": PublishMode.APPEND,
+    "upsert": PublishMode.UPSERT,
+    "update": PublishMode.UPSERT,
+    "replace": PublishMode.REPLACE,
+    "complete": PublishMode.REPLACE,
+    "delete": PublishMode.DELETE,
+}
+# What Spark itself puts among the options of a data source.
+_SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "path", "queryname"})
+# What a BarrageSink tells the writer that it sends its rows through.
+_ERRAND_OPTIONS: Final = frozenset({"batch", "receipt"})
+
+_T = TypeVar("_T")
+
+
+class Ship(StrEnum):
+    """Which way the rows of a micro-batch take to the server."""
+
+    AUTO = "auto"
+    DRIVER = "driver"
+    EXECUTORS = "executors"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishSettings:
+    """Plain configuration, and nothing else: it travels to the executors pickled, or as options of the data source."""
+
+    uri: str
+    table: str
+    key: tuple[str, ...] | None = None
+    mode: PublishMode | None = None
+    order_by: str | None = None
+    ship: Ship = Ship.AUTO
+    ship_threshold: int = DEFAULT_SHIP_THRESHOLD
+    kind: TableKind | None = None
+    capacity: int | None = None
+    publisher: str | None = None
+    token: str | None = None
+    tls_root_certs: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.uri or not self.table:
+            raise InvalidRequestError("Say where to publish: uri='grpc://host:port' and table='name'.")
+        if self.ship_threshold < 0:
+            raise InvalidRequestError(f"ship_threshold must be a number of bytes, got {self.ship_threshold}.")
+        if self.key is None and self.mode in (PublishMode.UPSERT, PublishMode.DELETE):
+            raise KeyMismatchError(no_key_text(self.table, self.mode))
+
+    def check_columns(self, schema: pa.Schema) -> None:
+        """UnknownColumnError when a key column, or the one to order by, is not among the columns of ``schema``."""
+        for what, names in (("key", self.key or ()), ("order_by", (self.order_by,) if self.order_by else ())):
+            absent = [name for name in names if name not in schema.names]
+            if absent:
+                raise UnknownColumnError(
+                    f"Table {self.table!r}: {what} names {', '.join(map(repr, absent))}, but the rows have only "
+                    f"{', '.join(map(repr, schema.names))}."
+                )
+
+    def to_options(self) -> dict[str, str]:
+        """The options of the data source that say the same."""
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        options["key"] = None if self.key is None else ",".join(name.replace(",", "\\,") for name in self.key)
+        return {name: str(value) for name, value in options.items() if value is not None}
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> PublishSettings:
+        """Settings from options of the data source, whose names may be in any case and with or without underscores.
+
+        InvalidRequestError names options that are unknown: a misspelt ``key`` would otherwise make another table.
+        """
+        given = {name.lower().replace("_", ""): value for name, value in options.items()}
+        given.setdefault("uri", given.get("path", ""))
+        known = {field.name.replace("_", "") for field in fields(cls)}
+        unknown = sorted(given.keys() - known - _SPARK_OPTIONS - _ERRAND_OPTIONS)
+        if unknown:
+            names = ", ".join(field.name for field in fields(cls))
+            raise InvalidRequestError(f"Unknown option {', '.join(unknown)} of format 'barrage'; it has {names}.")
+        return cls(
+            uri=given.get("uri", ""),
+            table=given.get("table", ""),
+            key=parse_key(given.get("key")),
+            mode=parse_mode(given.get("mode")),
+            order_by=given.get("orderby"),
+            ship=parse_ship(given.get("ship", Ship.AUTO)),
+            ship_threshold=_integer("ship_threshold", given.get("shipthreshold")) or DEFAULT_SHIP_THRESHOLD,
+            kind=parse_kind(given.get("kind")),
+            capacity=_integer("capacity", given.get("capacity")),
+            publisher=given.get("publisher"),
+            token=given.get("token"),
+            tls_root_certs=given.get("tlsrootcerts"),
+        )
+
+
+def no_key_text(table: str, mode: PublishMode) -> str:
+    """Why a table without key columns cannot take updates, and what to write."""
+    return (
+        f"Table {table!r} is to take {mode} batches, which change rows that are there already, so it must be told how "
+        'to find them: name the key columns, as in BarrageSink(uri, table="carriers", key=["carrier"]). They are '
+        'usually the columns of the groupBy. To keep every change as a row of its own, say mode="append".'
+    )
+
+
+def parse_key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    r"""Key columns: a list of names, or one text with commas between them (``\,`` for a comma within a name)."""
+    if isinstance(key, str):
+        names = [name.replace("\0", ",").strip() for name in key.replace("\\,", "\0").split(",")]
+    else:
+        names = list(key or ())
+    kept = tuple(name for name in names if name)
+    return kept or None
+
+
+def parse_mode(mode: str | PublishMode | None) -> PublishMode | None:
+    """A publish mode by our name (append, upsert, replace, delete) or Spark's (append, update, complete)."""
+    return None if mode is None else _choice("mode", mode, _SPARK_MODES)
+
+
+def parse_ship(ship: str | Ship) -> Ship:
+    """``auto``, ``driver`` or ``executors``."""
+    return _choice("ship", ship, {str(way): way for way in Ship})
+
+
+def parse_kind(kind: str | TableKind | None) -> TableKind | None:
+    """A kind of table, or None for what mode and key suggest."""
+    return None if kind is None else _choice("kind", kind, {str(each): each for each in TableKind})
+
+
+def _choice(name: str, text: str, choices: Mapping[str, _T]) -> _T:
+    found = choices.get(str(text).lower())
+    if found is None:
+        raise InvalidRequestError(f"{name} {str(text)!r} is unknown; use one of {', '.join(choices)}.")
+    return found
+
+
+def _integer(name: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InvalidRequestError(f"Option {name} must be a whole number, got {text!r}.") from error

@@ -1,0 +1,69 @@
+"""Which way a micro-batch takes: through the driver, or from the executors straight to the server.
+
+Through the driver a batch costs one Spark job and one Flight stream; from the executors it costs a Python worker per
+task and two more short Python processes, but no row passes the driver. So small batches go through the driver, and
+large ones, and those of unknown size, do not.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from barrage_server.spark.settings import Ship
+
+__all__ = ["Receipt", "Shipped", "choose", "expected_size"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """One batch that was published: Spark's estimate of its bytes, and what it had in Arrow's form."""
+
+    plan_size: int | None
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the executors staged, as the process that commits for them tells the sink, by way of a small file.
+
+    Only the next batch's estimate depends on it, so one that is missing or unreadable does no harm.
+    """
+
+    rows: int
+    nbytes: int
+
+    def write(self, path: Path) -> None:
+        """Leave it at ``path``."""
+        path.write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, path: Path) -> Receipt | None:
+        """The receipt at ``path``; None when there is none."""
+        try:
+            found = json.loads(path.read_text())
+            return cls(int(found["rows"]), int(found["nbytes"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def expected_size(plan_size: int | None, last: Shipped | None) -> int | None:
+    """Bytes of Arrow data that the next batch will probably have; None when nothing is known.
+
+    Spark's estimate of a plan is off by a factor that stays much the same from batch to batch (compressed files one
+    way, aggregations the other), so it is scaled by what it was off by last time. Sources without an estimate, such as
+    Kafka, are taken to go on as they were.
+    """
+    if last is None or last.nbytes == 0:
+        return plan_size
+    if plan_size is None or not last.plan_size:
+        return last.nbytes
+    return plan_size * last.nbytes // last.plan_size
+
+
+def choose(ship: Ship, threshold: int, expected: int | None) -> Ship:
+    """The way to take: what the user said; for ``auto`` the driver up to ``threshold`` expected bytes."""
+    if ship is not Ship.AUTO:
+        return ship
+    return Ship.DRIVER if expected is not None and expected <= threshold else Ship.EXECUTORS

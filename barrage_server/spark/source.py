@@ -1,0 +1,207 @@
+"""The data source ``barrage``: ``df.writeStream.format("barrage")`` and ``df.write.format("barrage")``.
+
+Every task stages the rows of its partition under a token of its own; the driver then commits the tokens of the attempts
+that Spark counts. Retried and speculative attempts stage twice, and only one of the two is ever visible.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from barrage_server.errors import BarrageError, DependencyError, InternalError, UnsupportedOperationError
+from barrage_server.spark.settings import PublishSettings
+from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode, StageRequest
+
+try:
+    from pyspark import TaskContext
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceArrowWriter,
+        DataSourceStreamArrowWriter,
+        WriterCommitMessage,
+    )
+except ImportError as error:
+    raise DependencyError(
+        "Publishing from Spark needs PySpark 4.1 or newer: run pip install 'barrage-server[spark]'."
+    ) from error
+
+from barrage_server.spark.arrow_types import arrow_schema, conform
+from barrage_server.spark.context import BATCH_ID, QUERY_ID
+from barrage_server.spark.publisher import Publisher, publisher_for
+from barrage_server.spark.shipping import Receipt
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["BarrageDataSource", "BatchWriter", "StagedTask", "StreamWriter", "register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("barrage")`` known to the session. Once per session, before the first use."""
+    spark.dataSource.register(BarrageDataSource)
+
+
+@dataclass(frozen=True)
+class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark's base class is untyped here
+    """What one successful task attempt has staged. ``token`` is None when its partition was empty."""
+
+    publisher: str
+    token: str | None
+    rows: int
+    nbytes: int
+
+
+class BarrageDataSource(DataSource):  # type: ignore[misc]
+    """Writes a stream or a batch into a live table.
+
+    Options (case and underscores do not matter): ``uri`` and ``table``; ``key``, column names with commas between them;
+    ``mode`` (append, upsert, replace; by default upsert with a key, append without, and replace in complete mode or
+    when overwriting); ``order_by``, a column that each batch is sorted by before it is applied; ``kind`` and
+    ``capacity`` for a ``ring`` or ``blink`` table; ``token`` and ``tls_root_certs``; ``publisher``, the name under
+    which the server remembers the last batch (the streaming query's id by default).
+
+    Output modes are append and complete. Spark refuses update mode for data sources written in Python: publish from
+    ``foreachBatch`` with :class:`~barrage_server.spark.BarrageSink` instead.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """``barrage``."""
+        return "barrage"
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """For ``df.write``; called on the driver, so that settings and types are checked before anything runs."""
+        return BatchWriter(self.options, arrow_schema(schema), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        """For ``df.writeStream``; ``overwrite`` is set in complete mode."""
+        return StreamWriter(self.options, arrow_schema(schema), overwrite)
+
+
+class _Writer:
+    """What both writers share: one task stages, the driver commits. Pickled to the executors."""
+
+    def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
+        settings = PublishSettings.from_options(options)
+        if settings.mode is None:
+            keyed = PublishMode.UPSERT if settings.key else PublishMode.APPEND
+            settings = replace(settings, mode=PublishMode.REPLACE if overwrite else keyed)
+        settings.check_columns(schema)
+        self.settings = settings
+        self.schema = schema
+
+    def connect(self) -> Publisher:
+        """The connection of this process."""
+        return publisher_for(self.settings.uri, self.settings.token, self.settings.tls_root_certs)
+
+    def stage(self, iterator: Iterator[pa.RecordBatch], publisher: str, batch: int) -> StagedTask:
+        """Stage the rows of one task attempt."""
+        nbytes = 0
+
+        def conformed() -> Iterator[pa.RecordBatch]:
+            nonlocal nbytes
+            for rows in iterator:
+                mine = conform(rows, self.schema)
+                nbytes += mine.nbytes
+                yield mine
+
+        request = StageRequest(publisher, self.settings.table, batch, uuid.uuid4().hex)
+        result = self.connect().stage(request, self.schema, conformed())
+        return StagedTask(publisher, result.token if result else None, result.rows if result else 0, nbytes)
+
+    def commit_tasks(self, tasks: Sequence[StagedTask], publisher: str, batch: int) -> CommitResult:
+        """Make the rows of ``tasks`` visible as one batch, in the order of their partitions."""
+        settings = self.settings
+        request = CommitRequest(
+            publisher=publisher,
+            table=settings.table,
+            batch=batch,
+            mode=settings.mode or PublishMode.APPEND,
+            tokens=tuple(task.token for task in tasks if task.token),
+            key=settings.key,
+            order_by=settings.order_by,
+            schema=self.schema,
+            kind=settings.kind,
+            capacity=settings.capacity,
+        )
+        return self.connect().commit(request)
+
+    def drop(self, tasks: Sequence[StagedTask]) -> None:
+        """Forget what ``tasks`` have staged; when the server cannot be reached it expires by itself."""
+        with contextlib.suppress(BarrageError):
+            self.connect().abort(task.token for task in tasks if task.token)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
+    """``df.write.format("barrage")``: each write is a batch of its own, or the one that a sink names in the options."""
+
+    def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
+        super().__init__(options, schema, overwrite)
+        # Made once on the driver and pickled from there, so that all tasks and the commit agree on it.
+        self.publisher = self.settings.publisher or f"write-{uuid.uuid4()}"
+        self.batch = int(options.get("batch", 0))
+        self.receipt: str | None = options.get("receipt")
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
+        """On an executor: stage the rows of one partition."""
+        return self.stage(iterator, self.publisher, self.batch)
+
+    def commit(self, messages: list[Any]) -> None:
+        """On the driver: commit what the successful attempts have staged."""
+        tasks = _tasks(messages)
+        self.commit_tasks(tasks, self.publisher, self.batch)
+        if self.receipt is not None:
+            Receipt(sum(task.rows for task in tasks), sum(task.nbytes for task in tasks)).write(Path(self.receipt))
+
+    def abort(self, messages: list[Any]) -> None:
+        """On the driver: the job has failed."""
+        self.drop(_tasks(messages))
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """``df.writeStream.format("barrage")``: the publisher is the streaming query, the batch its micro-batch."""
+
+    def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
+        if str(options.get("mode", "")).lower() == "update":
+            raise UnsupportedOperationError(
+                "Spark refuses update mode for data sources written in Python. Publish updates from foreachBatch: "
+                'df.writeStream.outputMode("update").foreachBatch(BarrageSink(uri, table="...", key=["..."])).start()'
+            )
+        super().__init__(options, schema, overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
+        """On an executor: stage the rows of one partition of a micro-batch."""
+        context = TaskContext.get()
+        query = context.getLocalProperty(QUERY_ID) if context else None
+        batch = context.getLocalProperty(BATCH_ID) if context else None
+        if query is None or batch is None:
+            raise InternalError(
+                "Spark did not say which query and batch this task belongs to; use foreachBatch instead."
+            )
+        return self.stage(iterator, self.settings.publisher or query, int(batch))
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
+        """On the driver: commit the micro-batch; one that was committed before changes nothing."""
+        tasks = _tasks(messages)
+        if tasks:
+            self.commit_tasks(tasks, tasks[0].publisher, batchId)
+        elif self.settings.mode is PublishMode.REPLACE:
+            # No task has run, so nobody has said which query this is; to replace all rows by none is safe to repeat.
+            self.commit_tasks((), f"empty-{uuid.uuid4()}", batchId)
+
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002, N803
+        """On the driver: the micro-batch has failed."""
+        self.drop(_tasks(messages))
+
+
+def _tasks(messages: list[Any]) -> list[StagedTask]:
+    # Spark puts None where a task has failed.
+    return [message for message in messages if isinstance(message, StagedTask)]
