@@ -1,0 +1,305 @@
+"""How an ordered set of row keys is held: the three representations, the choice between them, and what can be asked of each.
+
+:class:`RowSet` adds the operations. No caller can tell the representations apart but by speed: one range (two numbers); sorted
+ranges (two int64 arrays); or a roaring bitmap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.errors import RowSetError
+from barrage_server.rowset import _ranges, _roaring
+from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, NO_RANGES, Keys, RangeList
+
+RANGES_ALWAYS: Final = 4096
+"""Up to this many ranges, two arrays are never slower than a bitmap by more than microseconds."""
+RANGES_PER_CONTAINER: Final = 32
+"""A bitmap pays for each block of 65536 keys that it touches: fewer ranges a block than this, and arrays cost less."""
+_CACHED: Final = 1 << 17  # arrays derived from a bitmap are kept up to this length (1 MiB), and made anew beyond
+_LISTABLE: Final = 1 << 36
+
+
+def as_keys(values: npt.ArrayLike) -> Keys:
+    """Give ``values`` as a one-dimensional int64 array (the same one when it is that). RowSetError when they are not integers."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise RowSetError(f"row keys and positions come as one-dimensional arrays, not with {array.ndim} dimensions")
+    if array.dtype == np.int64:
+        return cast("Keys", array)
+    if not array.size:
+        return NO_KEYS
+    if array.dtype.kind not in "iu" or (array.dtype.kind == "u" and int(array.max()) > MAX_KEY):
+        raise RowSetError(
+            f"row keys and positions are integers within 0 and 2**63 - 1, which these ({array.dtype}) are not"
+        )
+    return array.astype(np.int64)
+
+
+class HeldKeys:
+    """An immutable ordered set of row keys, without the operations on it."""
+
+    __slots__ = ("_bits", "_first", "_keys", "_last", "_offsets", "_ranges", "_size")
+
+    # A set of one range has neither _bits nor an obligation to have _ranges; a set of ranges has _ranges; a bitmap has _bits.
+    # Everything else is derived on demand and kept: two threads may derive the same value twice, which does no harm.
+    _first: int
+    _last: int
+    _size: int
+    _bits: _roaring.Bits | None
+    _ranges: RangeList | None
+    _offsets: Keys | None
+    _keys: Keys | None
+
+    def __init__(self) -> None:
+        """Make an empty set; the class methods make the others."""
+        self._first, self._last, self._size = 0, -1, 0
+        self._bits = self._offsets = self._keys = None
+        self._ranges = NO_RANGES
+
+    # -- making ---------------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_range(cls, first: int, last: int) -> Self:
+        """Give the keys first..last, both included; nothing when ``last < first``. RowSetError when a key is out of bounds."""
+        first, last = int(first), int(last)
+        if last < first:
+            return cls()
+        if first < 0 or last > MAX_KEY:
+            raise RowSetError(f"row keys lie within 0 and 2**63 - 1; the range {first}-{last} does not")
+        return cls._span(first, last)
+
+    @classmethod
+    def flat(cls, size: int) -> Self:
+        """Give the keys 0..size-1."""
+        if size < 0:
+            raise RowSetError(f"a set cannot have {size} keys")
+        return cls.from_range(0, size - 1)
+
+    @classmethod
+    def from_ranges(cls, starts: npt.ArrayLike, ends: npt.ArrayLike) -> Self:
+        """Give the keys of inclusive ranges, which must be sorted and disjoint; those that touch are merged.
+
+        Both are array-likes of int64 of one length. RowSetError when they are not as described.
+        """
+        first, last = as_keys(starts), as_keys(ends)
+        if first.size != last.size:
+            raise RowSetError(f"there are {first.size} starts of ranges, but {last.size} ends")
+        if not first.size:
+            return cls()
+        if int(first[0]) < 0:
+            raise RowSetError(f"row keys cannot be negative, and {int(first[0])} is")
+        if (first > last).any():
+            index = int(np.argmax(first > last))
+            raise RowSetError(f"the range {int(first[index])}-{int(last[index])} ends before it starts")
+        if (first[1:] <= last[:-1]).any():
+            index = int(np.argmax(first[1:] <= last[:-1]))
+            raise RowSetError(
+                f"ranges must be sorted and disjoint: {int(first[index + 1])} starts a range, but the one before ends at "
+                f"{int(last[index])}"
+            )
+        joined = _ranges.join_adjacent(first, last)
+        if joined[0] is first:  # the arrays are the caller's, who may go on writing to them
+            joined = first.copy(), last.copy()
+        return cls._of_ranges(*joined)
+
+    @classmethod
+    def from_keys(cls, keys: npt.ArrayLike | Iterable[int]) -> Self:
+        """Give the set of ``keys``, in any order, repeated or not. RowSetError when one is out of bounds."""
+        if not isinstance(keys, np.ndarray | list | tuple):
+            keys = list(cast("Iterable[int]", keys))
+        array = as_keys(keys)
+        if not (array[1:] > array[:-1]).all():
+            array = np.unique(array)
+        if array.size and int(array[0]) < 0:
+            raise RowSetError(f"row keys cannot be negative, and {int(array[0])} is")
+        return cls.from_sorted_keys(array)
+
+    @classmethod
+    def from_sorted_keys(cls, keys: Keys) -> Self:
+        """Give the set of ``keys``, trusting that they are int64, not negative, and strictly increasing."""
+        if not keys.size:
+            return cls()
+        first, last = int(keys[0]), int(keys[-1])
+        if last - first == keys.size - 1:
+            return cls._span(first, last)
+        return cls._of_ranges(*_ranges.compress(keys), size=int(keys.size), keys=keys)
+
+    # Private makers: what they are given is trusted, and the representation is the one named.
+
+    @classmethod
+    def _span(cls, first: int, last: int) -> Self:
+        made = cls()
+        made._first, made._last, made._size = first, last, last - first + 1
+        made._ranges = None
+        return made
+
+    @classmethod
+    def _as_listed(cls, starts: Keys, ends: Keys, size: int | None = None) -> Self:
+        starts.flags.writeable = ends.flags.writeable = False
+        made = cls()
+        made._first, made._last = int(starts[0]), int(ends[-1])
+        made._ranges = (starts, ends)
+        made._size = int((ends - starts).sum()) + starts.size if size is None else size
+        return made
+
+    @classmethod
+    def _as_bitmap(cls, bits: _roaring.Bits) -> Self:
+        made = cls()
+        made._first, made._last, made._size = bits.min(), bits.max(), len(bits)
+        made._bits, made._ranges = bits, None
+        return made
+
+    @classmethod
+    def _of_ranges(cls, starts: Keys, ends: Keys, *, size: int | None = None, keys: Keys | None = None) -> Self:
+        """Choose the representation for ranges that are sorted, disjoint and do not touch."""
+        count = starts.size
+        if count == 0:
+            return cls()
+        if count == 1:
+            return cls._span(int(starts[0]), int(ends[0]))
+        if count > RANGES_ALWAYS and _ranges.containers(starts, ends) * RANGES_PER_CONTAINER <= count:
+            if keys is None:
+                size = int((ends - starts).sum()) + count
+                return cls._as_bitmap(_roaring.from_ranges(starts, ends, size))
+            return cls._as_bitmap(_roaring.from_keys(keys))
+        return cls._as_listed(starts, ends, size)
+
+    @classmethod
+    def _of_bits(cls, bits: _roaring.Bits) -> Self:
+        """Choose the representation for what an operation between bitmaps gave; looks at its ranges only when it is small."""
+        size = len(bits)
+        if size == 0:
+            return cls()
+        first, last = bits.min(), bits.max()
+        if last - first == size - 1:
+            return cls._span(first, last)
+        if size <= RANGES_ALWAYS:
+            return cls._as_listed(*_ranges.compress(_roaring.to_keys(bits)), size)
+        return cls._as_bitmap(bits)
+
+    # -- what it is -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """The number of keys."""
+        return self._size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bool__(self) -> bool:
+        return self._size != 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no key."""
+        return self._size == 0
+
+    @property
+    def first_key(self) -> int:
+        """The smallest key; RowSetError when there is none."""
+        if not self._size:
+            raise RowSetError("an empty row set has no first key")
+        return self._first
+
+    @property
+    def last_key(self) -> int:
+        """The largest key; RowSetError when there is none."""
+        if not self._size:
+            raise RowSetError("an empty row set has no last key")
+        return self._last
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the keys are one range, or none."""
+        return self._last - self._first + 1 == self._size
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the keys are 0..size-1, so that each key is its own position."""
+        return self._last + 1 == self._size
+
+    @property
+    def range_count(self) -> int:
+        """The number of ranges, none of which touches another."""
+        return min(1, self._size) if self.is_contiguous else self.ranges()[0].size
+
+    def ranges(self) -> RangeList:
+        """Give the inclusive ``(starts, ends)`` of the ranges: two int64 arrays, sorted, read-only, no range touching the next."""
+        ranges = self._ranges
+        if ranges is None:
+            if self._bits is None:
+                ranges = np.array([self._first], np.int64), np.array([self._last], np.int64)
+            else:
+                ranges = _ranges.compress(self.keys())
+            ranges[0].flags.writeable = ranges[1].flags.writeable = False
+            if ranges[0].size <= _CACHED:
+                self._ranges = ranges
+        return ranges
+
+    def keys(self) -> Keys:
+        """Give all keys, strictly increasing, as a read-only int64 array. RowSetError when they are too many to be listed."""
+        keys = self._keys
+        if keys is None:
+            if self._size > _LISTABLE:
+                raise RowSetError(f"a row set of {self._size} keys cannot be listed; work on its ranges")
+            keys = _roaring.to_keys(self._bits) if self._bits is not None else _ranges.expand(*self.ranges())
+            keys.flags.writeable = False
+            if keys.size <= _CACHED and not self.is_contiguous:
+                self._keys = keys
+        return keys
+
+    def _range_offsets(self) -> Keys:
+        offsets = self._offsets
+        if offsets is None:
+            offsets = _ranges.offsets_of(*self.ranges())
+            self._offsets = offsets
+        return offsets
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HeldKeys):
+            return NotImplemented
+        if self is other:
+            return True
+        if (self._size, self._first, self._last) != (other._size, other._first, other._last):
+            return False
+        if self.is_contiguous:
+            return True
+        if self._bits is not None and other._bits is not None:
+            return bool(self._bits == other._bits)
+        mine, theirs = self.ranges(), other.ranges()
+        return np.array_equal(mine[0], theirs[0]) and np.array_equal(mine[1], theirs[1])
+
+    def __hash__(self) -> int:
+        return hash((self._size, self._first, self._last))
+
+    def __repr__(self) -> str:
+        if self.is_contiguous:
+            pairs = [(self._first, self._last)] if self._size else []
+        elif self._bits is not None:
+            head = _roaring.window(self._bits, 0, min(self._size, 8))
+            pairs = list(zip(*(part.tolist() for part in _ranges.compress(head)), strict=True))[:7]
+        else:
+            pairs = list(zip(*(part[:8].tolist() for part in self.ranges()), strict=True))
+        text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)
+        if pairs and pairs[-1][1] != self._last:
+            text += f",..{self._last}; {self._size} keys"
+        return f"{{{text}}}"
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, int | np.integer):
+            return False
+        key = int(key)
+        if not self._first <= key <= self._last:
+            return False
+        if self.is_contiguous:
+            return True
+        if self._bits is not None:
+            return key in self._bits
+        starts, ends = self.ranges()
+        return key <= int(ends[int(np.searchsorted(starts, key, "right")) - 1])

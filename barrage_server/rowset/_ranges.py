@@ -1,0 +1,173 @@
+"""Arithmetic of sorted, disjoint, non-adjacent ranges of row keys held as two int64 arrays.
+
+A *range list* is a pair ``(starts, ends)`` of equal length: ``starts[i] <= ends[i]`` and ``ends[i] + 1 < starts[i + 1]``. Every
+function here takes and gives such pairs, visits no range in Python, and never adds 1 to a key that may be ``MAX_KEY``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Keys: TypeAlias = npt.NDArray[np.int64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+RangeList: TypeAlias = tuple[Keys, Keys]
+
+MAX_KEY: Final = (1 << 63) - 1
+NO_KEYS: Final[Keys] = np.empty(0, np.int64)
+NO_KEYS.flags.writeable = False
+NO_RANGES: Final[RangeList] = (NO_KEYS, NO_KEYS)
+
+
+def compress(keys: Keys) -> RangeList:
+    """Give the ranges that make up strictly increasing ``keys``."""
+    if not keys.size:
+        return NO_RANGES
+    breaks = np.flatnonzero(np.diff(keys) != 1)
+    starts = np.empty(breaks.size + 1, np.int64)
+    ends = np.empty(breaks.size + 1, np.int64)
+    starts[0] = keys[0]
+    ends[-1] = keys[-1]
+    starts[1:] = keys[breaks + 1]
+    ends[:-1] = keys[breaks]
+    return starts, ends
+
+
+def expand(starts: Keys, ends: Keys) -> Keys:
+    """Give every key of the ranges, in order. The caller answers for there being room for them."""
+    lengths = ends - starts + 1
+    if starts.size == 1:
+        return np.arange(int(starts[0]), int(starts[0]) + int(lengths[0]), dtype=np.int64)
+    if not starts.size:
+        return NO_KEYS
+    if int(lengths.max()) == 1:
+        return starts.copy()
+    before = np.cumsum(lengths) - lengths
+    keys = np.repeat(starts - before, lengths)
+    keys += np.arange(keys.size, dtype=np.int64)
+    return keys
+
+
+def offsets_of(starts: Keys, ends: Keys) -> Keys:
+    """Give the position of each range's first key, and the number of all keys at the end (one entry more than ranges)."""
+    offsets = np.empty(starts.size + 1, np.int64)
+    offsets[0] = 0
+    np.cumsum(ends - starts + 1, out=offsets[1:])
+    return offsets
+
+
+def join_adjacent(starts: Keys, ends: Keys) -> RangeList:
+    """Merge ranges that touch; the input is sorted and disjoint, but may hold neighbours without a gap."""
+    if starts.size < 2:
+        return starts, ends
+    gap = starts[1:] - 1 != ends[:-1]
+    if gap.all():
+        return starts, ends
+    return starts[np.concatenate(([True], gap))], ends[np.concatenate((gap, [True]))]
+
+
+def merge(starts: Keys, ends: Keys) -> RangeList:
+    """Give the union of ranges in any order, overlapping or not."""
+    if starts.size < 2:
+        return starts, ends
+    order = np.argsort(starts, kind="stable")  # merges presorted runs in linear time
+    starts = starts[order]
+    reach = np.maximum.accumulate(ends[order])
+    gap = starts[1:] - 1 > reach[:-1]
+    return starts[np.concatenate(([True], gap))], reach[np.concatenate((gap, [True]))]
+
+
+def _union(a: RangeList, b: RangeList) -> RangeList:
+    return merge(np.concatenate((a[0], b[0])), np.concatenate((a[1], b[1])))
+
+
+def overlaps(a: RangeList, b: RangeList) -> tuple[Keys, Keys, Keys, Keys]:
+    """Give ``(starts, ends, index in a, index in b)`` of every overlap between a range of ``a`` and one of ``b``, in order.
+
+    Neighbours in the answer may touch (when ``a`` or ``b`` is a list of adjacent pieces).
+    """
+    if a[0].size > b[0].size:
+        starts, ends, in_b, in_a = overlaps(b, a)
+        return starts, ends, in_a, in_b
+    low = np.searchsorted(b[1], a[0], "left")
+    counts = np.maximum(np.searchsorted(b[0], a[1], "right") - low, 0)
+    in_a = np.repeat(np.arange(a[0].size, dtype=np.int64), counts)
+    in_b = np.arange(in_a.size, dtype=np.int64) + np.repeat(low - (np.cumsum(counts) - counts), counts)
+    return np.maximum(a[0][in_a], b[0][in_b]), np.minimum(a[1][in_a], b[1][in_b]), in_a, in_b
+
+
+def complement(starts: Keys, ends: Keys) -> RangeList:
+    """Give the keys of 0..MAX_KEY that are in none of the ranges, which here may touch each other."""
+    starts, ends = join_adjacent(starts, ends)
+    if not starts.size:
+        return np.zeros(1, np.int64), np.full(1, MAX_KEY, np.int64)
+    first = 0 if starts[0] > 0 else 1
+    last = starts.size if ends[-1] < MAX_KEY else starts.size - 1
+    gap_starts = np.concatenate(([0], ends[:last] + 1))[first:]
+    gap_ends = np.concatenate((starts - 1, [MAX_KEY]))[first : last + 1]
+    return gap_starts, gap_ends
+
+
+def intersection(a: RangeList, b: RangeList) -> RangeList:
+    """Give the keys that both have."""
+    starts, ends, _, _ = overlaps(a, b)
+    return starts, ends
+
+
+def _difference(a: RangeList, b: RangeList) -> RangeList:
+    return intersection(a, complement(*b))
+
+
+def _in_window(a: RangeList, b: RangeList, operation: Callable[[RangeList, RangeList], RangeList]) -> RangeList:
+    """Apply an operation that changes ``a`` only within the hull of ``b``, leaving the ranges outside of it untouched."""
+    low = int(np.searchsorted(a[1], max(int(b[0][0]) - 1, 0), "left"))
+    high = int(np.searchsorted(a[0], min(int(b[1][-1]), MAX_KEY - 1) + 1, "right"))
+    if high < low:
+        high = low
+    starts, ends = operation((a[0][low:high], a[1][low:high]), b)
+    if low == 0 and high == a[0].size:
+        return starts, ends
+    return np.concatenate((a[0][:low], starts, a[0][high:])), np.concatenate((a[1][:low], ends, a[1][high:]))
+
+
+def union(a: RangeList, b: RangeList) -> RangeList:
+    """Give the keys that either has; the larger side is copied, not sorted, outside the hull of the smaller one."""
+    if a[0].size < b[0].size:
+        a, b = b, a
+    return _in_window(a, b, _union) if b[0].size else a
+
+
+def difference(a: RangeList, b: RangeList) -> RangeList:
+    """Give the keys of ``a`` that ``b`` lacks."""
+    return _in_window(a, b, _difference) if b[0].size and a[0].size else a
+
+
+def count_below(ranges: RangeList, offsets: Keys, keys: Keys) -> Keys:
+    """Give the number of keys in the ranges that lie strictly below each of ``keys`` (which may be in any order)."""
+    starts, ends = ranges
+    index = np.searchsorted(starts, keys, "left") - 1  # the last range that starts below the key
+    inside = np.minimum(keys - 1, ends[index]) - starts[index] + 1
+    return np.where(index < 0, 0, offsets[index] + inside)
+
+
+def holds(ranges: RangeList, keys: Keys) -> Mask:
+    """Tell for each key whether it is in one of the ranges."""
+    index = np.searchsorted(ranges[0], keys, "right") - 1
+    return (index >= 0) & (keys <= ranges[1][index])
+
+
+def at(ranges: RangeList, offsets: Keys, positions: Keys) -> Keys:
+    """Give the key at each position; positions are within 0..size-1."""
+    index = np.searchsorted(offsets, positions, "right") - 1
+    return ranges[0][index] + (positions - offsets[index])
+
+
+def containers(starts: Keys, ends: Keys) -> int:
+    """Give how many blocks of 65536 keys the ranges touch: what a roaring bitmap of them would need."""
+    if not starts.size:
+        return 0
+    first, last = starts >> 16, ends >> 16
+    return int((last - first).sum()) + starts.size - int(np.count_nonzero(first[1:] == last[:-1]))

@@ -1,0 +1,38 @@
+"""Bit sets as ``java.util.BitSet.toByteArray`` writes them: how the protocol names columns.
+
+Bit ``i`` is bit ``i % 8`` of byte ``i // 8``, and zero bytes at the end are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from barrage_server.errors import InvalidRequestError, WireFormatError
+
+__all__ = ["decode_bit_set", "encode_bit_set"]
+
+MAX_BIT_SET_BYTES: Final = 1 << 17
+"""The longest bit set that is read: a million columns."""
+
+
+def encode_bit_set(indices: Iterable[int]) -> bytes:
+    """Give the bytes of the set of ``indices`` (in any order). InvalidRequestError when one is negative or beyond a million."""
+    wanted = {int(index) for index in indices}
+    if not wanted:
+        return b""
+    if min(wanted) < 0 or max(wanted) >= 8 * MAX_BIT_SET_BYTES:
+        raise InvalidRequestError(f"column numbers lie within 0 and {8 * MAX_BIT_SET_BYTES - 1}")
+    bits = np.zeros(max(wanted) + 1, np.uint8)
+    bits[list(wanted)] = 1
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def decode_bit_set(data: bytes | bytearray | memoryview) -> tuple[int, ...]:
+    """Give the indices of the bits that are set, increasing. Zero bytes at the end are allowed. WireFormatError when too long."""
+    if len(data) > MAX_BIT_SET_BYTES:
+        raise WireFormatError(f"a bit set of {len(data)} bytes is longer than any number of columns needs")
+    bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+    return tuple(np.flatnonzero(bits).tolist())

@@ -1,0 +1,296 @@
+"""Shift data: which rows of a table changed their key, and by how much, between two of its versions.
+
+A shift moves every row with a key within ``start..end`` by ``delta``. The rules are those of the protocol's *IndexShiftData*: sources
+do not overlap in the key space before, destinations do not overlap in the key space after, and no shift changes the order of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.errors import RowSetError
+from barrage_server.rowset import _ranges
+from barrage_server.rowset._held import as_keys
+from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, Keys
+from barrage_server.rowset.row_set import RowSet
+
+__all__ = ["RowSetShiftData"]
+
+_BY_PIECE = 64  # up to this many shifts, a bitmap is taken apart and put together again rather than listed
+
+
+class RowSetShiftData:
+    """Immutable shifts ``(start, end, delta)``, sorted by start; sources and destinations are disjoint and in the same order.
+
+    The meaning is symmetric only for rows: a key between two rows may lie within a source, or a destination, without moving.
+    """
+
+    __slots__ = ("_deltas", "_ends", "_starts")
+
+    EMPTY: ClassVar[RowSetShiftData]
+
+    _starts: Keys
+    _ends: Keys
+    _deltas: Keys
+
+    def __init__(self) -> None:
+        """Make shift data without shifts; the class methods make the others."""
+        self._starts = self._ends = self._deltas = NO_KEYS
+
+    @classmethod
+    def empty(cls) -> RowSetShiftData:
+        """Give the shift data that moves no row."""
+        return cls.EMPTY
+
+    @classmethod
+    def from_arrays(cls, starts: npt.ArrayLike, ends: npt.ArrayLike, deltas: npt.ArrayLike) -> RowSetShiftData:
+        """Give shifts from three array-likes of int64, sorted by start.
+
+        RowSetError when sources or destinations overlap, change their order or leave the key space, or a delta is 0.
+        """
+        first, last, delta = (as_keys(values).copy() for values in (starts, ends, deltas))
+        if not first.size == last.size == delta.size:
+            raise RowSetError(f"shift data has {first.size} starts, {last.size} ends and {delta.size} deltas")
+        if not first.size:
+            return cls.EMPTY
+        if (delta == 0).any():
+            raise RowSetError("a shift by 0 moves nothing: leave it out of the shift data")
+        if (first > last).any() or int(first[0]) < 0 or (first[1:] <= last[:-1]).any():
+            raise RowSetError("the sources of shifts must be ranges of row keys, sorted, that do not overlap")
+        if (delta < -first).any() or (delta > MAX_KEY - last).any():
+            raise RowSetError("a shift leaves the space of row keys, 0 to 2**63 - 1")
+        if ((first + delta)[1:] <= (last + delta)[:-1]).any():
+            raise RowSetError("the destinations of shifts must not overlap, nor change the order of rows")
+        return cls._of(first, last, delta)
+
+    @classmethod
+    def _of(cls, starts: Keys, ends: Keys, deltas: Keys) -> RowSetShiftData:
+        if not starts.size:
+            return cls.EMPTY
+        made = cls()
+        made._starts, made._ends, made._deltas = starts, ends, deltas
+        for array in (starts, ends, deltas):
+            array.flags.writeable = False
+        return made
+
+    @classmethod
+    def between(cls, before: RowSet, after: RowSet) -> RowSetShiftData:
+        """Give the fewest shifts that move each key of ``before`` to the key of ``after`` at the same position.
+
+        RowSetError when the two differ in size. The cost follows the number of ranges.
+        """
+        if before.size != after.size:
+            raise RowSetError(f"{before.size} rows cannot be shifted onto {after.size} keys")
+        if before == after:
+            return cls.EMPTY
+        if before.is_contiguous and after.is_contiguous:
+            first, last = before.first_key, before.last_key
+            return cls.from_arrays([first], [last], [after.first_key - first])
+        old, new = before.ranges(), after.ranges()
+        old_offsets, new_offsets = _ranges.offsets_of(*old), _ranges.offsets_of(*new)
+        begin, stop, in_old, in_new = _ranges.overlaps(
+            (old_offsets[:-1], old_offsets[1:] - 1), (new_offsets[:-1], new_offsets[1:] - 1)
+        )
+        move = old[0][in_old] - old_offsets[in_old]
+        deltas = new[0][in_new] - new_offsets[in_new] - move
+        return cls._joined(begin + move, stop + move, deltas)
+
+    @classmethod
+    def _joined(cls, starts: Keys, ends: Keys, deltas: Keys) -> RowSetShiftData:
+        """Join pieces, in order and with no other row between them, that move alike; leave out those that do not move.
+
+        RowSetError when the pieces would change the order of rows.
+        """
+        if not starts.size:
+            return cls.EMPTY
+        if ((starts + deltas)[1:] <= (ends + deltas)[:-1]).any():
+            raise RowSetError("these shifts would put two rows on one key, or change their order")
+        differs = deltas[1:] != deltas[:-1]
+        first = np.concatenate(([True], differs))
+        moves = deltas[first] != 0
+        last = np.concatenate((differs, [True]))
+        return cls._of(starts[first][moves], ends[last][moves], deltas[first][moves])
+
+    # -- what it is -----------------------------------------------------------------------------------------------------
+
+    @property
+    def starts(self) -> Keys:
+        """The first key of each source range, before the shift (int64, read-only)."""
+        return self._starts
+
+    @property
+    def ends(self) -> Keys:
+        """The last key of each source range, before the shift (int64, read-only)."""
+        return self._ends
+
+    @property
+    def deltas(self) -> Keys:
+        """What is added to the keys of each range; never 0 (int64, read-only)."""
+        return self._deltas
+
+    @property
+    def size(self) -> int:
+        """The number of shifts."""
+        return self._starts.size
+
+    def __len__(self) -> int:
+        return self._starts.size
+
+    def __bool__(self) -> bool:
+        return self._starts.size != 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no shift."""
+        return self._starts.size == 0
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """Go through the shifts as ``(start, end, delta)``."""
+        return zip(self._starts.tolist(), self._ends.tolist(), self._deltas.tolist(), strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RowSetShiftData):
+            return NotImplemented
+        return (
+            np.array_equal(self._starts, other._starts)
+            and np.array_equal(self._ends, other._ends)
+            and np.array_equal(self._deltas, other._deltas)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.size, self._starts[:8].tobytes(), self._ends[-8:].tobytes(), self._deltas[:8].tobytes()))
+
+    def __repr__(self) -> str:
+        shown = [f"{start}-{end}{delta:+d}" for (start, end, delta), _ in zip(self, range(6), strict=False)]
+        if self.size > len(shown):
+            shown.append(f"..; {self.size} shifts")
+        return f"[{','.join(shown)}]"
+
+    def sources(self) -> RowSet:
+        """Give the key ranges that the shifts take rows from."""
+        return RowSet._of_ranges(*_ranges.join_adjacent(self._starts, self._ends))
+
+    def destinations(self) -> RowSet:
+        """Give the key ranges that the shifts put rows into."""
+        return RowSet._of_ranges(*_ranges.join_adjacent(self._starts + self._deltas, self._ends + self._deltas))
+
+    # -- moving rows ----------------------------------------------------------------------------------------------------
+
+    def _inverse(self) -> RowSetShiftData:
+        return RowSetShiftData._of(self._starts + self._deltas, self._ends + self._deltas, -self._deltas)
+
+    def apply(self, rows: RowSet) -> RowSet:
+        """Give the keys after the shift of rows that have the keys ``rows`` before it.
+
+        RowSetError when two rows would come to lie on one key, or rows would change their order. Costs follow the ranges
+        of the rows and the shifts.
+        """
+        if not self.size or not rows.size:
+            return rows
+        if rows._bits is not None and self.size <= _BY_PIECE:
+            return self._apply_by_piece(rows)
+        starts, ends, deltas = self._cut(rows)
+        starts, ends = starts + deltas, ends + deltas
+        if (starts[1:] <= ends[:-1]).any():
+            raise RowSetError("these shifts would put two rows on one key, or change their order")
+        return RowSet._of_ranges(*_ranges.join_adjacent(starts, ends))
+
+    def _apply_by_piece(self, rows: RowSet) -> RowSet:
+        resting = rows - self.sources()
+        parts = [resting]
+        for start, end, delta in self:
+            part = rows.restrict(start, end)
+            if part.size:
+                first, last = min(part.first_key, part.first_key + delta), max(part.last_key, part.last_key + delta)
+                if resting.restrict(first, last).size:
+                    raise RowSetError("these shifts would put two rows on one key, or change their order")
+                parts.append(part.shift(delta))
+        return RowSet.union_all(parts)
+
+    def _cut(self, rows: RowSet) -> tuple[Keys, Keys, Keys]:
+        """Give the ranges of the rows, cut where shifts begin and end, with the delta of each."""
+        ranges = rows.ranges()
+        starts, ends, _, shift = _ranges.overlaps(ranges, (self._starts, self._ends))
+        rest_starts, rest_ends = _ranges.difference(ranges, (self._starts, self._ends))
+        starts, ends = np.concatenate((starts, rest_starts)), np.concatenate((ends, rest_ends))
+        deltas = np.concatenate((self._deltas[shift], np.zeros(rest_starts.size, np.int64)))
+        order = np.argsort(starts, kind="stable")
+        return starts[order], ends[order], deltas[order]
+
+    def unapply(self, rows: RowSet) -> RowSet:
+        """Give the keys before the shift of rows that have the keys ``rows`` after it.
+
+        The rows must be images of rows before the shift. A key within a destination is taken for a shifted one, so rows that
+        rest between shifted ones need shift data that is clipped to its rows, as ``then``, ``clip`` and ``between`` give.
+        """
+        return self._inverse().apply(rows)
+
+    def apply_keys(self, keys: npt.ArrayLike) -> Keys:
+        """Give the key after the shift for each key before it (int64, in any order); collisions are not looked for."""
+        wanted = as_keys(keys)
+        if not self.size:
+            return wanted.copy()
+        index = np.searchsorted(self._starts, wanted, "right") - 1
+        return wanted + np.where((index >= 0) & (wanted <= self._ends[index]), self._deltas[index], 0)
+
+    def unapply_keys(self, keys: npt.ArrayLike) -> Keys:
+        """Give the key before the shift for each key after it (int64, in any order), under the conditions of ``unapply``."""
+        return self._inverse().apply_keys(keys)
+
+    # -- composing ------------------------------------------------------------------------------------------------------
+
+    def _pieces(self) -> tuple[Keys, Keys, Keys]:
+        """Give the whole key space as pieces ``(starts, ends, deltas)``: the shifts, and what lies between them (delta 0)."""
+        gaps = _ranges.complement(self._starts, self._ends)
+        starts, ends = np.concatenate((self._starts, gaps[0])), np.concatenate((self._ends, gaps[1]))
+        deltas = np.concatenate((self._deltas, np.zeros(gaps[0].size, np.int64)))
+        order = np.argsort(starts, kind="stable")
+        return starts[order], ends[order], deltas[order]
+
+    def clip(self, survivors: RowSet) -> RowSetShiftData:
+        """Give the fewest shifts, reaching no further than the survivors they move, that do the same to the survivors.
+
+        ``survivors`` have keys before the shift. RowSetError when two of them would come to lie on one key.
+        """
+        if not self.size or not survivors.size:
+            return RowSetShiftData.EMPTY
+        return RowSetShiftData._joined(*_clip(*self._pieces(), survivors))
+
+    def then(self, other: RowSetShiftData, survivors: RowSet) -> RowSetShiftData:
+        """Give the shifts that do to the survivors what this and then ``other`` do, in one step.
+
+        ``survivors`` are the keys, before this shift, of the rows that live through both. The result is the smallest there
+        is: no range reaches beyond the first and last survivor it moves, neighbours that move alike are one, and what comes
+        to rest where it was is left out. The cost follows the number of shifts, not of rows.
+        """
+        if not self.size:
+            return other.clip(survivors)
+        if not other.size:
+            return self.clip(survivors)
+        if not survivors.size:
+            return RowSetShiftData.EMPTY
+        # Clipped to survivors, pieces stay in order and disjoint after the first shift, gaps included; unclipped, the gaps
+        # would overlap the destinations beside them.
+        starts, ends, deltas = _clip(*self._pieces(), survivors)
+        second_starts, second_ends, second_deltas = other._pieces()
+        middle = (starts + deltas, ends + deltas)
+        if (middle[0][1:] <= middle[1][:-1]).any():
+            raise RowSetError("these shifts would put two rows on one key, or change their order")
+        begin, stop, first, second = _ranges.overlaps(middle, (second_starts, second_ends))
+        back = deltas[first]
+        return RowSetShiftData._joined(*_clip(begin - back, stop - back, back + second_deltas[second], survivors))
+
+
+def _clip(starts: Keys, ends: Keys, deltas: Keys, survivors: RowSet) -> tuple[Keys, Keys, Keys]:
+    """Cut each piece down to the first and last survivor in it; pieces without any are dropped."""
+    first = survivors.rank(starts)
+    last = survivors.rank(ends) + survivors.contains(ends) - 1
+    kept = first <= last
+    return survivors.select(first[kept]), survivors.select(last[kept]), deltas[kept]
+
+
+RowSetShiftData.EMPTY = RowSetShiftData()
