@@ -1,1 +1,31 @@
-"""."""
+"""Tables that tick: row sets and columns of cells, versions that readers hold, and the update graph that moves them."""
+
+from barrage_server.engine.append import AppendTable, BlinkTable, RingTable
+from barrage_server.engine.conform import Rows
+from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.keyed import KeyedTable, ReplacedTable
+from barrage_server.engine.replica import ReplicaTable, ReplicaUpdate
+from barrage_server.engine.table import DerivedTable, SourceTable, Table, TableListener
+from barrage_server.engine.update import TableUpdate, UpdateNode, coalesce, coalesce_nodes
+from barrage_server.engine.version import TableVersion
+
+__all__ = [
+    "AppendTable",
+    "BlinkTable",
+    "DerivedTable",
+    "KeyedTable",
+    "ReplacedTable",
+    "ReplicaTable",
+    "ReplicaUpdate",
+    "RingTable",
+    "Rows",
+    "SourceTable",
+    "Table",
+    "TableListener",
+    "TableUpdate",
+    "TableVersion",
+    "UpdateGraph",
+    "UpdateNode",
+    "coalesce",
+    "coalesce_nodes",
+]

@@ -1,0 +1,144 @@
+"""Tables that only grow at their end: append, ring and blink.
+
+Their cells are never overwritten, so readers get views of them without a copy. Row keys are the sequence numbers of
+the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from barrage_server.engine.cells import MAX_PAGE_BITS
+from barrage_server.engine.conform import Rows, conform
+from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.table import SourceTable
+from barrage_server.engine.update import TableUpdate
+from barrage_server.errors import InvalidRequestError
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["AppendTable", "BlinkTable", "RingTable"]
+
+Batch = list[pa.Array]
+
+# Storage is freed by whole pages: a bounded table gets pages of about this fraction of its capacity.
+_PAGES_PER_CAPACITY = 8
+_MIN_PAGE_BITS = 10
+
+
+class AppendTable(SourceTable):
+    """Rows are added at the end, and stay as they are."""
+
+    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema) -> None:
+        self._next_key = 0
+        super().__init__(
+            graph,
+            name,
+            schema,
+            attributes={"AppendOnly": True, "AddOnly": True, "IsFlat": True},
+            overwrites=False,
+        )
+
+    def append(self, rows: Rows) -> None:
+        """Add ``rows`` at the end, in their order.
+
+        Raises:
+            SchemaMismatchError: the columns are not those of the table. Nothing is added then.
+
+        """
+        batch = conform(self.schema, rows, table=self.name)
+        if len(batch[0]):
+            self.graph.stage(self, batch)
+
+    def apply_operations(self, operations: Sequence[Batch]) -> TableUpdate:
+        """Write the staged batches behind the last row."""
+        added = self._write(operations)
+        self._rows = RowSet.flat(self._next_key)
+        return TableUpdate.of_added(added, len(self.schema))
+
+    def _write(self, operations: Sequence[Batch], keep: int | None = None) -> RowSet:
+        """Write batches under the next keys, leaving out all but the last ``keep`` rows; the keys of what was
+        written.
+        """
+        total = sum(len(batch[0]) for batch in operations)
+        first = self._next_key
+        skip = 0 if keep is None else max(0, total - keep)
+        key = first
+        for batch in operations:
+            count = len(batch[0])
+            start = min(count, max(0, first + skip - key))
+            if start < count:
+                rows = RowSet.from_range(key + start, key + count - 1)
+                for column, values in zip(self._columns, batch, strict=True):
+                    column.write(rows, values.slice(start) if start else values, None)
+            key += count
+        self._next_key = key
+        return RowSet.from_range(first + skip, key - 1)
+
+
+class _BoundedTable(AppendTable):
+    """Rows are added at the end, and storage before a moving first key is freed."""
+
+    def __init__(
+        self, graph: UpdateGraph, name: str, schema: pa.Schema, capacity: int, attributes: dict[str, object]
+    ) -> None:
+        if capacity < 1:
+            raise InvalidRequestError(f"Table '{name}' needs a capacity of at least one row, not {capacity}.")
+        self.capacity = capacity
+        self._next_key = 0
+        bits = max(_MIN_PAGE_BITS, min(MAX_PAGE_BITS, (capacity // _PAGES_PER_CAPACITY).bit_length()))
+        SourceTable.__init__(self, graph, name, schema, attributes=attributes, overwrites=False, page_bits=bits)
+
+    def _free_before(self, first: int) -> None:
+        for column in self._columns:
+            column.drop_before(first)
+
+
+class RingTable(_BoundedTable):
+    """The last ``capacity`` rows that were appended; older ones are removed.
+
+    Rows of one cycle that would be pushed out by the same cycle never appear.
+    """
+
+    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema, capacity: int) -> None:
+        super().__init__(graph, name, schema, capacity, {"RingCapacity": capacity})
+
+    def apply_operations(self, operations: Sequence[Batch]) -> TableUpdate:
+        """Write the staged batches, and push out what exceeds the capacity."""
+        added = self._write(operations, keep=self.capacity)
+        before = self._rows
+        first = max(0, self._next_key - self.capacity)
+        removed = before.restrict(0, first - 1) if before and before.first_key < first else RowSet.empty()
+        self._rows = RowSet.from_range(first, self._next_key - 1)
+        if removed:
+            self._free_before(first)
+        return TableUpdate(added, removed, RowSetShiftData.empty(), (RowSet.empty(),) * len(self.schema))
+
+
+class BlinkTable(_BoundedTable):
+    """Rows live for one cycle: the next cycle of the graph removes them, whether or not it brings new ones.
+
+    The last ``history`` rows stay readable for subscribers that look less often than the table blinks, so that they
+    miss none.
+    """
+
+    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema, history: int = 1_000_000) -> None:
+        super().__init__(graph, name, schema, history, {"BlinkTable": True})
+        graph.run_always(self)
+
+    def apply_operations(self, operations: Sequence[Batch]) -> TableUpdate:
+        """Write the staged batches; they replace the rows of the cycle before."""
+        removed = self._rows
+        added = self._write(operations)
+        self._rows = added
+        self._free_before(self._first_readable())
+        return TableUpdate(added, removed, RowSetShiftData.empty(), (RowSet.empty(),) * len(self.schema))
+
+    def readable_rows(self) -> RowSet:
+        """The rows of this cycle and those that were there before, as far back as the history reaches."""
+        return RowSet.from_range(self._first_readable(), self._next_key - 1) if self._next_key else RowSet.empty()
+
+    def _first_readable(self) -> int:
+        alive = self._rows.first_key if self._rows else self._next_key
+        return max(0, min(alive, self._next_key - self.capacity))

@@ -1,0 +1,263 @@
+"""Tables whose rows are overwritten: by key, or by position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barrage_server.engine.conform import Rows, conform
+from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.key_index import KeyIndex
+from barrage_server.engine.table import SourceTable
+from barrage_server.engine.types import check_key_type
+from barrage_server.engine.update import TableUpdate, all_columns, coalesce
+from barrage_server.errors import KeyMismatchError, SchemaMismatchError
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["KeyedTable", "ReplacedTable"]
+
+Int64Array = npt.NDArray[np.int64]
+
+# Row keys of deleted rows are used again once there are this many of them, or a quarter of the rows.
+_MIN_FREE_KEYS = 1024
+
+
+class _Kind(Enum):
+    UPSERT = "upsert"
+    DELETE = "delete"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    kind: _Kind
+    columns: list[pa.Array]
+
+
+class _OverwrittenTable(SourceTable):
+    """What keyed and replaced tables share: writing only the cells that differ, and collecting garbage."""
+
+    def _modify(
+        self, rows: RowSet, batch: Sequence[pa.Array], skip: frozenset[int] = frozenset()
+    ) -> tuple[RowSet, ...]:
+        """Write the cells of existing ``rows`` that differ from what is stored; per column, the rows that did."""
+        modified = [RowSet.empty()] * len(self._columns)
+        if rows:
+            keys: Int64Array | None = None
+            for number, (column, values) in enumerate(zip(self._columns, batch, strict=True)):
+                if number in skip:
+                    continue
+                changed = column.changed(rows, values)
+                if changed.all():
+                    column.write(rows, values, self._undo)
+                    modified[number] = rows
+                elif changed.any():
+                    keys = rows.keys() if keys is None else keys
+                    some = RowSet.from_sorted_keys(keys[changed])
+                    column.write(some, values.filter(pa.array(changed)), self._undo)
+                    modified[number] = some
+        return tuple(modified)
+
+    def _collect_garbage(self) -> None:
+        for column in self._columns:
+            if column.needs_compaction(self._rows.size):
+                column.compact(self._rows)
+
+
+class KeyedTable(_OverwrittenTable):
+    """At most one row per key.
+
+    A null is a key value like any other, and so is NaN (each equals itself); -0.0 is the key 0.0. Where a batch has a
+    key more than
+    once, its last row wins. A row keeps its row key as long as it lives.
+    """
+
+    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema, key: Sequence[str]) -> None:
+        key = [key] if isinstance(key, str) else list(key)
+        if not key:
+            raise KeyMismatchError(
+                f"Table '{name}' needs at least one key column; a table without keys is an append table."
+            )
+        if len(set(key)) != len(key):
+            raise KeyMismatchError(f"Table '{name}' names a key column twice: {', '.join(key)}.")
+        missing = [column for column in key if column not in schema.names]
+        if missing:
+            raise KeyMismatchError(
+                f"Key column {', '.join(missing)} is not in the schema of table '{name}', "
+                f"which has: {', '.join(schema.names)}."
+            )
+        for column in key:
+            check_key_type(schema.field(column).type)
+        super().__init__(graph, name, schema, key_columns=key)
+        self._key_numbers = [schema.names.index(column) for column in key]
+        self._index = KeyIndex([schema.field(column).type for column in key], self._read_keys)
+        self._next_key = 0
+        self._free = RowSet.empty()
+
+    def upsert(self, rows: Rows) -> None:
+        """Set the rows with these keys: known keys are modified, new ones added.
+
+        Cells that stay equal count as unchanged.
+        """
+        self._stage(_Kind.UPSERT, conform(self.schema, rows, table=self.name))
+
+    def delete(self, keys: Rows) -> None:
+        """Remove the rows with these keys; other columns are ignored, and so are keys that the table does not have."""
+        self._stage(_Kind.DELETE, self._keys_of(keys))
+
+    def replace(self, rows: Rows) -> None:
+        """Make ``rows`` the whole content, by the smallest update that gets there: keys that are missing are
+        removed.
+        """
+        self._stage(_Kind.REPLACE, conform(self.schema, rows, table=self.name))
+
+    def apply_operations(self, operations: Sequence[_Operation]) -> TableUpdate:
+        """Apply the staged operations in order."""
+        before = self._rows
+        total = TableUpdate.empty(len(self.schema))
+        for operation in operations:
+            if operation.kind is _Kind.DELETE:
+                update = self._apply_delete(operation.columns)
+            elif operation.kind is _Kind.UPSERT:
+                update = self._apply_upsert(operation.columns)
+            else:
+                update = self._apply_replace(operation.columns)
+            total = update if len(operations) == 1 else coalesce(total, update, before)
+        self._collect_garbage()
+        return total
+
+    def _stage(self, kind: _Kind, columns: list[pa.Array]) -> None:
+        if len(columns[0]) or kind is _Kind.REPLACE:
+            self.graph.stage(self, _Operation(kind, columns))
+
+    def _keys_of(self, keys: Rows) -> list[pa.Array]:
+        try:
+            ordered = conform(self.schema, keys, table=self.name, only=self.key_columns)
+        except SchemaMismatchError as error:
+            raise KeyMismatchError(
+                f"Deleting from '{self.name}' takes its key columns {', '.join(self.key_columns)}: {error}"
+            ) from error
+        names = [name for name in self.schema.names if name in self.key_columns]
+        return [ordered[names.index(name)] for name in self.key_columns]
+
+    def _read_keys(self, rows: Int64Array) -> list[pa.Array]:
+        """Key values stored under ``rows`` (any order), one array per key column."""
+        return [self._columns[number].read_current(rows) for number in self._key_numbers]
+
+    def _last_of_each_key(self, batch: list[pa.Array]) -> tuple[list[pa.Array], list[pa.Array]]:
+        keys = [batch[number] for number in self._key_numbers]
+        last = self._index.deduplicate(keys)
+        if len(last) == len(batch[0]):
+            return batch, keys
+        picked = pa.array(last)
+        batch = [column.take(picked) for column in batch]
+        return batch, [batch[number] for number in self._key_numbers]
+
+    def _apply_upsert(self, batch: list[pa.Array]) -> TableUpdate:
+        batch, keys = self._last_of_each_key(batch)
+        return self._set(batch, keys, self._index.lookup(keys))
+
+    def _apply_replace(self, batch: list[pa.Array]) -> TableUpdate:
+        before = self._rows
+        batch, keys = self._last_of_each_key(batch)
+        found = self._index.lookup(keys)
+        gone = before - RowSet.from_keys(found[found >= 0])
+        removal = self._remove(gone)
+        return coalesce(removal, self._set(batch, keys, found), before)
+
+    def _apply_delete(self, keys: list[pa.Array]) -> TableUpdate:
+        found = self._index.lookup(keys)
+        return self._remove(RowSet.from_keys(found[found >= 0]))
+
+    def _remove(self, gone: RowSet) -> TableUpdate:
+        if gone:
+            self._index.remove(gone.keys())
+            self._rows = self._rows - gone
+            self._free = self._free | gone
+        return TableUpdate(RowSet.empty(), gone, RowSetShiftData.empty(), all_columns(RowSet.empty(), len(self.schema)))
+
+    def _set(self, batch: list[pa.Array], keys: list[pa.Array], found: Int64Array) -> TableUpdate:
+        """Write ``batch``, whose keys are distinct and were ``found`` under row keys (-1: not there)."""
+        known = found >= 0
+        known_count = int(np.count_nonzero(known))
+        if known_count == len(found):
+            old_batch, old_rows, new_batch, new_keys = batch, found, None, None
+        elif known_count == 0:
+            old_batch, old_rows, new_batch, new_keys = None, found[:0], batch, keys
+        else:
+            mask, rest = pa.array(known), pa.array(~known)
+            old_batch, old_rows = [column.filter(mask) for column in batch], found[known]
+            new_batch = [column.filter(rest) for column in batch]
+            new_keys = [new_batch[number] for number in self._key_numbers]
+
+        modified = all_columns(RowSet.empty(), len(self.schema))
+        if old_batch is not None and known_count:
+            if known_count > 1 and not bool((np.diff(old_rows) > 0).all()):
+                order = np.argsort(old_rows)
+                old_rows = old_rows[order]
+                picked = pa.array(order)
+                old_batch = [column.take(picked) for column in old_batch]
+            modified = self._modify(RowSet.from_sorted_keys(old_rows), old_batch, frozenset(self._key_numbers))
+
+        added = RowSet.empty()
+        if new_batch is not None and new_keys is not None:
+            added = self._add(new_batch, new_keys)
+        return TableUpdate(added, RowSet.empty(), RowSetShiftData.empty(), modified)
+
+    def _add(self, batch: list[pa.Array], keys: list[pa.Array]) -> RowSet:
+        added, reused = self._take_row_keys(len(batch[0]))
+        for column, values in zip(self._columns, batch, strict=True):
+            column.write(added, values, self._undo if reused else None)
+        self._index.insert(keys, added.keys())
+        self._rows = self._rows | added
+        return added
+
+    def _take_row_keys(self, count: int) -> tuple[RowSet, bool]:
+        """Row keys for new rows, and whether some of them were in use before."""
+        reused = RowSet.empty()
+        if self._free.size >= max(_MIN_FREE_KEYS, self._rows.size // 4):
+            reused = self._free.slice(0, count)
+            self._free = self._free - reused
+        fresh = count - reused.size
+        new = RowSet.from_range(self._next_key, self._next_key + fresh - 1)
+        self._next_key += fresh
+        return reused | new, bool(reused)
+
+
+class ReplacedTable(_OverwrittenTable):
+    """A table without keys that is replaced as a whole, such as the ordered result of a query in complete mode.
+
+    Row ``i`` of the new content takes the place of row ``i`` of the old one; cells that are equal count as unchanged,
+    and rows are
+    added or removed at the end.
+    """
+
+    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema) -> None:
+        super().__init__(graph, name, schema, attributes={"IsFlat": True})
+        self._written = 0
+
+    def replace(self, rows: Rows) -> None:
+        """Make ``rows`` the whole content, in their order."""
+        self.graph.stage(self, conform(self.schema, rows, table=self.name))
+
+    def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+        """Apply the last of the staged contents: the others would not be seen."""
+        batch = operations[-1]
+        old, new = self._rows.size, len(batch[0])
+        common = min(old, new)
+        modified = self._modify(RowSet.flat(common), [values.slice(0, common) for values in batch])
+        added = RowSet.from_range(old, new - 1)
+        if added:
+            # Rows that once were there and shrank away may still be held by a reader; rows beyond were never seen.
+            undo = self._undo if old < self._written else None
+            for column, values in zip(self._columns, batch, strict=True):
+                column.write(added, values.slice(old), undo)
+        self._written = max(self._written, new)
+        self._rows = RowSet.flat(new)
+        self._collect_garbage()
+        return TableUpdate(added, RowSet.from_range(new, old - 1), RowSetShiftData.empty(), modified)

@@ -1,0 +1,159 @@
+"""The table that follows another one by applying its updates: what a client keeps, and what a ticking upload feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from barrage_server.engine.conform import conform
+from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.table import SourceTable
+from barrage_server.engine.types import normalise
+from barrage_server.engine.update import TableUpdate, all_columns, coalesce
+from barrage_server.errors import WireFormatError
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["ReplicaTable", "ReplicaUpdate"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaUpdate:
+    """An update with its data.
+
+    Attributes:
+        added: rows that are new, in the key space after the update.
+        removed: rows that are gone, in the key space before it.
+        shifted: how the keys of the rows that stay move.
+        columns: one array per column with the values of ``added``, in key order. An array of length zero leaves the
+            column null in
+            the new rows (it was not asked for).
+        modified: per column number, the rows with new values and those values.
+
+    """
+
+    added: RowSet
+    removed: RowSet = field(default_factory=RowSet.empty)
+    shifted: RowSetShiftData = field(default_factory=RowSetShiftData.empty)
+    columns: Sequence[pa.Array | pa.ChunkedArray] = ()
+    modified: Mapping[int, tuple[RowSet, pa.Array | pa.ChunkedArray]] = field(default_factory=dict)
+
+
+class ReplicaTable(SourceTable):
+    """A table whose row keys, shifts and values all come from elsewhere."""
+
+    def __init__(
+        self,
+        graph: UpdateGraph,
+        name: str,
+        schema: pa.Schema,
+        *,
+        attributes: Mapping[str, object] | None = None,
+        key_columns: Sequence[str] = (),
+    ) -> None:
+        super().__init__(graph, name, schema, attributes=attributes, key_columns=key_columns)
+        self._used_to = -1  # the highest row key that was ever written
+
+    def apply(self, update: ReplicaUpdate) -> None:
+        """Apply ``update`` in a cycle.
+
+        Raises:
+            WireFormatError: it does not fit the rows that the table has, or its arrays do not fit its rows. Nothing is
+            applied then.
+
+        """
+        self._check_lengths(update)
+        self.graph.stage(self, update)
+
+    def check_operations(self, operations: Sequence[ReplicaUpdate]) -> None:
+        """Each update must fit the rows that the updates before it leave."""
+        rows = self._rows
+        for update in operations:
+            rows = _rows_after(rows, update, self.name)
+
+    def apply_operations(self, operations: Sequence[ReplicaUpdate]) -> TableUpdate:
+        """Apply the staged updates in order."""
+        before = self._rows
+        total: TableUpdate | None = None
+        for operation in operations:
+            update = self._apply_one(operation)
+            total = update if total is None else coalesce(total, update, before)
+        for column in self._columns:
+            if column.needs_compaction(self._rows.size):
+                column.compact(self._rows)
+        return total or TableUpdate.empty(len(self.schema))
+
+    def _apply_one(self, update: ReplicaUpdate) -> TableUpdate:
+        rows = self._rows - update.removed if update.removed else self._rows
+        shifted = update.shifted
+        if shifted.size:
+            shifted = shifted.clip(rows)
+            moving = rows & shifted.sources()
+            sources = moving.keys()
+            targets = shifted.apply_keys(sources)
+            for column in self._columns:
+                column.move(sources, targets, self._undo)
+            rows = shifted.apply(rows)
+            if len(targets):
+                self._used_to = max(self._used_to, int(targets[-1]))
+        if update.added:
+            undo = self._undo if update.added.first_key <= self._used_to else None
+            for column, values in zip(self._columns, update.columns, strict=True):
+                array = normalise(values, column.type)
+                column.write(update.added, array if len(array) else pa.nulls(update.added.size, column.type), undo)
+            rows = rows | update.added
+            self._used_to = max(self._used_to, update.added.last_key)
+        modified = list(all_columns(RowSet.empty(), len(self.schema)))
+        for number, (changed, values) in update.modified.items():
+            if changed:
+                self._columns[number].write(changed, normalise(values, self._columns[number].type), self._undo)
+                modified[number] = changed
+        self._rows = rows
+        if update.removed:
+            self._drop_storage(rows)
+        return TableUpdate(update.added, update.removed, shifted, tuple(modified))
+
+    def _drop_storage(self, rows: RowSet) -> None:
+        first = rows.first_key if rows else self._used_to + 1
+        for column in self._columns:
+            column.drop_before(first)
+
+    def _check_lengths(self, update: ReplicaUpdate) -> None:
+        if update.added and len(update.columns) != len(self.schema):
+            raise WireFormatError(
+                f"An update of '{self.name}' has {len(update.columns)} columns; the table has {len(self.schema)}."
+            )
+        for number, values in enumerate(update.columns):
+            if len(values) not in (0, update.added.size):
+                raise WireFormatError(
+                    f"An update of '{self.name}' adds {update.added.size} rows but carries {len(values)} values "
+                    f"for column '{self.schema.names[number]}'."
+                )
+        for number, (rows, values) in update.modified.items():
+            if not 0 <= number < len(self.schema) or len(values) != rows.size:
+                raise WireFormatError(
+                    f"An update of '{self.name}' modifies {rows.size} rows with {len(values)} values."
+                )
+
+    def content_update(self, content: pa.Table) -> ReplicaUpdate:
+        """The update that replaces everything by ``content`` under the row keys 0, 1, 2 ..."""
+        arrays = conform(self.schema, content, table=self.name)
+        return ReplicaUpdate(added=RowSet.flat(content.num_rows), removed=self._rows, columns=arrays)
+
+
+def _rows_after(rows: RowSet, update: ReplicaUpdate, name: str) -> RowSet:
+    if update.removed:
+        if not rows.is_superset(update.removed):
+            raise WireFormatError(f"An update of '{name}' removes rows that are not there.")
+        rows = rows - update.removed
+    if update.shifted.size:
+        rows = update.shifted.apply(rows)
+    if update.added:
+        if not rows.is_disjoint(update.added):
+            raise WireFormatError(f"An update of '{name}' adds rows that are there already.")
+        rows = rows | update.added
+    for changed, _ in update.modified.values():
+        if not rows.is_superset(changed):
+            raise WireFormatError(f"An update of '{name}' modifies rows that are not there.")
+    return rows

@@ -1,0 +1,241 @@
+"""What all tables share: a schema, columns of cells, the current version, listeners."""
+
+from __future__ import annotations
+
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from barrage_server.engine.cells import MAX_PAGE_BITS
+from barrage_server.engine.columns import Column, make_column
+from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.types import check_type
+from barrage_server.engine.undo import Undo
+from barrage_server.engine.update import TableUpdate, UpdateNode
+from barrage_server.engine.version import TableVersion
+from barrage_server.errors import InternalError, InvalidRequestError, UnknownColumnError
+from barrage_server.rowset import RowSet
+
+__all__ = ["DerivedTable", "SourceTable", "Table", "TableListener"]
+
+# How often versions that readers keep holding take over the undo records, so that the chain of them stays short.
+_CYCLES_BETWEEN_ABSORBING = 256
+
+TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
+
+
+class Table:
+    """A table that ticks: row keys, columns, and one update per cycle.
+
+    Readers take :attr:`version` and keep it as long as they like; it never changes under them.
+
+    Args:
+        graph: the update graph whose cycles move this table.
+        name: what messages and logs call it.
+        schema: column names and Arrow types, in order.
+        key_columns: the columns whose values identify a row; empty when there are none.
+        attributes: what subscribers may rely on, such as ``AppendOnly`` or ``BlinkTable``.
+        overwrites: whether cells that a version may hold can be overwritten later. When false, readers get views
+            without a copy.
+        page_bits: rows per page of storage, as a power of two.
+
+    """
+
+    def __init__(
+        self,
+        graph: UpdateGraph,
+        name: str,
+        schema: pa.Schema,
+        *,
+        key_columns: Sequence[str] = (),
+        attributes: Mapping[str, object] | None = None,
+        overwrites: bool = True,
+        page_bits: int = MAX_PAGE_BITS,
+    ) -> None:
+        check_schema(schema)
+        self.graph = graph
+        self.name = name
+        self.schema = schema
+        self.key_columns = tuple(key_columns)
+        self.attributes: dict[str, object] = dict(attributes or {})
+        self.listeners: tuple[TableListener, ...] = ()
+        self.height = 0
+        self._overwrites = overwrites
+        self._columns: list[Column] = [
+            make_column(field.type, number=number, page_bits=page_bits) for number, field in enumerate(schema)
+        ]
+        self._rows = RowSet.empty()
+        self._undo = Undo()
+        self._failure: BaseException | None = None
+        self._held: weakref.WeakSet[TableVersion] = weakref.WeakSet()
+        self._cycles = 0
+        self._version = self._make_version(graph.step, TableUpdate.empty(len(schema)))
+        self._next_version: TableVersion | None = None
+
+    @property
+    def version(self) -> TableVersion:
+        """The version that is visible now."""
+        return self._version
+
+    @property
+    def size(self) -> int:
+        """Rows in the current version."""
+        return self._version.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage held for the columns, garbage that is not yet collected included."""
+        return sum(column.nbytes for column in self._columns)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The current content, in the order of the row keys; only ``columns`` when given."""
+        numbers = None if columns is None else self.column_numbers(columns)
+        return self._version.to_table(numbers)
+
+    def column_numbers(self, names: Sequence[str]) -> list[int]:
+        """The numbers of columns by name.
+
+        Raises:
+            UnknownColumnError: a name that the schema lacks.
+
+        """
+        return column_numbers(self.schema, names, self.name)
+
+    def add_listener(self, listener: TableListener) -> Callable[[], None]:
+        """Have ``listener(update, previous, current)`` called after each cycle that changes this table; returns the
+        remover.
+
+        It runs on the publishing thread, after the cycle is visible: it must be quick, and must not wait for another
+        publisher.
+        """
+        self.listeners = (*self.listeners, listener)
+
+        def remove() -> None:
+            self.listeners = tuple(entry for entry in self.listeners if entry is not listener)
+
+        return remove
+
+    # What the update graph calls, inside a cycle.
+
+    def prepare_version(self, step: int, update: TableUpdate) -> None:
+        """Make the version that the cycle ``step`` has led to. It stays invisible until :meth:`show_version`."""
+        self._cycles += 1
+        if self._overwrites and self._cycles % _CYCLES_BETWEEN_ABSORBING == 0:
+            for version in list(self._held):
+                version.absorb()
+        self._next_version = self._make_version(step, update)
+
+    def show_version(self) -> None:
+        """Make the prepared version the visible one, and the next step of the history."""
+        if self._next_version is not None:
+            self._version.node.next = self._next_version.node
+            self._version, self._next_version = self._next_version, None
+
+    def peek(self) -> TableVersion:
+        """During a cycle: the version that it is leading to. Otherwise the visible one."""
+        return self._next_version or self._version
+
+    def _make_version(self, step: int, update: TableUpdate) -> TableVersion:
+        self._undo = self._undo.start_next()
+        version = TableVersion(
+            schema=self.schema,
+            row_set=self._rows,
+            readable=self.readable_rows(),
+            node=UpdateNode(step, self._rows, update),
+            columns=tuple(column.snapshot() for column in self._columns),
+            undo=self._undo,
+            frozen=not self._overwrites,
+        )
+        if self._overwrites:
+            self._held.add(version)
+        return version
+
+    def readable_rows(self) -> RowSet:
+        """The rows whose cells a version can read: those of the table, or more where rows live on after they left."""
+        return self._rows
+
+    def fail(self, error: BaseException) -> None:
+        """Refuse all further writes: a cycle broke off half way through this table."""
+        self._failure = error
+        self._next_version = None
+
+    def check_usable(self) -> None:
+        """Raise :class:`InternalError` when an earlier cycle broke off in this table."""
+        if self._failure is not None:
+            raise InternalError(
+                f"Table '{self.name}' cannot be written since an earlier cycle failed. Drop and create it again."
+            )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} rows={self.size} step={self._version.step}>"
+
+
+class SourceTable(Table, ABC):
+    """A table that changes because somebody publishes to it."""
+
+    def check_operations(self, operations: Sequence[Any]) -> None:
+        """Raise before anything is applied when ``operations`` do not fit the state of the table."""
+
+    @abstractmethod
+    def apply_operations(self, operations: Sequence[Any]) -> TableUpdate:
+        """Apply staged operations in order, and say what they came to."""
+
+
+class DerivedTable(Table, ABC):
+    """A table that follows its parents.
+
+    The graph calls :meth:`follow` once per cycle in which a parent changed, after all parents are done.
+    """
+
+    def __init__(self, parents: Sequence[Table], name: str, schema: pa.Schema, **options: Any) -> None:
+        if not parents:
+            raise InvalidRequestError("A derived table needs at least one parent.")
+        super().__init__(parents[0].graph, name, schema, **options)
+        if any(parent.graph is not self.graph for parent in parents):
+            raise InvalidRequestError("All parents of a derived table must belong to one update graph.")
+        self.parents = tuple(parents)
+        self.height = 1 + max(parent.height for parent in parents)
+
+    @abstractmethod
+    def start(self, step: int) -> None:
+        """Compute the content from the parents' current versions; called once, between two cycles."""
+
+    @abstractmethod
+    def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
+        """Bring this table up to date.
+
+        Args:
+            updates: for each parent that changed in this cycle, how. Previous values are those of ``parent.version``
+                (still the
+                version before the cycle); current ones those of :meth:`Table.peek`.
+
+        """
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Raise when a table cannot have ``schema``: no columns, a name twice, or a type that tables cannot hold."""
+    if len(schema) == 0:
+        raise InvalidRequestError("A table needs at least one column.")
+    names = set(schema.names)
+    if len(names) != len(schema):
+        twice = sorted(name for name in names if schema.names.count(name) > 1)
+        raise InvalidRequestError(
+            f"Column names must differ from each other; these stand more than once: {', '.join(twice)}."
+        )
+    for field in schema:
+        check_type(field.type)
+
+
+def column_numbers(schema: pa.Schema, names: Sequence[str], table: str) -> list[int]:
+    """The numbers of ``names`` in ``schema``; UnknownColumnError lists what there is otherwise."""
+    known = {name: number for number, name in enumerate(schema.names)}
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise UnknownColumnError(
+            f"Table '{table}' has no column {', '.join(map(repr, missing))}. "
+            f"Its columns are: {', '.join(schema.names)}."
+        )
+    return [known[name] for name in names]

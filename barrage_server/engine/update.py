@@ -1,0 +1,191 @@
+"""What one cycle did to one table, and how successive updates become one.
+
+Follows the update model of the Barrage concepts: an update is applied as removes (old keys), shifts, adds (new keys),
+modifies (new
+keys). Columns are modified independently of each other, because coalescing leaves them with different rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["TableUpdate", "UpdateNode", "added_since", "all_columns", "coalesce", "coalesce_nodes", "fold_nodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpdate:
+    """The change of one table from one version to a later one.
+
+    Attributes:
+        added: rows that are new, in the key space after the update.
+        removed: rows that are gone, in the key space before the update. A key that is in ``removed`` and in ``added``
+            names two
+            different rows: the first went, the second took its key.
+        shifted: how the keys of the rows that stayed have moved.
+        modified: for each column of the table, the rows with a new value, in the key space after the update; disjoint
+            from ``added``.
+
+    """
+
+    added: RowSet
+    removed: RowSet
+    shifted: RowSetShiftData
+    modified: tuple[RowSet, ...]
+
+    @classmethod
+    def empty(cls, column_count: int) -> TableUpdate:
+        """The update that changes nothing."""
+        return cls(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty(), (RowSet.empty(),) * column_count)
+
+    @classmethod
+    def of_added(cls, added: RowSet, column_count: int) -> TableUpdate:
+        """The update that only adds rows."""
+        return cls(added, RowSet.empty(), RowSetShiftData.empty(), (RowSet.empty(),) * column_count)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changed at all."""
+        return not (self.added or self.removed or self.shifted.size or any(self.modified))
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether rows were added and nothing else happened."""
+        return not (self.removed or self.shifted.size or any(self.modified))
+
+    @property
+    def modified_rows(self) -> RowSet:
+        """Rows modified in at least one column, in the key space after the update."""
+        return RowSet.union_all(rows for rows in self.modified if rows)
+
+    def survivors(self, before: RowSet) -> RowSet:
+        """The rows of ``before`` that live through this update, under the keys they have after it."""
+        stayed = before - self.removed if self.removed else before
+        return self.shifted.apply(stayed) if self.shifted.size else stayed
+
+    def apply_to(self, before: RowSet) -> RowSet:
+        """The row set after this update of a table that had ``before``."""
+        stayed = self.survivors(before)
+        return stayed | self.added if self.added else stayed
+
+    def __str__(self) -> str:
+        """A line for the log: ``+3 -1 ~4 >>1``."""
+        shifts = f" >>{self.shifted.size}" if self.shifted.size else ""
+        return f"+{self.added.size} -{self.removed.size} ~{self.modified_rows.size}{shifts}"
+
+
+def coalesce(first: TableUpdate, second: TableUpdate, before: RowSet) -> TableUpdate:
+    """The one update that does what ``first`` and then ``second`` do to a table with the row set ``before``.
+
+    Rows that ``first`` adds and ``second`` removes leave no trace. The cost follows the two updates, not the table.
+    """
+    if first.only_adds and second.only_adds:
+        return TableUpdate(first.added | second.added, first.removed, first.shifted, first.modified)
+
+    removed_again = second.removed & first.added if second.removed and first.added else RowSet.empty()
+    removed_old = second.removed - removed_again if removed_again else second.removed
+    if removed_old and first.shifted.size:
+        removed_old = first.shifted.unapply(removed_old)
+    removed = first.removed | removed_old
+
+    still_added = first.added - removed_again if removed_again else first.added
+    if still_added and second.shifted.size:
+        still_added = second.shifted.apply(still_added)
+    added = still_added | second.added
+
+    if not first.shifted.size and not second.shifted.size:
+        shifted = first.shifted
+    else:
+        shifted = first.shifted.then(second.shifted, before - removed)
+
+    modified = tuple(
+        _coalesce_modified(rows, more, second, added)
+        for rows, more in zip(first.modified, second.modified, strict=True)
+    )
+    return TableUpdate(added, removed, shifted, modified)
+
+
+def _coalesce_modified(rows: RowSet, more: RowSet, second: TableUpdate, added: RowSet) -> RowSet:
+    if rows:
+        if second.removed:
+            rows = rows - second.removed
+        if second.shifted.size:
+            rows = second.shifted.apply(rows)
+        more = rows | more
+    return more - added if more and added else more
+
+
+class UpdateNode:
+    """One step in the history of a table: the update that led here, and the row set it led to. No data.
+
+    Nodes are linked forwards only. Whoever has sent everything up to a node holds that node, and finds what came since
+    by walking
+    on; history that nobody holds is freed by itself.
+    """
+
+    __slots__ = ("_coalesced", "next", "row_set", "step", "update")
+
+    def __init__(self, step: int, row_set: RowSet, update: TableUpdate) -> None:
+        self.step = step
+        self.row_set = row_set
+        self.update = update
+        self.next: UpdateNode | None = None
+        self._coalesced: tuple[UpdateNode, TableUpdate] | None = None
+
+    def __repr__(self) -> str:
+        return f"<UpdateNode step={self.step} {self.update}>"
+
+
+def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
+    """Everything that happened after ``start`` up to and including ``end``, as one update.
+
+    ``end`` must be ``start`` or come after it. The result is remembered at ``start``, so that readers who stand at the
+    same place
+    share the work, and so that asking again later only adds what is new.
+    """
+    reached, total = start, TableUpdate.empty(len(start.update.modified))
+    memo = start._coalesced
+    if memo is not None and memo[0].step <= end.step:
+        reached, total = memo
+    while reached is not end:
+        following = reached.next
+        if following is None:
+            raise ValueError("the end does not come after the start")
+        total = following.update if reached is start else coalesce(total, following.update, start.row_set)
+        reached = following
+    start._coalesced = (reached, total)
+    return total
+
+
+def added_since(start: UpdateNode, end: UpdateNode) -> RowSet:
+    """Every row added after ``start`` up to ``end``, also those that are gone again: what a blink subscriber is
+    owed.
+    """
+    parts: list[RowSet] = []
+    node: UpdateNode | None = start
+    while node is not end and node is not None:
+        node = node.next
+        if node is not None:
+            parts.append(node.update.added)
+    return RowSet.union_all(parts)
+
+
+def fold_nodes(start: UpdateNode, end: UpdateNode) -> UpdateNode:
+    """A private stand-in for ``start`` that knows what happened up to ``end`` as one update, and keeps nothing in
+    between alive.
+
+    For whoever stands still while a table ticks on: asking it for a point before ``end`` is an error.
+    """
+    stand_in = UpdateNode(start.step, start.row_set, start.update)
+    stand_in._coalesced = (end, coalesce_nodes(start, end))
+    return stand_in
+
+
+def all_columns(rows: RowSet, column_count: int, columns: Sequence[int] | None = None) -> tuple[RowSet, ...]:
+    """``rows`` for each of ``columns`` (all when ``None``), the empty set for the others."""
+    if columns is None:
+        return (rows,) * column_count
+    wanted = set(columns)
+    return tuple(rows if number in wanted else RowSet.empty() for number in range(column_count))

@@ -1,0 +1,105 @@
+"""What a reader holds: one version of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from barrage_server.engine.columns import ColumnSnapshot
+from barrage_server.engine.plan import ReadPlan
+from barrage_server.engine.undo import Undo, UndoCursor
+from barrage_server.engine.update import UpdateNode
+from barrage_server.errors import InvalidRequestError
+from barrage_server.rowset import RowSet
+
+__all__ = ["TableVersion"]
+
+
+class TableVersion:
+    """One version of a table. It never changes, and holding it costs only the changes that are made after it.
+
+    Attributes:
+        schema: column names and Arrow types.
+        row_set: the row keys of this version.
+        readable: the row keys whose cells can be read: ``row_set``, or more (the history of a blink table).
+        node: this version's place in the table's history.
+
+    """
+
+    __slots__ = ("__weakref__", "_columns", "_cursor", "_frozen", "node", "readable", "row_set", "schema")
+
+    def __init__(
+        self,
+        *,
+        schema: pa.Schema,
+        row_set: RowSet,
+        readable: RowSet,
+        node: UpdateNode,
+        columns: tuple[ColumnSnapshot, ...],
+        undo: Undo,
+        frozen: bool,
+    ) -> None:
+        self.schema = schema
+        self.row_set = row_set
+        self.readable = readable
+        self.node = node
+        self._columns = columns
+        self._cursor = UndoCursor(undo, [column.epoch for column in columns])
+        self._frozen = frozen
+
+    @property
+    def step(self) -> int:
+        """The cycle that made this version; 0 for a table that nothing was published to."""
+        return self.node.step
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return self.row_set.size
+
+    def read(self, rows: RowSet, columns: Sequence[int] | None = None) -> list[pa.Array]:
+        """The values of ``rows`` in key order, one array per column.
+
+        Args:
+            rows: row keys out of :attr:`readable`.
+            columns: column numbers, in the order wanted; all when ``None``.
+
+        """
+        wanted = range(len(self._columns)) if columns is None else columns
+        plan = ReadPlan.from_row_set(rows)
+        snapshots = [self._columns[number] for number in wanted]
+        return [snapshot.read(plan, self._cursor, frozen=self._frozen) for snapshot in snapshots]
+
+    def batches(
+        self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None, rows_per_batch: int = 65536
+    ) -> Iterator[pa.RecordBatch]:
+        """The content in key order as record batches; nothing at all for no rows.
+
+        Args:
+            columns: column numbers, in the order wanted; all when ``None``.
+            rows: only these row keys.
+            rows_per_batch: how many rows a batch has, the last one excepted.
+
+        """
+        if rows_per_batch < 1:
+            raise InvalidRequestError(f"A batch needs at least one row, not {rows_per_batch}.")
+        chosen = self.row_set if rows is None else rows
+        schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
+        for start in range(0, chosen.size, rows_per_batch):
+            part = chosen.slice(start, start + rows_per_batch)
+            yield pa.RecordBatch.from_arrays(self.read(part, columns), schema=schema)
+
+    def to_table(self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None) -> pa.Table:
+        """The content in key order; see :meth:`batches`."""
+        schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
+        return pa.Table.from_batches(list(self.batches(columns, rows=rows)), schema=schema)
+
+    def absorb(self) -> None:
+        """Take over what was overwritten since, so that this version no longer keeps the chain of undo records
+        alive.
+        """
+        self._cursor.absorb()
+
+    def __repr__(self) -> str:
+        return f"<TableVersion step={self.step} rows={self.size}>"

@@ -1,0 +1,141 @@
+"""The update model: coalescing two updates equals applying them one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.engine.update import TableUpdate, UpdateNode, added_since, coalesce, coalesce_nodes, fold_nodes
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+COLUMNS = 2
+
+
+@dataclass
+class Model:
+    """Rows with identities: key -> row number, and a revision per row and column."""
+
+    rows: dict[int, int] = field(default_factory=dict)
+    revisions: dict[tuple[int, int], int] = field(default_factory=dict)
+    born: int = 0
+
+    def copy(self) -> Model:
+        return Model(dict(self.rows), dict(self.revisions), self.born)
+
+    def apply(self, update: TableUpdate) -> None:
+        kept = {key: row for key, row in self.rows.items() if key not in update.removed}
+        moved: dict[int, int] = {}
+        for key, row in kept.items():
+            for first, last, delta in update.shifted:
+                if first <= key <= last:
+                    moved[key + delta] = row
+                    break
+            else:
+                moved[key] = row
+        assert len(moved) == len(kept)
+        assert [moved[key] for key in sorted(moved)] == [kept[key] for key in sorted(kept)], "shifts keep the order"
+        for key in update.added.keys().tolist():
+            assert key not in moved
+            moved[key] = self.born
+            self.born += 1
+        self.rows = moved
+        for column, rows in enumerate(update.modified):
+            for key in rows.keys().tolist():
+                place = (moved[key], column)
+                self.revisions[place] = self.revisions.get(place, 0) + 1
+
+
+@st.composite
+def updates(draw: st.DrawFn, before: RowSet) -> TableUpdate:
+    """A legal update of a table with the row set ``before``."""
+    old = before.keys().tolist()
+    removed = draw(st.sets(st.sampled_from(old))) if old else set()
+    stay = [key for key in old if key not in removed]
+    places = sorted(draw(st.sets(st.integers(0, 40), min_size=len(stay), max_size=len(stay))))
+    after = places if draw(st.booleans()) else stay
+    shifted = (
+        RowSetShiftData.between(RowSet.from_keys(stay), RowSet.from_keys(after)) if stay else RowSetShiftData.empty()
+    )
+    added = draw(st.sets(st.integers(0, 45))) - set(after)
+    modified = tuple(
+        RowSet.from_keys(sorted(draw(st.sets(st.sampled_from(after))) if after else set())) for _ in range(COLUMNS)
+    )
+    return TableUpdate(RowSet.from_keys(sorted(added)), RowSet.from_keys(sorted(removed)), shifted, modified)
+
+
+@given(st.data())
+def test_coalescing_equals_applying_in_turn(data: st.DataObject) -> None:
+    """Removed, shifted, added and modified rows of the one update name exactly the rows that the sequence touched."""
+    before = RowSet.from_keys(sorted(data.draw(st.sets(st.integers(0, 40), max_size=15))))
+    model = Model()
+    model.apply(TableUpdate.of_added(before, COLUMNS))
+    start = model.copy()
+    node = first = UpdateNode(0, before, TableUpdate.of_added(before, COLUMNS))
+    for step in range(1, data.draw(st.integers(1, 4)) + 1):
+        update = data.draw(updates(node.row_set))
+        node.next = UpdateNode(step, update.apply_to(node.row_set), update)
+        node = node.next
+        model.apply(update)
+        assert node.row_set.keys().tolist() == sorted(model.rows)
+        total = coalesce_nodes(first, node)
+        check(start, model, before, total)
+    check(start, model, before, coalesce_nodes(fold_nodes(first, node), node))
+
+
+def check(start: Model, end: Model, before: RowSet, total: TableUpdate) -> None:
+    again = start.copy()
+    again.apply(total)
+    assert sorted(again.rows) == sorted(end.rows)
+    old_rows = set(start.rows.values())
+    by_row = {row: key for key, row in end.rows.items()}
+    for key, row in start.rows.items():
+        lives = row in by_row
+        assert (key in total.removed) != lives
+        if lives:
+            assert again.rows[by_row[row]] == row, "a row that stays ends under its key"
+    for key, row in end.rows.items():
+        new = row not in old_rows
+        assert (key in total.added) == new
+        for column in range(COLUMNS):
+            touched = end.revisions.get((row, column), 0) > start.revisions.get((row, column), 0)
+            assert (key in total.modified[column]) == (touched and not new)
+    assert total.apply_to(before).keys().tolist() == sorted(end.rows)
+
+
+def test_a_row_that_came_and_went_leaves_no_trace() -> None:
+    """Coalescing drops rows that are added and removed in between."""
+    added = TableUpdate.of_added(RowSet.from_range(5, 6), 1)
+    removed = TableUpdate(RowSet.empty(), RowSet.from_range(5, 6), RowSetShiftData.empty(), (RowSet.empty(),))
+    assert coalesce(added, removed, RowSet.flat(5)).is_empty
+
+
+def test_a_key_used_again_is_removed_and_added() -> None:
+    """A row that takes the key of a removed one is not a modification of it."""
+    removed = TableUpdate(RowSet.empty(), RowSet.from_range(2, 2), RowSetShiftData.empty(), (RowSet.empty(),))
+    total = coalesce(removed, TableUpdate.of_added(RowSet.from_range(2, 2), 1), RowSet.flat(5))
+    assert (2 in total.added, 2 in total.removed, bool(total.modified_rows)) == (True, True, False)
+
+
+def test_history_before_the_start_is_refused() -> None:
+    """Coalescing goes forwards only."""
+    empty = TableUpdate.empty(1)
+    first, second = UpdateNode(0, RowSet.empty(), empty), UpdateNode(1, RowSet.empty(), empty)
+    first.next = second
+    with pytest.raises(ValueError, match="does not come after"):
+        coalesce_nodes(second, first)
+
+
+def test_a_blink_subscriber_is_owed_rows_that_are_gone() -> None:
+    """What was added counts even when a later update removed it."""
+    nodes = [UpdateNode(0, RowSet.empty(), TableUpdate.empty(1))]
+    for step in range(1, 4):
+        gone = nodes[-1].row_set
+        new = RowSet.from_range(step * 10, step * 10 + 1)
+        update = TableUpdate(new, gone, RowSetShiftData.empty(), (RowSet.empty(),))
+        nodes.append(UpdateNode(step, new, update))
+        nodes[-2].next = nodes[-1]
+    assert added_since(nodes[0], nodes[3]).keys().tolist() == [10, 11, 20, 21, 30, 31]
+    assert added_since(nodes[3], nodes[3]).is_empty
