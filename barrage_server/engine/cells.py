@@ -1,0 +1,187 @@
+"""Fixed-width cells, addressed by row key, in pages of the key space.
+
+The cell of row key ``k`` lives in page ``k >> page_bits`` at offset ``k & (2**page_bits - 1)``. A page is one numpy
+array that starts small and grows by doubling. The mapping of pages is never changed, only replaced, so that whoever
+holds it keeps its pages: a reader goes on with the arrays that were there when its version was made. The arrays
+themselves are overwritten in place; how a reader gets the values of its version all the same is described in
+:mod:`barrage_server.engine.undo`.
+
+Neither reading nor writing visits rows one by one: a :class:`ReadPlan` says once, for all columns, which slices or
+offsets of which pages are wanted.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.undo import CellArray, Undo, UndoCursor
+from barrage_server.errors import RowSetError
+
+__all__ = [
+    "MAX_PAGE_BITS",
+    "MIN_PAGE_CELLS",
+    "CellArray",
+    "Cells",
+    "Pages",
+    "ReadPlan",
+    "Undo",
+    "UndoCursor",
+    "gather",
+    "gather_any",
+    "view",
+]
+
+Pages = Mapping[int, CellArray]
+
+MAX_PAGE_BITS = 20
+MIN_PAGE_CELLS = 1024
+
+
+class Cells:
+    """The cells of one column, or of its validity.
+
+    Args:
+        dtype: the numpy type of a cell.
+        page_bits: a page has ``2**page_bits`` cells at most.
+        fill: what cells hold that were never written.
+
+    Attributes:
+        pages: page number -> cells. Never changed, only replaced: hold it to keep the pages.
+
+    """
+
+    __slots__ = ("_fill", "dtype", "page_bits", "pages")
+
+    def __init__(self, dtype: npt.DTypeLike, *, page_bits: int = MAX_PAGE_BITS, fill: bool = False) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.page_bits = page_bits
+        self.pages: Pages = {}
+        self._fill = fill
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all pages."""
+        return sum(page.nbytes for page in self.pages.values())
+
+    def reserve(self, plan: ReadPlan) -> None:
+        """Make sure that all cells of ``plan`` exist."""
+        pages = self.pages
+        for page, _, _, _, top in plan.segments(self.page_bits):
+            cells = pages.get(page)
+            if cells is None or len(cells) < top:
+                self.resize(page, top)
+                pages = self.pages
+
+    def resize(self, page: int, size: int) -> None:
+        """Make a page hold at least ``size`` cells."""
+        full = 1 << self.page_bits
+        old = self.pages.get(page)
+        if old is not None and len(old) >= size:
+            return
+        before = self.pages.get(page - 1)
+        if before is not None and len(before) == full:
+            # The table has grown through a whole page, so it will fill this one too. Unused memory is not touched.
+            target = full
+        else:
+            target = min(full, max(MIN_PAGE_CELLS, 1 << (size - 1).bit_length()))
+        new = np.ones(target, self.dtype) if self._fill else np.zeros(target, self.dtype)
+        if old is not None:
+            new[: len(old)] = old
+        self.pages = {**self.pages, page: new}
+
+    def scatter(self, plan: ReadPlan, values: CellArray) -> None:
+        """Write one value per row of ``plan``. The cells must exist (:meth:`reserve`)."""
+        pages = self.pages
+        for page, where, start, stop, _ in plan.segments(self.page_bits):
+            pages[page][where] = values[start:stop]
+
+    def gather(self, plan: ReadPlan) -> CellArray:
+        """A copy of the cells of ``plan``."""
+        return gather(self.pages, plan, self.dtype, self.page_bits)
+
+    def drop_before(self, first_key: int) -> None:
+        """Let go of the pages that lie wholly below ``first_key``."""
+        self.drop_pages([page for page in self.pages if page < first_key >> self.page_bits])
+
+    def drop_pages(self, numbers: Iterable[int]) -> None:
+        """Let go of pages."""
+        gone = set(numbers)
+        if gone:
+            self.pages = {page: cells for page, cells in self.pages.items() if page not in gone}
+
+
+def gather(pages: Pages, plan: ReadPlan, dtype: np.dtype[Any], page_bits: int) -> CellArray:
+    """A copy of the cells of ``plan`` as one array in key order.
+
+    Raises:
+        RowSetError: the plan has a row key for which there are no cells.
+
+    """
+    segments = plan.segments(page_bits)
+    try:
+        if len(segments) == 1:
+            page, where, _, _, top = segments[0]
+            cells = pages[page]
+            if top > len(cells):
+                raise _no_cells(plan)
+            return cells[where].copy() if isinstance(where, slice) else cells[where]
+        out = np.empty(plan.size, dtype)
+        for page, where, start, stop, top in segments:
+            cells = pages[page]
+            if top > len(cells):
+                raise _no_cells(plan)
+            out[start:stop] = cells[where]
+        return out
+    except KeyError:
+        raise _no_cells(plan) from None
+
+
+def view(pages: Pages, plan: ReadPlan, page_bits: int) -> CellArray | None:
+    """The cells of ``plan`` without a copy when they are one run within one page; ``None`` otherwise."""
+    segments = plan.segments(page_bits)
+    if len(segments) != 1 or not isinstance(segments[0].where, slice):
+        return None
+    page, where, _, _, top = segments[0]
+    cells = pages.get(page)
+    if cells is None or top > len(cells):
+        raise _no_cells(plan)
+    return cells[where]
+
+
+def gather_any(pages: Pages, keys: Int64Array, dtype: np.dtype[Any], page_bits: int) -> CellArray:
+    """A copy of the cells of ``keys``, which may be in any order and repeat."""
+    if len(keys) == 0:
+        return np.empty(0, dtype)
+    mask = (1 << page_bits) - 1
+    numbers = keys >> page_bits
+    low, high = int(numbers.min()), int(numbers.max())
+    try:
+        if low == high:
+            only: CellArray = pages[low][keys & mask]
+            return only
+        out = np.empty(len(keys), dtype)
+        # Few pages: pick the rows of each. The page numbers fit 16 bits then, for which numpy has a linear stable sort.
+        order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
+        ordered = keys[order]
+        edges = np.flatnonzero(np.diff(ordered >> page_bits)) + 1
+        bounds = [0, *edges.tolist(), len(keys)]
+        for start, stop in itertools.pairwise(bounds):
+            part = ordered[start:stop]
+            out[order[start:stop]] = pages[int(part[0]) >> page_bits][part & mask]
+        return out
+    except (KeyError, IndexError):
+        raise RowSetError(
+            f"No cells are stored for some of {len(keys)} row keys: they are not rows of the table."
+        ) from None
+
+
+def _no_cells(plan: ReadPlan) -> RowSetError:
+    return RowSetError(
+        f"Some row keys from {plan.first_key} to {plan.last_key} have no cells: they are not rows of this version."
+    )

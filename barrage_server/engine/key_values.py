@@ -1,0 +1,186 @@
+"""Key values as whole columns: hashed and compared without looking at single rows.
+
+Keys are equal as in SQL's GROUP BY: null equals null, NaN equals NaN, and -0.0 is 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from secrets import randbits
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from barrage_server.engine.types import StorageKind, storage_kind
+from barrage_server.engine.values import BoolArray, canonical_cells, raw_differ, storage_of, valid_of
+
+__all__ = ["HashArray", "KeyValues", "hash_keys"]
+
+HashArray = npt.NDArray[np.uint64]
+
+# Hashes are only compared within this process. A seed of its own keeps outsiders from choosing keys that collide.
+_SEED = np.uint64(randbits(64))
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_NULL = np.uint64(0xD1B54A32D192ED03)
+_BYTES_BLOCK = 1 << 16
+# Keeps only the bytes that belong to a value, by the length of the value modulo 8.
+_TAIL_MASKS = np.array([2**64 - 1, *((1 << (8 * count)) - 1 for count in range(1, 8))], np.uint64)
+
+
+class KeyValues:
+    """The key columns of some rows.
+
+    Args:
+        columns: one array per key column, of key types, all of one length.
+
+    """
+
+    __slots__ = ("_cells", "_strings", "count")
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        self.count = len(columns[0])
+        self._cells: list[tuple[npt.NDArray[Any], BoolArray | None]] = []
+        self._strings: list[pa.Array] = []
+        for column in columns:
+            kind = storage_kind(column.type)
+            if kind is StorageKind.HEAP:
+                self._strings.append(storage_of(column))
+            elif kind is not StorageKind.NULL:  # nulls are all alike
+                self._cells.append(canonical_cells(column))
+
+    def take(self, positions: npt.NDArray[np.int64]) -> KeyValues:
+        """The keys at ``positions``."""
+        taken = KeyValues.__new__(KeyValues)
+        taken.count = len(positions)
+        taken._cells = [(data[positions], None if valid is None else valid[positions]) for data, valid in self._cells]
+        picked = pa.array(positions) if self._strings else None
+        taken._strings = [column.take(picked) for column in self._strings]
+        return taken
+
+    def equal(self, other: KeyValues) -> BoolArray:
+        """Where the keys of both are equal, row by row."""
+        same = np.ones(self.count, np.bool_)
+        for (data, valid), (other_data, other_valid) in zip(self._cells, other._cells, strict=True):
+            same &= ~raw_differ(data, other_data)  # cells under nulls are zero
+            if valid is not None or other_valid is not None:
+                same &= (True if valid is None else valid) == (True if other_valid is None else other_valid)
+        for column, other_column in zip(self._strings, other._strings, strict=True):
+            same &= _equal_strings(column, other_column)
+        return same
+
+    def hash(self) -> HashArray:
+        """A hash of each key."""
+        hashes = np.full(self.count, _SEED, np.uint64)
+        for data, valid in self._cells:
+            for words in _words(data):
+                hashes ^= words
+                _mix(hashes)
+            if valid is not None:
+                hashes[~valid] ^= _NULL
+        for column in self._strings:
+            hashes ^= _hash_strings(column)
+            _mix(hashes)
+        return hashes
+
+
+def hash_keys(keys: KeyValues) -> HashArray:
+    """A hash of each key; the default of a key index."""
+    return keys.hash()
+
+
+def _mix(hashes: HashArray) -> None:
+    """Spread every bit over all others, in place (the finalizer of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        hashes += _STEP
+        hashes ^= hashes >> np.uint64(30)
+        hashes *= np.uint64(0xBF58476D1CE4E5B9)
+        hashes ^= hashes >> np.uint64(27)
+        hashes *= np.uint64(0x94D049BB133111EB)
+        hashes ^= hashes >> np.uint64(31)
+
+
+def _words(data: npt.NDArray[Any]) -> list[HashArray]:
+    """Cells as 64-bit words, one array per word of a cell."""
+    width = data.dtype.itemsize
+    if data.dtype.kind != "V":
+        return [data.view(f"u{width}").astype(np.uint64, copy=False)]
+    count = -(-width // 8)
+    padded = np.zeros((len(data), 8 * count), np.uint8)
+    padded[:, :width] = np.ascontiguousarray(data).view(np.uint8).reshape(len(data), width)
+    words = padded.view(np.uint64)
+    return [words[:, index] for index in range(count)]
+
+
+def _equal_strings(first: pa.Array, second: pa.Array) -> BoolArray:
+    same = pc.equal(first, second)
+    if same.null_count == 0:
+        return np.asarray(same.to_numpy(zero_copy_only=False))
+    both_null = ~(valid_of(first) | valid_of(second))
+    return np.asarray(same.fill_null(False).to_numpy(zero_copy_only=False)) | both_null
+
+
+def _hash_strings(column: pa.Array) -> HashArray:
+    """A hash of each value of a string or binary column: the sum of its mixed words, each mixed with its place."""
+    count = len(column)
+    validity, *buffers = column.buffers()
+    if pat.is_fixed_size_binary(column.type):  # of width zero
+        hashes = np.zeros(count, np.uint64)
+    else:
+        wide = pat.is_large_string(column.type) or pat.is_large_binary(column.type)
+        dtype = np.dtype(np.int64 if wide else np.int32)
+        offsets = (
+            np.frombuffer(buffers[0], dtype, count + 1, column.offset * dtype.itemsize) if count else np.zeros(1, dtype)
+        )
+        data = np.frombuffer(buffers[1], np.uint8) if buffers[1] is not None else np.zeros(0, np.uint8)
+        hashes = np.empty(count, np.uint64)
+        for start in range(0, count, _BYTES_BLOCK):
+            stop = min(start + _BYTES_BLOCK, count)
+            hashes[start:stop] = _hash_block(offsets[start : stop + 1].astype(np.int64), data)
+    if validity is not None and column.null_count:
+        hashes[~valid_of(column)] = _NULL
+    return hashes
+
+
+def _hash_block(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> HashArray:
+    lengths = np.diff(offsets)
+    hashes = lengths.astype(np.uint64)
+    counts = (lengths + 7) >> 3
+    filled = np.flatnonzero(counts)
+    if len(filled) == 0:
+        return hashes
+    ends = np.cumsum(counts)
+    firsts = ends - counts
+    # The place of each word within its value, and its first byte.
+    places = np.arange(int(ends[-1]), dtype=np.int64)
+    places -= np.repeat(firsts, counts)
+    words = _load(data, np.repeat(offsets[:-1], counts) + 8 * places)
+    words[ends[filled] - 1] &= _TAIL_MASKS[lengths[filled] & 7]
+    with np.errstate(over="ignore"):
+        words += places.view(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+    words ^= _SEED
+    _mix(words)
+    hashes[filled] += np.add.reduceat(words, firsts[filled])
+    return hashes
+
+
+def _load(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> HashArray:
+    """Eight bytes from each of ``offsets``, as little-endian words; zeros beyond the end of ``data``."""
+    last = len(data) - 8
+    if last >= 0:
+        windows: HashArray = np.ndarray((last + 1,), "<u8", data, strides=(1,))
+        beyond = np.flatnonzero(offsets > last)
+        if len(beyond) == 0:
+            return windows[offsets]
+        words = windows[np.minimum(offsets, last)]
+    else:
+        beyond = np.arange(len(offsets))
+        words = np.empty(len(offsets), np.uint64)
+    start = max(last, 0)
+    tail = np.zeros(len(data) - start + 8, np.uint8)
+    tail[: len(data) - start] = data[start:]
+    words[beyond] = np.ndarray((len(tail) - 7,), "<u8", tail, strides=(1,))[offsets[beyond] - start]
+    return words

@@ -1,0 +1,173 @@
+"""Which cells to read or write, page by page."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.rowset import RowSet
+
+__all__ = ["Int64Array", "ReadPlan", "Segment"]
+
+Int64Array = npt.NDArray[np.int64]
+
+# Row sets with ranges of at least this many rows on average are read range by range, others by offsets.
+_LONG_RANGE = 256
+_FEW_RANGES = 4
+
+
+class Segment(NamedTuple):
+    """The part of a plan that lies in one page.
+
+    Attributes:
+        page: the page's number.
+        where: which cells of the page, as a slice or as int64 offsets.
+        start, stop: which rows of the plan these are.
+        top: one more than the highest offset.
+
+    """
+
+    page: int
+    where: slice | Int64Array
+    start: int
+    stop: int
+    top: int
+
+
+class ReadPlan:
+    """Which cells to read or write, in key order: made once, used for every column.
+
+    Attributes:
+        size: number of rows.
+        first_key: the lowest row key (0 for no rows).
+        last_key: the highest row key (-1 for no rows).
+
+    """
+
+    __slots__ = ("_keys", "_rows", "_segments", "first_key", "last_key", "size")
+
+    def __init__(self, size: int, first_key: int, last_key: int, rows: RowSet | None, keys: Int64Array | None) -> None:
+        self.size = size
+        self.first_key = first_key
+        self.last_key = last_key
+        self._rows = rows
+        self._keys = keys
+        self._segments: dict[int, tuple[Segment, ...]] = {}
+
+    @classmethod
+    def of(cls, rows: ReadPlan | RowSet | Int64Array) -> ReadPlan:
+        """A plan for a row set, or for strictly increasing int64 row keys; a plan is returned as it is."""
+        if isinstance(rows, ReadPlan):
+            return rows
+        return cls.from_row_set(rows) if isinstance(rows, RowSet) else cls.from_keys(rows)
+
+    @classmethod
+    def from_row_set(cls, rows: RowSet) -> ReadPlan:
+        """A plan for the rows of a row set."""
+        size = rows.size
+        return cls(size, rows.first_key, rows.last_key, rows, None) if size else cls(0, 0, -1, None, None)
+
+    @classmethod
+    def from_range(cls, first: int, last: int) -> ReadPlan:
+        """A plan for the row keys ``first`` to ``last``, both included."""
+        return cls(last - first + 1, first, last, None, None) if last >= first else cls(0, 0, -1, None, None)
+
+    @classmethod
+    def from_keys(cls, keys: Int64Array) -> ReadPlan:
+        """A plan for row keys that are strictly increasing, as an int64 array. This is not checked."""
+        return cls(len(keys), int(keys[0]), int(keys[-1]), None, keys) if len(keys) else cls(0, 0, -1, None, keys)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the row keys have no gaps."""
+        return self.last_key - self.first_key + 1 == self.size
+
+    @property
+    def keys(self) -> Int64Array:
+        """The row keys, strictly increasing."""
+        if self._keys is None:
+            if self.is_contiguous or self._rows is None:
+                self._keys = np.arange(self.first_key, self.last_key + 1, dtype=np.int64)
+            else:
+                self._keys = self._rows.keys()
+        return self._keys
+
+    def segments(self, page_bits: int) -> tuple[Segment, ...]:
+        """The plan page by page, for pages of ``2**page_bits`` cells."""
+        found = self._segments.get(page_bits)
+        if found is None:
+            found = self._segments[page_bits] = tuple(self._split(page_bits))
+        return found
+
+    def _split(self, page_bits: int) -> Iterable[Segment]:
+        if self.size == 0:
+            return ()
+        if self.is_contiguous:
+            return _split_ranges([(self.first_key, self.last_key)], page_bits)
+        rows = self._rows
+        if rows is not None and (rows.range_count <= _FEW_RANGES or rows.range_count * _LONG_RANGE <= self.size):
+            starts, ends = rows.ranges()
+            return _split_ranges(zip(starts.tolist(), ends.tolist(), strict=True), page_bits)
+        return _split_keys(self.keys, page_bits)
+
+    def locate(self, keys: Int64Array) -> tuple[Int64Array, slice | Int64Array]:
+        """Where strictly increasing ``keys`` occur in this plan.
+
+        Returns:
+            the positions in the plan, and which of ``keys`` are at them (a slice or positions); of equal length.
+
+        """
+        low, high = keys.searchsorted((self.first_key, self.last_key + 1)).tolist()
+        wanted = keys[low:high]
+        if self.is_contiguous:
+            return wanted - self.first_key, slice(low, high)
+        own = self.keys
+        if len(wanted) <= len(own):
+            positions = own.searchsorted(wanted)
+            hit = np.flatnonzero(own[positions] == wanted)
+            return positions[hit], hit + low
+        positions = wanted.searchsorted(own)
+        positions[positions == len(wanted)] = 0
+        hit = np.flatnonzero(wanted[positions] == own) if len(wanted) else positions[:0]
+        return hit, positions[hit] + low
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def _split_ranges(ranges: Iterable[tuple[int, int]], page_bits: int) -> Iterable[Segment]:
+    mask = (1 << page_bits) - 1
+    position = 0
+    for first, last in ranges:
+        while first <= last:
+            offset = first & mask
+            count = min(last - first, mask - offset) + 1
+            yield Segment(first >> page_bits, slice(offset, offset + count), position, position + count, offset + count)
+            position += count
+            first += count
+
+
+def _split_keys(keys: Int64Array, page_bits: int) -> Iterable[Segment]:
+    mask = (1 << page_bits) - 1
+    first_page, last_page = int(keys[0]) >> page_bits, int(keys[-1]) >> page_bits
+    offsets = keys & mask
+    if first_page == last_page:
+        return (Segment(first_page, offsets, 0, len(keys), int(offsets[-1]) + 1),)
+    if last_page - first_page < len(keys):
+        edges = keys.searchsorted(np.arange(first_page + 1, last_page + 1, dtype=np.int64) << page_bits)
+        bounds = [0, *edges.tolist(), len(keys)]
+    else:
+        edges = np.flatnonzero(np.diff(keys >> page_bits)) + 1
+        bounds = [0, *edges.tolist(), len(keys)]
+    segments = []
+    for start, stop in itertools.pairwise(bounds):
+        if start < stop:
+            part = offsets[start:stop]
+            low, high = int(part[0]), int(part[-1])
+            where: slice | Int64Array = slice(low, high + 1) if high - low == stop - start - 1 else part
+            segments.append(Segment(int(keys[start]) >> page_bits, where, start, stop, high + 1))
+    return segments

@@ -1,0 +1,240 @@
+"""What was overwritten: how a version stays readable although the cells are overwritten in place.
+
+Every table has a chain of :class:`Undo` nodes, one per version, linked forwards only. A version holds the node that was
+current when it became visible; nodes that no version needs any more are reachable from nowhere and vanish.
+
+The writer, for each write to cells that some version may read:
+
+1. records the old values in the newest node (:meth:`Undo.record`);
+2. only then overwrites the cells.
+
+The node that follows is attached (:meth:`Undo.start_next`) when the next version is made, after the last record went
+into the node.
+
+The reader of the version that holds node N:
+
+1. gathers the cells, as they are now;
+2. only then looks at the entries of N and of the nodes after it, and puts the recorded values back. Where a row occurs
+   more than once, the oldest record wins: it holds the value that the version saw.
+
+No lock is needed. If the reader saw an overwritten cell, the record was made before, so step 2 finds it. Records made
+after step 2 looked concern cells that were gathered before they were overwritten. Within a node the list of entries
+only grows, and a reader takes a prefix of it; it reads the link to the next node *before* the entries, so that it never
+goes on to the next node with an incomplete list of this one (a newer record must not win because an older one was
+missed).
+
+An entry belongs to an *epoch* of its column. When a heap is compacted the column starts a new epoch with new cells, and
+versions of the old epoch keep the old cells, which are not written any more: entries of other epochs say nothing about
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.plan import Int64Array, ReadPlan
+
+__all__ = ["CellArray", "Undo", "UndoCursor", "UndoEntry", "restore"]
+
+CellArray = npt.NDArray[Any]
+
+# Entries that a reader puts back one by one; with more, it merges them first.
+_MAX_LOOSE_ENTRIES = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UndoEntry:
+    """Old values of some cells of one column.
+
+    Attributes:
+        column: the column's number.
+        epoch: the epoch of the column whose cells these are.
+        keys: row keys, strictly increasing int64.
+        data: the old cells, one per key.
+        valid: whether the cells held a value (bool, one per key); ``None`` when all did.
+
+    """
+
+    column: int
+    epoch: int
+    keys: Int64Array
+    data: CellArray
+    valid: npt.NDArray[np.bool_] | None
+
+
+class Undo:
+    """One node of a table's chain of old values.
+
+    Attributes:
+        next: the node of the following version; ``None`` while this is the newest.
+        entries: per column number, the recorded values in the order of the writes.
+
+    """
+
+    __slots__ = ("entries", "next")
+
+    def __init__(self) -> None:
+        self.next: Undo | None = None
+        self.entries: dict[int, list[UndoEntry]] = {}
+
+    def record(self, entry: UndoEntry) -> None:
+        """Add old values. The cells must not have been overwritten yet."""
+        self.entries.setdefault(entry.column, []).append(entry)
+
+    def start_next(self) -> Undo:
+        """Attach and return the node for the version that is made now. Nothing may be recorded here afterwards."""
+        self.next = Undo()
+        return self.next
+
+
+# Merged entries per (column, epoch), oldest first; each has about twice the keys of the following one or more.
+_Levels = dict[tuple[int, int], tuple[UndoEntry, ...]]
+
+
+class _State(NamedTuple):
+    """What a cursor knows: the merged entries of all nodes before ``node``. Replaced as a whole, never changed."""
+
+    levels: _Levels
+    node: Undo
+
+
+class UndoCursor:
+    """The old values that one version needs, merged from time to time so that the chain need not be kept.
+
+    Args:
+        node: the node that was current when the version became visible.
+        epochs: the epochs of the version's columns, by column number; entries of other epochs are then dropped at once.
+
+    """
+
+    __slots__ = ("_epochs", "_lock", "_state")
+
+    def __init__(self, node: Undo, epochs: Sequence[int] | None = None) -> None:
+        self._state = _State({}, node)
+        self._epochs = epochs
+        self._lock = Lock()
+
+    @property
+    def pending(self) -> int:
+        """How many complete nodes are not merged yet."""
+        count, node = 0, self._state.node
+        while node.next is not None:
+            count, node = count + 1, node.next
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the merged values."""
+        return sum(_nbytes(entry) for entries in self._state.levels.values() for entry in entries)
+
+    def entries(self, column: int, epoch: int) -> list[UndoEntry]:
+        """What to put back into cells of ``column`` that have been gathered before this call: newest first, so in this
+        order.
+        """
+        found = self._collect(column, epoch)
+        if len(found) > _MAX_LOOSE_ENTRIES:
+            self.absorb()
+            found = self._collect(column, epoch)
+        found.reverse()
+        return found
+
+    def absorb(self) -> None:
+        """Merge the entries of all complete nodes, so that those nodes can be freed. Costs what has changed, not what
+        there is.
+        """
+        with self._lock:
+            levels, node = self._state
+            loose: dict[tuple[int, int], list[UndoEntry]] = {}
+            while (following := node.next) is not None:
+                for column, entries in node.entries.items():
+                    for entry in entries:
+                        if self._epochs is None or self._epochs[column] == entry.epoch:
+                            loose.setdefault((column, entry.epoch), []).append(entry)
+                node = following
+            merged = dict(levels)
+            for key, new in loose.items():
+                merged[key] = _push(merged.get(key, ()), _merge(new))
+            self._state = _State(merged, node)
+
+    def _collect(self, column: int, epoch: int) -> list[UndoEntry]:
+        """All entries, oldest first."""
+        levels, node = self._state
+        found = list(levels.get((column, epoch), ()))
+        current: Undo | None = node
+        while current is not None:
+            following = current.next  # before the entries: see the module's docstring
+            entries = current.entries.get(column)
+            if entries is not None:
+                found += [entry for entry in tuple(entries) if entry.epoch == epoch]
+            current = following
+        return found
+
+
+def restore(
+    entries: Iterable[UndoEntry], plan: ReadPlan, data: CellArray, valid: npt.NDArray[np.bool_] | None
+) -> npt.NDArray[np.bool_] | None:
+    """Put old values back into gathered cells, in place.
+
+    Args:
+        entries: newest first.
+        plan: the rows that were gathered.
+        data: the gathered cells, one per row of the plan.
+        valid: whether they hold values; ``None`` when all do.
+
+    Returns:
+        ``valid``, changed in place, or made when it was ``None`` and is needed.
+
+    """
+    for entry in entries:
+        positions, chosen = plan.locate(entry.keys)
+        if len(positions) == 0:
+            continue
+        data[positions] = entry.data[chosen]
+        if entry.valid is not None:
+            if valid is None:
+                valid = np.ones(plan.size, np.bool_)
+            valid[positions] = entry.valid[chosen]
+        elif valid is not None:
+            valid[positions] = True
+    return valid
+
+
+def _push(levels: tuple[UndoEntry, ...], entry: UndoEntry) -> tuple[UndoEntry, ...]:
+    """Add a newer entry; merge while neighbours are of like size, so that each value is merged only log(n) times."""
+    stack = [*levels, entry]
+    while len(stack) > 1 and len(stack[-2].keys) <= 2 * len(stack[-1].keys):
+        newer = stack.pop()
+        stack[-1] = _merge([stack[-1], newer])
+    return tuple(stack)
+
+
+def _merge(entries: Sequence[UndoEntry]) -> UndoEntry:
+    """One entry out of several, given oldest first; the oldest value of a row wins."""
+    if len(entries) == 1:
+        return entries[0]
+    first = entries[0]
+    keys = np.concatenate([entry.keys for entry in entries])
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    chosen = order[is_first]
+    valid = None
+    if any(entry.valid is not None for entry in entries):
+        valid = np.concatenate([_valid_of(entry) for entry in entries])[chosen]
+    data = np.concatenate([entry.data for entry in entries])[chosen]
+    return UndoEntry(first.column, first.epoch, ordered[is_first], data, valid)
+
+
+def _valid_of(entry: UndoEntry) -> npt.NDArray[np.bool_]:
+    return np.ones(len(entry.keys), np.bool_) if entry.valid is None else entry.valid
+
+
+def _nbytes(entry: UndoEntry) -> int:
+    return entry.keys.nbytes + entry.data.nbytes + (0 if entry.valid is None else entry.valid.nbytes)

@@ -1,0 +1,215 @@
+"""Arrow arrays as numpy cells, back again, and the comparison of two arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind, storage_type
+
+__all__ = [
+    "BoolArray",
+    "canonical_cells",
+    "cells_differ",
+    "differs",
+    "from_cells",
+    "raw_differ",
+    "storage_of",
+    "to_cells",
+    "valid_of",
+]
+
+BoolArray = npt.NDArray[np.bool_]
+
+_FLOATS: dict[int, np.dtype[Any]] = {2: np.dtype(np.float16), 4: np.dtype(np.float32), 8: np.dtype(np.float64)}
+
+
+def storage_of(array: pa.Array) -> pa.Array:
+    """The array itself, or of an extension array its storage."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    return array
+
+
+def to_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
+    """The cells of a bool or fixed-width array, and which of them hold a value (``None``: all). Views where possible;
+    slices too.
+    """
+    array = storage_of(array)
+    count, offset = len(array), array.offset
+    validity, data = array.buffers()
+    valid = None
+    if validity is not None and array.null_count:
+        valid = _bits(validity, offset, count)
+    dtype = cell_dtype(array.type)
+    if data is None or count == 0:
+        return np.zeros(count, dtype), valid
+    if pat.is_boolean(array.type):
+        return _bits(data, offset, count).view(np.uint8), valid
+    return np.frombuffer(data, dtype, count, offset * dtype.itemsize), valid
+
+
+def from_cells(data_type: pa.DataType, data: npt.NDArray[Any], valid: BoolArray | None) -> pa.Array:
+    """The array of cells. It shares the memory of ``data``, which must be contiguous (bools are packed)."""
+    stored = storage_type(data_type)
+    count = len(data)
+    validity, nulls = None, 0
+    if valid is not None:
+        nulls = count - int(np.count_nonzero(valid))
+        if nulls:
+            validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    if pat.is_boolean(stored):
+        data = np.packbits(data, bitorder="little")
+    array = pa.Array.from_buffers(stored, count, [validity, pa.py_buffer(data)], nulls)
+    return array if stored is data_type else wrap(array, data_type)
+
+
+def wrap(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Make an array of stored values one of ``data_type``, which may be an extension type (of an extension type)."""
+    if not isinstance(data_type, pa.BaseExtensionType):
+        return array
+    return pa.ExtensionArray.from_storage(data_type, wrap(array, data_type.storage_type))
+
+
+def canonical_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
+    """Like :func:`to_cells`, with equal keys having equal cells: one NaN, one zero, and zero bytes under nulls."""
+    data, valid = to_cells(array)
+    stored = storage_of(array).type
+    if pat.is_floating(stored):
+        values = data.view(_FLOATS[data.dtype.itemsize])
+        values = values + values.dtype.type(0)  # -0.0 + 0.0 is 0.0; a copy, too
+        values[np.isnan(values)] = np.nan
+        data = values.view(data.dtype)
+    if valid is not None:
+        data = data.copy()
+        data[~valid] = np.zeros((), data.dtype)
+    return data, valid
+
+
+def cells_differ(
+    data_type: pa.DataType,
+    first: npt.NDArray[Any],
+    first_valid: BoolArray | None,
+    second: npt.NDArray[Any],
+    second_valid: BoolArray | None,
+) -> BoolArray:
+    """Where two runs of cells hold different values. Nulls equal nulls, NaN equals NaN; otherwise every bit counts."""
+    stored = storage_type(data_type)
+    different = raw_differ(first, second)
+    if pat.is_floating(stored) and different.any():
+        kind = _FLOATS[first.dtype.itemsize]
+        different &= ~(np.isnan(first.view(kind)) & np.isnan(second.view(kind)))
+    if first_valid is None and second_valid is None:
+        return different
+    ours = np.ones(len(first), np.bool_) if first_valid is None else first_valid
+    theirs = np.ones(len(first), np.bool_) if second_valid is None else second_valid
+    different &= ours
+    different |= ours ^ theirs
+    return different
+
+
+def raw_differ(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> BoolArray:
+    """Where two runs of cells differ in any bit."""
+    if first.dtype.kind != "V":
+        different: BoolArray = first != second
+        return different
+    width = first.dtype.itemsize
+    unit = next(unit for unit in (np.uint64, np.uint32, np.uint16, np.uint8) if width % np.dtype(unit).itemsize == 0)
+    shape = (len(first), width // np.dtype(unit).itemsize)
+    left = np.ascontiguousarray(first).view(unit).reshape(shape)
+    right = np.ascontiguousarray(second).view(unit).reshape(shape)
+    return np.asarray((left != right).any(axis=1))
+
+
+def differs(first: pa.Array, second: pa.Array) -> BoolArray:
+    """Where two arrays of one type and length hold different values, whatever the type.
+
+    Nulls equal nulls and NaN equals NaN, at every depth; otherwise every bit counts. What lies under a null does not.
+    """
+    first, second = storage_of(first), storage_of(second)
+    data_type = first.type
+    kind = storage_kind(data_type)
+    if kind is StorageKind.NULL or len(first) == 0:
+        return np.zeros(len(first), np.bool_)
+    if kind is not StorageKind.HEAP:
+        return cells_differ(data_type, *to_cells(first), *to_cells(second))
+    ours, theirs = valid_of(first), valid_of(second)
+    different = ours ^ theirs
+    both = np.flatnonzero(ours & theirs)
+    if len(both):
+        if len(both) < len(first):
+            picked = pa.array(both)
+            first, second = first.take(picked), second.take(picked)
+        different[both] = _values_differ(first, second)
+    return different
+
+
+def _values_differ(first: pa.Array, second: pa.Array) -> BoolArray:
+    """Where two arrays without nulls at the top differ."""
+    data_type = first.type
+    if pat.is_struct(data_type):
+        different = np.zeros(len(first), np.bool_)
+        for index in range(data_type.num_fields):
+            different |= differs(first.field(index), second.field(index))
+        return different
+    if pat.is_list(data_type) or pat.is_large_list(data_type) or pat.is_map(data_type):
+        return _lists_differ(first, second)
+    if pat.is_fixed_size_list(data_type):
+        size = data_type.list_size
+        if size == 0:
+            return np.zeros(len(first), np.bool_)
+        items = differs(first.flatten(), second.flatten())
+        return np.asarray(items.reshape(len(first), size).any(axis=1))
+    return np.asarray(pc.not_equal(first, second).to_numpy(zero_copy_only=False))
+
+
+def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
+    left, right = _offsets(first), _offsets(second)
+    different: BoolArray = np.diff(left) != np.diff(right)
+    same = np.flatnonzero(~different)
+    if len(same) == 0:
+        return different
+    if len(same) < len(first):
+        picked = pa.array(same)
+        first, second = first.take(picked), second.take(picked)
+        left, right = _offsets(first), _offsets(second)
+    count = int(left[-1] - left[0])
+    totals = np.zeros(count + 1, np.int64)
+    for ours, theirs in zip(_items(first), _items(second), strict=True):
+        items = differs(ours.slice(int(left[0]), count), theirs.slice(int(right[0]), count))
+        totals[1:] += np.cumsum(items)
+    bounds = left - left[0]
+    different[same] = totals[bounds[1:]] > totals[bounds[:-1]]
+    return different
+
+
+def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+    dtype = np.int64 if pat.is_large_list(array.type) else np.int32
+    buffer = array.buffers()[1]
+    return np.frombuffer(buffer, dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize).astype(np.int64)
+
+
+def _items(array: pa.Array) -> tuple[pa.Array, ...]:
+    """The whole child arrays, which the offsets point into."""
+    return (array.keys, array.items) if pat.is_map(array.type) else (array.values,)
+
+
+def valid_of(array: pa.Array) -> BoolArray:
+    """Which values of an array are not null."""
+    validity = array.buffers()[0]
+    if validity is None or array.null_count == 0:
+        return np.ones(len(array), np.bool_)
+    return _bits(validity, array.offset, len(array))
+
+
+def _bits(buffer: pa.Buffer, offset: int, count: int) -> BoolArray:
+    """``count`` bits from bit ``offset`` on, as bools."""
+    start = offset >> 3
+    used = np.frombuffer(buffer, np.uint8, ((offset + count + 7) >> 3) - start, start)
+    skipped = offset & 7
+    return np.unpackbits(used, count=skipped + count, bitorder="little")[skipped:].view(np.bool_)
