@@ -1,7 +1,7 @@
-"""How an ordered set of row keys is held: the three representations, the choice between them, and what can be asked of each.
+"""How an ordered set of row keys is held: three representations, the choice between them, and what each can be asked.
 
-:class:`RowSet` adds the operations. No caller can tell the representations apart but by speed: one range (two numbers); sorted
-ranges (two int64 arrays); or a roaring bitmap.
+:class:`RowSet` adds the operations. No caller can tell the representations apart but by speed: one range (two
+numbers); sorted ranges (two int64 arrays); or a roaring bitmap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _LISTABLE: Final = 1 << 36
 
 
 def as_keys(values: npt.ArrayLike) -> Keys:
-    """Give ``values`` as a one-dimensional int64 array (the same one when it is that). RowSetError when they are not integers."""
+    """Give ``values`` as a one-dimensional int64 array (the same one when it is that).
+
+    RowSetError when they are not integers.
+    """
     array = np.asarray(values)
     if array.ndim != 1:
         raise RowSetError(f"row keys and positions come as one-dimensional arrays, not with {array.ndim} dimensions")
@@ -45,8 +48,9 @@ class HeldKeys:
 
     __slots__ = ("_bits", "_first", "_keys", "_last", "_offsets", "_ranges", "_size")
 
-    # A set of one range has neither _bits nor an obligation to have _ranges; a set of ranges has _ranges; a bitmap has _bits.
-    # Everything else is derived on demand and kept: two threads may derive the same value twice, which does no harm.
+    # A set of one range has neither _bits nor an obligation to have _ranges; a set of ranges has _ranges; a bitmap
+    # has _bits. Everything else is derived on demand and kept: two threads may derive the same value twice, which
+    # does no harm.
     _first: int
     _last: int
     _size: int
@@ -61,11 +65,14 @@ class HeldKeys:
         self._bits = self._offsets = self._keys = None
         self._ranges = NO_RANGES
 
-    # -- making ---------------------------------------------------------------------------------------------------------------
+    # -- making -------------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_range(cls, first: int, last: int) -> Self:
-        """Give the keys first..last, both included; nothing when ``last < first``. RowSetError when a key is out of bounds."""
+        """Give the keys first..last, both included; nothing when ``last < first``.
+
+        RowSetError when a key is out of bounds.
+        """
         first, last = int(first), int(last)
         if last < first:
             return cls()
@@ -99,7 +106,7 @@ class HeldKeys:
         if (first[1:] <= last[:-1]).any():
             index = int(np.argmax(first[1:] <= last[:-1]))
             raise RowSetError(
-                f"ranges must be sorted and disjoint: {int(first[index + 1])} starts a range, but the one before ends at "
+                f"ranges must be sorted and disjoint: one starts at {int(first[index + 1])}, the one before ends at "
                 f"{int(last[index])}"
             )
         joined = _ranges.join_adjacent(first, last)
@@ -171,7 +178,7 @@ class HeldKeys:
 
     @classmethod
     def _of_bits(cls, bits: _roaring.Bits) -> Self:
-        """Choose the representation for what an operation between bitmaps gave; looks at its ranges only when it is small."""
+        """Choose the representation for the result of bitmap operations; only a small one is asked for its ranges."""
         size = len(bits)
         if size == 0:
             return cls()
@@ -182,7 +189,7 @@ class HeldKeys:
             return cls._as_listed(*_ranges.compress(_roaring.to_keys(bits)), size)
         return cls._as_bitmap(bits)
 
-    # -- what it is -----------------------------------------------------------------------------------------------------------
+    # -- what it is ---------------------------------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
@@ -230,7 +237,7 @@ class HeldKeys:
         return min(1, self._size) if self.is_contiguous else self.ranges()[0].size
 
     def ranges(self) -> RangeList:
-        """Give the inclusive ``(starts, ends)`` of the ranges: two int64 arrays, sorted, read-only, no range touching the next."""
+        """Give the inclusive ``(starts, ends)`` of the ranges: int64, sorted, read-only, none touching the next."""
         ranges = self._ranges
         if ranges is None:
             if self._bits is None:
@@ -243,7 +250,10 @@ class HeldKeys:
         return ranges
 
     def keys(self) -> Keys:
-        """Give all keys, strictly increasing, as a read-only int64 array. RowSetError when they are too many to be listed."""
+        """Give all keys, strictly increasing, as a read-only int64 array.
+
+        RowSetError when they are too many to be listed.
+        """
         keys = self._keys
         if keys is None:
             if self._size > _LISTABLE:

@@ -1,7 +1,8 @@
 """Arithmetic of sorted, disjoint, non-adjacent ranges of row keys held as two int64 arrays.
 
-A *range list* is a pair ``(starts, ends)`` of equal length: ``starts[i] <= ends[i]`` and ``ends[i] + 1 < starts[i + 1]``. Every
-function here takes and gives such pairs, visits no range in Python, and never adds 1 to a key that may be ``MAX_KEY``.
+A *range list* is a pair ``(starts, ends)`` of equal length: ``starts[i] <= ends[i]`` and ``ends[i] + 1 < starts[i +
+1]``. Every function here takes and gives such pairs, visits no range in Python, and never adds 1 to a key that may be
+``MAX_KEY``.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def expand(starts: Keys, ends: Keys) -> Keys:
 
 
 def offsets_of(starts: Keys, ends: Keys) -> Keys:
-    """Give the position of each range's first key, and the number of all keys at the end (one entry more than ranges)."""
+    """Give the position of each range's first key and, at the end, the number of all keys."""
     offsets = np.empty(starts.size + 1, np.int64)
     offsets[0] = 0
     np.cumsum(ends - starts + 1, out=offsets[1:])
@@ -85,7 +86,7 @@ def _union(a: RangeList, b: RangeList) -> RangeList:
 
 
 def overlaps(a: RangeList, b: RangeList) -> tuple[Keys, Keys, Keys, Keys]:
-    """Give ``(starts, ends, index in a, index in b)`` of every overlap between a range of ``a`` and one of ``b``, in order.
+    """Give ``(starts, ends, index in a, index in b)`` of each overlap of a range of ``a`` with one of ``b``.
 
     Neighbours in the answer may touch (when ``a`` or ``b`` is a list of adjacent pieces).
     """
@@ -122,7 +123,7 @@ def _difference(a: RangeList, b: RangeList) -> RangeList:
 
 
 def _in_window(a: RangeList, b: RangeList, operation: Callable[[RangeList, RangeList], RangeList]) -> RangeList:
-    """Apply an operation that changes ``a`` only within the hull of ``b``, leaving the ranges outside of it untouched."""
+    """Apply an operation that changes ``a`` only within the hull of ``b``, and copy what lies outside of it."""
     low = int(np.searchsorted(a[1], max(int(b[0][0]) - 1, 0), "left"))
     high = int(np.searchsorted(a[0], min(int(b[1][-1]), MAX_KEY - 1) + 1, "right"))
     if high < low:

@@ -19,7 +19,10 @@ MAX_BIT_SET_BYTES: Final = 1 << 17
 
 
 def encode_bit_set(indices: Iterable[int]) -> bytes:
-    """Give the bytes of the set of ``indices`` (in any order). InvalidRequestError when one is negative or beyond a million."""
+    """Give the bytes of the set of ``indices`` (in any order).
+
+    InvalidRequestError when one is negative or beyond a million.
+    """
     wanted = {int(index) for index in indices}
     if not wanted:
         return b""
@@ -31,7 +34,10 @@ def encode_bit_set(indices: Iterable[int]) -> bytes:
 
 
 def decode_bit_set(data: bytes | bytearray | memoryview) -> tuple[int, ...]:
-    """Give the indices of the bits that are set, increasing. Zero bytes at the end are allowed. WireFormatError when too long."""
+    """Give the indices of the bits that are set, increasing. Zero bytes at the end are allowed.
+
+    WireFormatError when too long.
+    """
     if len(data) > MAX_BIT_SET_BYTES:
         raise WireFormatError(f"a bit set of {len(data)} bytes is longer than any number of columns needs")
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")

@@ -1,20 +1,21 @@
 """Row sets and shift data as bytes: the *external compressed delta* form of the Barrage protocol.
 
-A row set is a stream of commands that ends with ``END``. Each command carries signed values; a running key, which starts at 0, is
-moved by the magnitude of each. A value that is not negative gives a key, which may start a range; a negative one gives the last key
-of the range that the value before it started. ``OFFSET`` carries one value, the two array commands a count and that many values::
+A row set is a stream of commands that ends with ``END``. Each command carries signed values; a running key, which
+starts at 0, is moved by the magnitude of each. A value that is not negative gives a key, which may start a range; a
+negative one gives the last key of the range that the value before it started. ``OFFSET`` carries one value, the two
+array commands a count and that many values::
 
-    command byte = command | type of its value (or count)
-    OFFSET 0x08   SHORT_ARRAY 0x10   BYTE_ARRAY 0x18   END 0x20      int16 1   int32 2   int64 3   int8 4    (little endian)
+command byte = command | type of its value (or count) OFFSET 0x08   SHORT_ARRAY 0x10   BYTE_ARRAY 0x18   END 0x20
+int16 1   int32 2   int64 3   int8 4    (little endian)
 
     {0-4}   1c 02 00 fc 20          {3}   0c 03 20          {}   20          {0-299999}   0c 00 0a 21 6c fb ff 20
 
 Shift data is three row sets in a row: all first keys, all last keys, and all destinations of the first keys.
 
-Deephaven's choices, which the golden vectors show, are kept to the byte: a value of magnitude 32767 or more is an ``OFFSET`` and ends
-what was collected before it; of the smaller ones, those that fit into a byte form a ``BYTE_ARRAY`` when there are four or more of
-them, or when nothing but them follows; the rest form a ``SHORT_ARRAY``; and an array of one value is an ``OFFSET``. Numbers take the
-narrowest type that holds them.
+Deephaven's choices, which the golden vectors show, are kept to the byte: a value of magnitude 32767 or more is an
+``OFFSET`` and ends what was collected before it; of the smaller ones, those that fit into a byte form a
+``BYTE_ARRAY`` when there are four or more of them, or when nothing but them follows; the rest form a ``SHORT_ARRAY``;
+and an array of one value is an ``OFFSET``. Numbers take the narrowest type that holds them.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ _LARGE: Final = 32767  # the magnitude from which a value is an OFFSET of its ow
 _BYTES_APART: Final = 4  # so many bytes in a row are worth interrupting an array of shorts
 _BY_HAND: Final = 48  # up to this many values, plain Python is faster than arrays
 DEFAULT_SHIFT_LIMIT: Final = 1 << 22
-"""How many shifts one message may bring, unless the caller says otherwise: their number is not bounded by that of the bytes."""
+"""How many shifts one message may bring unless the caller says otherwise: few bytes can stand for very many."""
 
 Buffer = bytes | bytearray | memoryview
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------------
+# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def encode_row_set(rows: RowSet) -> bytes:
@@ -73,7 +74,7 @@ def _encode_ranges(ranges: RangeList) -> bytes:
 
 
 def _values_of(starts: Keys, ends: Keys) -> Keys:
-    """Give the signed steps of ranges: to each first key, and negated from there to each last key that differs from it."""
+    """Give the signed steps of ranges: to each first key, and negated from there to a last key that differs."""
     closed = ends > starts
     at = np.arange(starts.size) + np.cumsum(closed) - closed
     values = np.empty(int(at[-1]) + 1 + int(closed[-1]), np.int64)
@@ -192,14 +193,15 @@ def _scatter(out: np.ndarray[tuple[int], np.dtype[np.uint8]], places: Keys, valu
             out[places + index] = parts[:, index]
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------------
+# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def decode_row_set(data: Buffer, *, limit: int | None = None) -> RowSet:
     """Give the row set that ``data`` holds, and nothing but it.
 
-    Any legal stream of commands is read, whoever wrote it. ``limit`` is the largest number of ranges that is accepted; without
-    it the number of bytes is the only bound. WireFormatError when the bytes are not a row set, or above the limit.
+    Any legal stream of commands is read, whoever wrote it. ``limit`` is the largest number of ranges that is
+    accepted; without it the number of bytes is the only bound. WireFormatError when the bytes are not a row set, or
+    above the limit.
     """
     content = bytes(data)
     if content == b"\x20":
@@ -212,8 +214,8 @@ def decode_row_set(data: Buffer, *, limit: int | None = None) -> RowSet:
 def decode_shift_data(data: Buffer, *, limit: int | None = None) -> RowSetShiftData:
     """Give the shift data that ``data`` holds, and nothing but it; shifts by 0 are left out.
 
-    ``limit`` is the largest number of shifts that is accepted (4 Mi unless given). WireFormatError when the bytes are not
-    shift data, break its rules, or are above the limit.
+    ``limit`` is the largest number of shifts that is accepted (4 Mi unless given). WireFormatError when the bytes are
+    not shift data, break its rules, or are above the limit.
     """
     content = bytes(data)
     if content == b"\x20\x20\x20":
@@ -274,7 +276,8 @@ def _read_ranges(content: bytes, place: int, limit: int | None) -> tuple[RangeLi
     return (keys[begins], keys[begins + followed]), stop
 
 
-# Long stretches of short commands are cut into commands by a regular expression, the only thing here that does so at the speed of C.
+# Long stretches of short commands are cut into commands by a regular expression, the only thing here that does so at
+# the speed of C.
 _SHORT_COMMANDS: Final = (
     [rb"\x0c.", rb"\x09..", rb"\x0a.{4}", rb"\x0b.{8}"]
     + [re.escape(bytes([_BYTE_ARRAY | 4, count])) + b".{%d}" % count for count in range(2, 9)]

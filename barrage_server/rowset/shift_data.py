@@ -1,7 +1,8 @@
 """Shift data: which rows of a table changed their key, and by how much, between two of its versions.
 
-A shift moves every row with a key within ``start..end`` by ``delta``. The rules are those of the protocol's *IndexShiftData*: sources
-do not overlap in the key space before, destinations do not overlap in the key space after, and no shift changes the order of rows.
+A shift moves every row with a key within ``start..end`` by ``delta``. The rules are those of the protocol's
+*IndexShiftData*: sources do not overlap in the key space before, destinations do not overlap in the key space after,
+and no shift changes the order of rows.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _BY_PIECE = 64  # up to this many shifts, a bitmap is taken apart and put togeth
 
 
 class RowSetShiftData:
-    """Immutable shifts ``(start, end, delta)``, sorted by start; sources and destinations are disjoint and in the same order.
+    """Immutable shifts ``(start, end, delta)``, sorted; sources and destinations are disjoint and in one order.
 
-    The meaning is symmetric only for rows: a key between two rows may lie within a source, or a destination, without moving.
+    The meaning is symmetric only for rows: a key between two rows may lie within a source, or a destination, without
+    moving.
     """
 
     __slots__ = ("_deltas", "_ends", "_starts")
@@ -115,7 +117,7 @@ class RowSetShiftData:
         last = np.concatenate((differs, [True]))
         return cls._of(starts[first][moves], ends[last][moves], deltas[first][moves])
 
-    # -- what it is -----------------------------------------------------------------------------------------------------
+    # -- what it is ---------------------------------------------------------------------------------------------------
 
     @property
     def starts(self) -> Keys:
@@ -178,7 +180,7 @@ class RowSetShiftData:
         """Give the key ranges that the shifts put rows into."""
         return RowSet._of_ranges(*_ranges.join_adjacent(self._starts + self._deltas, self._ends + self._deltas))
 
-    # -- moving rows ----------------------------------------------------------------------------------------------------
+    # -- moving rows --------------------------------------------------------------------------------------------------
 
     def _inverse(self) -> RowSetShiftData:
         return RowSetShiftData._of(self._starts + self._deltas, self._ends + self._deltas, -self._deltas)
@@ -186,8 +188,8 @@ class RowSetShiftData:
     def apply(self, rows: RowSet) -> RowSet:
         """Give the keys after the shift of rows that have the keys ``rows`` before it.
 
-        RowSetError when two rows would come to lie on one key, or rows would change their order. Costs follow the ranges
-        of the rows and the shifts.
+        RowSetError when two rows would come to lie on one key, or rows would change their order. Costs follow the
+        ranges of the rows and the shifts.
         """
         if not self.size or not rows.size:
             return rows
@@ -224,8 +226,9 @@ class RowSetShiftData:
     def unapply(self, rows: RowSet) -> RowSet:
         """Give the keys before the shift of rows that have the keys ``rows`` after it.
 
-        The rows must be images of rows before the shift. A key within a destination is taken for a shifted one, so rows that
-        rest between shifted ones need shift data that is clipped to its rows, as ``then``, ``clip`` and ``between`` give.
+        The rows must be images of rows before the shift. A key within a destination is taken for a shifted one, so
+        rows that rest between shifted ones need shift data that is clipped to its rows, as ``then``, ``clip`` and
+        ``between`` give.
         """
         return self._inverse().apply(rows)
 
@@ -238,13 +241,13 @@ class RowSetShiftData:
         return wanted + np.where((index >= 0) & (wanted <= self._ends[index]), self._deltas[index], 0)
 
     def unapply_keys(self, keys: npt.ArrayLike) -> Keys:
-        """Give the key before the shift for each key after it (int64, in any order), under the conditions of ``unapply``."""
+        """Give the key before the shift for each key after it (int64, in any order); see ``unapply``."""
         return self._inverse().apply_keys(keys)
 
-    # -- composing ------------------------------------------------------------------------------------------------------
+    # -- composing ----------------------------------------------------------------------------------------------------
 
     def _pieces(self) -> tuple[Keys, Keys, Keys]:
-        """Give the whole key space as pieces ``(starts, ends, deltas)``: the shifts, and what lies between them (delta 0)."""
+        """Give the whole key space as pieces ``(starts, ends, deltas)``: the shifts, and the gaps with delta 0."""
         gaps = _ranges.complement(self._starts, self._ends)
         starts, ends = np.concatenate((self._starts, gaps[0])), np.concatenate((self._ends, gaps[1]))
         deltas = np.concatenate((self._deltas, np.zeros(gaps[0].size, np.int64)))
@@ -263,9 +266,9 @@ class RowSetShiftData:
     def then(self, other: RowSetShiftData, survivors: RowSet) -> RowSetShiftData:
         """Give the shifts that do to the survivors what this and then ``other`` do, in one step.
 
-        ``survivors`` are the keys, before this shift, of the rows that live through both. The result is the smallest there
-        is: no range reaches beyond the first and last survivor it moves, neighbours that move alike are one, and what comes
-        to rest where it was is left out. The cost follows the number of shifts, not of rows.
+        ``survivors`` are the keys, before this shift, of the rows that live through both. The result is the smallest
+        there is: no range reaches beyond the first and last survivor it moves, neighbours that move alike are one,
+        and what comes to rest where it was is left out. The cost follows the number of shifts, not of rows.
         """
         if not self.size:
             return other.clip(survivors)
@@ -273,8 +276,8 @@ class RowSetShiftData:
             return self.clip(survivors)
         if not survivors.size:
             return RowSetShiftData.EMPTY
-        # Clipped to survivors, pieces stay in order and disjoint after the first shift, gaps included; unclipped, the gaps
-        # would overlap the destinations beside them.
+        # Clipped to survivors, pieces stay in order and disjoint after the first shift, gaps included; unclipped, the
+        # gaps would overlap the destinations beside them.
         starts, ends, deltas = _clip(*self._pieces(), survivors)
         second_starts, second_ends, second_deltas = other._pieces()
         middle = (starts + deltas, ends + deltas)
