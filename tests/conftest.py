@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
+
+# Machines are shared: how long an example takes says nothing about the code.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, max_examples=300, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 @pytest.hookimpl(tryfirst=True)

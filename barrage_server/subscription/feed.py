@@ -1,0 +1,144 @@
+"""What the subscribers of one table share: the version of a tick, and messages that several of them want."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from barrage_server.engine.table import Table
+from barrage_server.engine.version import TableVersion
+from barrage_server.subscription.message import EncodedMessage
+from barrage_server.wire.metadata import UpdateMetadata
+from barrage_server.wire.schema import barrage_schema
+
+__all__ = ["Audience", "Limits", "SharedMessage", "TableFeed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of what one subscription may cost.
+
+    Attributes:
+        default_interval_ms: the update interval of subscribers that name none, in milliseconds.
+        min_interval_ms: the shortest update interval that is granted, in milliseconds.
+        snapshot_part_cells: a first snapshot grows in parts of about this many cells.
+        shared_rows: messages of more rows than this are built anew for each subscriber rather than kept for all.
+
+    """
+
+    default_interval_ms: int = 100
+    min_interval_ms: int = 1
+    snapshot_part_cells: int = 1 << 23
+    shared_rows: int = 1 << 18
+
+
+class SharedMessage:
+    """A message that is put into batches once, by the first subscriber that sends it."""
+
+    __slots__ = ("_batches", "_lock", "_message")
+
+    def __init__(self, message: EncodedMessage) -> None:
+        self._message = message
+        self._lock = threading.Lock()
+        self._batches: list[tuple[pa.RecordBatch, bytes | None]] | None = None
+
+    @property
+    def metadata(self) -> UpdateMetadata:
+        """What the message says."""
+        return self._message.metadata
+
+    @property
+    def row_count(self) -> int:
+        """Rows that travel with values."""
+        return self._message.row_count
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
+        """The record batches with their ``app_metadata``."""
+        with self._lock:
+            if self._batches is None:
+                self._batches = list(self._message.batches())
+        return iter(self._batches)
+
+
+@dataclass(slots=True)
+class Audience:
+    """Subscribers of one table that want the same messages: same columns, viewport, dialect and options."""
+
+    members: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    latest: tuple[Hashable, EncodedMessage | SharedMessage] | None = None
+
+    def message(
+        self, span: Hashable, build: Callable[[], EncodedMessage], limit: int
+    ) -> EncodedMessage | SharedMessage:
+        """The message for ``span`` of the table's history: the one that another member has had built, or a new one."""
+        if self.members < 2:
+            return build()
+        with self.lock:
+            if self.latest is not None and self.latest[0] == span:
+                return self.latest[1]
+            message = build()
+            shared = SharedMessage(message) if message.row_count <= limit else message
+            self.latest = (span, shared)
+            return shared
+
+
+class TableFeed:
+    """A table as its subscribers see it.
+
+    Subscribers with one update interval send at the same ticks, multiples of the interval; the first of them to arrive
+    at a tick
+    fixes the version that all of them send, so that their messages are one.
+    """
+
+    def __init__(self, table: Table, limits: Limits | None = None) -> None:
+        self.table = table
+        self.limits = limits or Limits()
+        self.schema: pa.Schema = barrage_schema(
+            table.schema, attributes=table.attributes, key_columns=table.key_columns
+        )
+        self._lock = threading.Lock()
+        self._audiences: dict[Hashable, Audience] = {}
+        self._ticks: dict[float, tuple[int, TableVersion]] = {}
+
+    def version_at(self, interval: float, now: float) -> TableVersion:
+        """The version to send at the tick of ``interval`` (seconds) that ``now`` falls into."""
+        tick = int(now / interval)
+        with self._lock:
+            pinned = self._ticks.get(interval)
+            if pinned is None or pinned[0] != tick:
+                pinned = (tick, self.table.version)
+                if self._members() > 1:
+                    self._ticks[interval] = pinned
+            return pinned[1]
+
+    def join(self, key: Hashable) -> Audience:
+        """Become a member of the audience for ``key``."""
+        with self._lock:
+            audience = self._audiences.setdefault(key, Audience())
+            audience.members += 1
+            return audience
+
+    def leave(self, key: Hashable) -> None:
+        """Stop being a member; what was kept for the last one is let go."""
+        with self._lock:
+            audience = self._audiences[key]
+            audience.members -= 1
+            if audience.members < 2:
+                audience.latest = None
+            if not audience.members:
+                del self._audiences[key]
+            if not self._audiences:
+                self._ticks.clear()
+
+    @property
+    def subscriber_count(self) -> int:
+        """Subscriptions that are open."""
+        with self._lock:
+            return self._members()
+
+    def _members(self) -> int:
+        return sum(audience.members for audience in self._audiences.values())

@@ -1,0 +1,271 @@
+"""One message to a subscriber: what it says, and where its rows are read from.
+
+Each function here is a pure function of two points in a table's history and of what the subscriber wants; that is what
+lets
+subscribers share a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from barrage_server.engine.update import TableUpdate, all_columns
+from barrage_server.engine.version import TableVersion
+from barrage_server.rowset import RowSet, RowSetShiftData
+from barrage_server.subscription.window import Window
+from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven
+from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
+
+__all__ = [
+    "Dialect",
+    "EncodedMessage",
+    "RowSource",
+    "Style",
+    "blink_message",
+    "change_message",
+    "initial_message",
+    "update_message",
+]
+
+
+class Dialect(Enum):
+    """How messages to a viewport subscriber name rows.
+
+    ``KEY_SPACE``: row keys and shifts of the whole table, values only for the rows in view, as the Barrage concepts
+    describe it.
+    ``FLATTENED``: positions inside the viewport and no shifts, as Deephaven sends it. Full subscriptions are the same
+    in both.
+    """
+
+    KEY_SPACE = "key-space"
+    FLATTENED = "flattened"
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """Where the rows of a message come from: a version, the keys to read, and which columns."""
+
+    version: TableVersion
+    columns: tuple[int, ...]
+    added: RowSet
+    modified: tuple[RowSet, ...]
+
+    def read_adds(self, start: int, stop: int) -> Sequence[pa.Array]:
+        """Values of the added rows ``start`` to ``stop``: one array per schema column, of length zero where not
+        subscribed.
+        """
+        rows = self.added if start == 0 and stop >= self.added.size else self.added.slice(start, stop)
+        values = iter(self.version.read(rows, self.columns))
+        wanted = set(self.columns)
+        return [
+            next(values) if number in wanted else pa.nulls(0, field.type)
+            for number, field in enumerate(self.version.schema)
+        ]
+
+    def read_mods(self, column: int, start: int, stop: int) -> pa.Array:
+        """Values of the rows modified in ``column``, from the ``start``-th to the ``stop``-th."""
+        rows = self.modified[column]
+        if start > 0 or stop < rows.size:
+            rows = rows.slice(start, stop)
+        return self.version.read(rows, (column,))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedMessage:
+    """A message, and how to put it into record batches."""
+
+    metadata: UpdateMetadata
+    source: RowSource
+    writer: MessageWriter
+
+    @property
+    def row_count(self) -> int:
+        """Rows that travel with values: added ones, and for modifications those of the column that has most."""
+        return self.source.added.size + max((rows.size for rows in self.source.modified), default=0)
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
+        """Record batches with their ``app_metadata``, read from the version as they are asked for."""
+        return self.writer.record_batches(self._outgoing())
+
+    def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
+        """The same as raw messages, for doors that can write columns of different lengths."""
+        return self.writer.ipc_messages(self._outgoing())
+
+    def _outgoing(self) -> OutgoingMessage:
+        source = self.source
+        return OutgoingMessage(
+            metadata=self.metadata,
+            add_count=source.added.size,
+            read_adds=source.read_adds,
+            mod_counts=tuple(rows.size for rows in source.modified),
+            read_mods=source.read_mods,
+        )
+
+
+class Style:
+    """How one subscriber wants its messages written."""
+
+    __slots__ = ("dialect", "options", "uneven", "writer")
+
+    def __init__(self, schema: pa.Schema, options: SubscriptionOptions, dialect: Dialect, uneven: Uneven) -> None:
+        self.writer = MessageWriter(schema, options)
+        self.options = options
+        self.dialect = dialect
+        self.uneven = uneven
+
+    def encode(self, metadata: UpdateMetadata, source: RowSource) -> EncodedMessage:
+        """The message, ready to be put into batches."""
+        return EncodedMessage(metadata, source, self.writer)
+
+
+def update_message(
+    style: Style, window: Window, update: TableUpdate, before: RowSet, first_step: int, version: TableVersion
+) -> EncodedMessage:
+    """What changed in the window since the subscriber had the row set ``before``."""
+    modified = _columns_of(update.modified, window, style)
+    base = UpdateMetadata(
+        first_seq=first_step,
+        last_seq=version.step,
+        effective_reverse_viewport=window.reverse,
+        table_size=version.size,
+    )
+    if window.is_full:
+        metadata = replace(
+            base,
+            added_rows=update.added,
+            removed_rows=update.removed,
+            shift_data=update.shifted,
+            modified_rows=modified,
+        )
+        return style.encode(metadata, RowSource(version, window.columns, update.added, modified))
+
+    had = window.keys(before)
+    lived = update.survivors(had)
+    view = window.keys(version.row_set)
+    new = view - lived
+    kept = view - new
+    modified = tuple(rows & kept if rows else rows for rows in modified)
+    source = RowSource(version, window.columns, new, modified)
+    if style.dialect is Dialect.KEY_SPACE:
+        metadata = replace(
+            base,
+            added_rows=update.added,
+            removed_rows=update.removed,
+            shift_data=update.shifted,
+            added_rows_included=new,
+            modified_rows=modified,
+        )
+    else:
+        kept_before = update.shifted.unapply(kept) if update.shifted.size else kept
+        metadata = replace(
+            base,
+            added_rows=view.invert(new),
+            removed_rows=had.invert(had - kept_before),
+            modified_rows=tuple(view.invert(rows) if rows else rows for rows in modified),
+        )
+    return style.encode(metadata, source)
+
+
+def blink_message(
+    style: Style, window: Window, gone: RowSet, owed: RowSet, first_step: int, version: TableVersion
+) -> EncodedMessage:
+    """For a full subscriber of a blink table: the rows ``gone`` that it was sent last go, all that it is ``owed``
+    come.
+    """
+    nothing = all_columns(RowSet.empty(), len(version.schema))
+    metadata = UpdateMetadata(
+        first_seq=first_step,
+        last_seq=version.step,
+        added_rows=owed,
+        removed_rows=gone,
+        shift_data=RowSetShiftData.empty(),
+        modified_rows=nothing,
+        table_size=owed.size,
+    )
+    return style.encode(metadata, RowSource(version, window.columns, owed, nothing))
+
+
+def initial_message(
+    style: Style, window: Window, version: TableVersion, view: RowSet, start: int, stop: int
+) -> EncodedMessage:
+    """The first snapshot, or the part of it that holds the rows ``start`` to ``stop`` of those in ``view``.
+
+    A part that is not the last one carries the positions reached so far as its effective viewport; each part names all
+    rows, and
+    includes only its own. A viewport's snapshot has a single part.
+    """
+    nothing = all_columns(RowSet.empty(), len(version.schema))
+    part = view if start == 0 and stop >= view.size else view.slice(start, stop)
+    flattened = not window.is_full and style.dialect is Dialect.FLATTENED
+    viewport = window.positions
+    if viewport is None and stop < view.size:
+        viewport = RowSet.flat(stop)
+    metadata = UpdateMetadata(
+        first_seq=version.step,
+        last_seq=version.step,
+        is_snapshot=True,
+        effective_viewport=viewport,
+        effective_reverse_viewport=window.reverse,
+        effective_column_set=window.columns,
+        added_rows=RowSet.flat(view.size) if flattened else view if window.is_full else version.row_set,
+        removed_rows=RowSet.empty(),
+        shift_data=None if flattened else RowSetShiftData.empty(),
+        added_rows_included=None if flattened else part,
+        modified_rows=nothing,
+        table_size=view.size if window.is_full else version.size,
+    )
+    return style.encode(metadata, RowSource(version, window.columns, part, nothing))
+
+
+def change_message(style: Style, old: Window, new: Window, version: TableVersion) -> EncodedMessage:
+    """The answer to a changed viewport, for a subscriber that is up to date with ``version`` in its ``old`` window.
+
+    Rows that it has already, with all the columns that it wants now, are not sent again. In key space ``added_rows``
+    names just the
+    rows that come with values, since the subscriber knows the table's row set.
+    """
+    nothing = all_columns(RowSet.empty(), len(version.schema))
+    had = old.keys(version.row_set)
+    view = new.keys(version.row_set)
+    usable = had if set(new.columns) <= set(old.columns) else RowSet.empty()
+    missing = view - usable
+    metadata = UpdateMetadata(
+        first_seq=version.step,
+        last_seq=version.step,
+        is_snapshot=True,
+        effective_viewport=new.positions,
+        effective_reverse_viewport=new.reverse,
+        effective_column_set=new.columns,
+        modified_rows=nothing,
+        table_size=version.size,
+    )
+    if style.dialect is Dialect.KEY_SPACE:
+        metadata = replace(
+            metadata,
+            added_rows=missing,
+            removed_rows=RowSet.empty(),
+            shift_data=RowSetShiftData.empty(),
+            added_rows_included=missing,
+        )
+    else:
+        metadata = replace(
+            metadata,
+            added_rows=view.invert(missing),
+            removed_rows=had.invert(had - (view & usable)),
+        )
+    return style.encode(metadata, RowSource(version, new.columns, missing, nothing))
+
+
+def _columns_of(modified: tuple[RowSet, ...], window: Window, style: Style) -> tuple[RowSet, ...]:
+    """Modified rows of the subscribed columns; where a reader needs columns of one length, all have the rows of any."""
+    wanted = set(window.columns)
+    chosen = tuple(rows if number in wanted else RowSet.empty() for number, rows in enumerate(modified))
+    if style.uneven is Uneven.EVEN and not style.options.columns_as_list:
+        together = RowSet.union_all(rows for rows in chosen if rows)
+        return all_columns(together, len(modified), window.columns) if together else chosen
+    return chosen

@@ -1,0 +1,43 @@
+"""The answer to a snapshot request: one message of one version, and no more."""
+
+from __future__ import annotations
+
+from barrage_server.engine.version import TableVersion
+from barrage_server.rowset import RowSetShiftData
+from barrage_server.subscription.feed import TableFeed
+from barrage_server.subscription.message import Dialect, EncodedMessage, RowSource, Style
+from barrage_server.subscription.window import Window, check_columns
+from barrage_server.wire.batches import Uneven
+from barrage_server.wire.metadata import SnapshotRequest, UpdateMetadata
+
+__all__ = ["snapshot_message"]
+
+
+def snapshot_message(
+    feed: TableFeed, request: SnapshotRequest, version: TableVersion, uneven: Uneven
+) -> EncodedMessage:
+    """The rows and columns that ``request`` asks for, as of ``version``.
+
+    Row sets are in key space in both dialects: ``added_rows`` is the whole table, ``added_rows_included`` what was
+    asked for.
+
+    Raises:
+        UnknownColumnError: the request names a column that the table lacks.
+
+    """
+    columns = check_columns(request.columns, len(feed.schema))
+    window = Window(columns, request.viewport, request.viewport is not None and request.reverse_viewport)
+    rows = window.keys(version.row_set)
+    metadata = UpdateMetadata(
+        first_seq=version.step,
+        last_seq=version.step,
+        is_snapshot=True,
+        effective_viewport=window.positions,
+        effective_reverse_viewport=window.reverse,
+        effective_column_set=None if request.columns is None else columns,
+        added_rows=version.row_set,
+        shift_data=RowSetShiftData.empty(),
+        added_rows_included=rows,
+    )
+    style = Style(feed.schema, request.options, Dialect.KEY_SPACE, uneven)
+    return style.encode(metadata, RowSource(version, columns, rows, ()))

@@ -1,0 +1,295 @@
+"""One subscription: what it has been sent, what it wants now, and what is due."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from barrage_server.engine.update import UpdateNode, added_since, coalesce_nodes, fold_nodes
+from barrage_server.engine.version import TableVersion
+from barrage_server.errors import InvalidRequestError
+from barrage_server.rowset import RowSet
+from barrage_server.subscription.feed import SharedMessage, TableFeed
+from barrage_server.subscription.message import (
+    Dialect,
+    EncodedMessage,
+    Style,
+    blink_message,
+    change_message,
+    initial_message,
+    update_message,
+)
+from barrage_server.subscription.window import Window, check_columns
+from barrage_server.wire.batches import Uneven
+from barrage_server.wire.metadata import SubscriptionRequest
+
+__all__ = ["Poll", "Subscription", "SubscriptionStatistics"]
+
+# Subscribers with intervals of at least this many seconds send at common ticks, so that they can share messages.
+_SHORTEST_TICK = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What to send now, and when to ask again.
+
+    Attributes:
+        messages: in the order they must be sent.
+        wake_at: the time (seconds, of the clock that was passed in) at which more is due; ``None``: when the table
+            changes next.
+
+    """
+
+    messages: list[EncodedMessage | SharedMessage]
+    wake_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionStatistics:
+    """Gauges of one subscription.
+
+    Attributes:
+        table: the table's name.
+        messages: messages handed out so far.
+        rows: rows with values in them.
+        sent_step: the cycle up to which the subscriber has everything; -1 before the first snapshot is complete.
+        behind: cycles of the graph since then (some may not have touched the table).
+        interval_ms: the update interval, in milliseconds.
+        viewport_rows: rows in the window; ``None`` for a full subscription.
+        columns: how many columns are subscribed.
+
+    """
+
+    table: str
+    messages: int
+    rows: int
+    sent_step: int
+    behind: int
+    interval_ms: float
+    viewport_rows: int | None
+    columns: int
+
+
+class Subscription:
+    """The state machine behind one subscription stream.
+
+    It keeps no data and no queue: only how far in the table's history its subscriber is. What is due is worked out
+    when the
+    subscriber can take it, so a slow one gets fewer and larger messages. All methods may be called from any thread.
+
+    Args:
+        feed: the table, with what its subscribers share.
+        request: the first request of the stream.
+        dialect: how a viewport's rows are named.
+        uneven: how the door writes columns that differ in length.
+
+    Raises:
+        UnknownColumnError: the request names a column that the table lacks.
+        InvalidRequestError: an option is out of its range.
+
+    """
+
+    def __init__(self, feed: TableFeed, request: SubscriptionRequest, *, dialect: Dialect, uneven: Uneven) -> None:
+        self._feed = feed
+        self._table = feed.table
+        self._blinks = bool(feed.table.attributes.get("BlinkTable"))
+        self._interval = self._interval_of(request)
+        self._style = Style(feed.schema, request.options, dialect, uneven)
+        self._window = self._window_of(request)
+        self._lock = threading.Lock()
+        self._node: UpdateNode | None = None
+        self._growing: tuple[TableVersion, int] | None = None
+        self._change: Window | None = None
+        self._due = -math.inf
+        self._absorbed = -1  # the step up to which history was folded: nothing before it can be sent any more
+        self._owed = RowSet.empty()
+        self._counted: UpdateNode | None = None  # for a full subscription of a blink table: where ``_owed`` reaches to
+        self._shown = RowSet.empty()
+        self._messages = 0
+        self._rows = 0
+        self._closed = False
+        self._audience_key = self._key_of(self._window)
+        self._audience = feed.join(self._audience_key)
+
+    @property
+    def wire_schema(self) -> pa.Schema:
+        """The schema that the stream begins with."""
+        return self._style.writer.schema
+
+    @property
+    def window(self) -> Window:
+        """What the subscriber wants now."""
+        return self._change or self._window
+
+    def change(self, request: SubscriptionRequest) -> None:
+        """Take a further request of the stream: other rows, columns or direction. The next :meth:`poll` answers it at
+        once.
+
+        When several come before that, only the last one is answered.
+
+        Raises:
+            InvalidRequestError: the change is one that needs a stream of its own. The subscription goes on as it was.
+
+        """
+        window = self._window_of(request)
+        with self._lock:
+            if window.is_full != self._window.is_full:
+                raise InvalidRequestError(
+                    "A stream cannot change between a full subscription and a viewport. "
+                    "Open another stream for the other kind."
+                )
+            if window.is_full and window.columns != self._window.columns:
+                raise InvalidRequestError(
+                    "The columns of a full subscription cannot change on its stream. "
+                    "Open another stream, or use a viewport."
+                )
+            self._change = window
+            self._interval = self._interval_of(request)
+
+    def poll(self, now: float) -> Poll:
+        """What is due at ``now`` (seconds of a monotonic clock). Whoever calls must send what it gets, in order."""
+        with self._lock:
+            if self._closed:
+                return Poll([], None)
+            messages: list[EncodedMessage | SharedMessage] = []
+            if self._node is None:
+                messages.append(self._next_part(now))
+                if self._growing is not None:
+                    return Poll(messages, now)
+            elif self._change is not None:
+                messages.extend(self._answer_change(now))
+            elif self._table.version.step > self._node.step and now >= self._due:
+                messages.append(self._update(self._version_of_tick(now)))
+                self._wait_after(now)
+            for message in messages:
+                self._messages += 1
+                self._rows += message.row_count
+            stale = self._node is not None and self._table.version.step > self._node.step
+            return Poll(messages, self._due if stale else None)
+
+    def absorb(self) -> None:
+        """Let go of the history that a subscriber who cannot take messages keeps alive."""
+        with self._lock:
+            if self._node is None:
+                return
+            end = self._table.version.node
+            if end.step > self._node.step:
+                if self._counted is not None:
+                    self._owed = self._owed | added_since(self._counted, end)
+                    self._counted = end
+                self._node = fold_nodes(self._node, end)
+                self._absorbed = end.step
+
+    def close(self) -> None:
+        """Leave the table's audience. Polls that come later get nothing."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._node = self._growing = self._counted = None
+                self._feed.leave(self._audience_key)
+
+    def statistics(self) -> SubscriptionStatistics:
+        """The gauges as of now."""
+        with self._lock:
+            sent = -1 if self._node is None else self._node.step
+            version = self._table.version
+            return SubscriptionStatistics(
+                table=self._table.name,
+                messages=self._messages,
+                rows=self._rows,
+                sent_step=sent,
+                behind=max(0, version.step - sent),
+                interval_ms=self._interval * 1000,
+                viewport_rows=None if self._window.is_full else self._window.keys(version.row_set).size,
+                columns=len(self._window.columns),
+            )
+
+    def _next_part(self, now: float) -> EncodedMessage:
+        """The next part of the first snapshot; all parts are of one version."""
+        version, start = self._growing or (self._table.version, 0)
+        blink = self._blinks and self._window.is_full
+        rows = RowSet.empty() if blink else self._window.keys(version.row_set)
+        stop = rows.size
+        if self._window.is_full:
+            stop = min(stop, start + max(1, self._feed.limits.snapshot_part_cells // max(1, len(self._window.columns))))
+        message = initial_message(self._style, self._window, version, rows, start, stop)
+        if stop < rows.size:
+            self._growing = (version, stop)
+        else:
+            self._growing = None
+            self._node = version.node
+            self._counted = version.node if blink else None
+            self._wait_after(now)
+        return message
+
+    def _answer_change(self, now: float) -> list[EncodedMessage | SharedMessage]:
+        """First what happened in the old window, then what the new one lacks: both of one version."""
+        assert self._node is not None and self._change is not None
+        version = self._table.version
+        messages: list[EncodedMessage | SharedMessage] = []
+        if version.step > self._node.step:
+            messages.append(self._update(version))
+            self._wait_after(now)
+        messages.append(change_message(self._style, self._window, self._change, version))
+        self._window, self._change = self._change, None
+        key = self._key_of(self._window)
+        if key != self._audience_key:
+            self._feed.leave(self._audience_key)
+            self._audience_key, self._audience = key, self._feed.join(key)
+        return messages
+
+    def _update(self, version: TableVersion) -> EncodedMessage | SharedMessage:
+        """Everything from where the subscriber is to ``version``, as one message."""
+        assert self._node is not None
+        node, window = self._node, self._window
+        first, gone, owed = node.step + 1, self._shown, RowSet.empty()
+        if self._blinks and window.is_full:
+            owed = (self._owed | added_since(self._counted or node, version.node)) & version.readable
+            self._shown, self._owed, self._counted = owed, RowSet.empty(), version.node
+
+        def build() -> EncodedMessage:
+            if self._blinks and window.is_full:
+                return blink_message(self._style, window, gone, owed, first, version)
+            update = coalesce_nodes(node, version.node)
+            return update_message(self._style, window, update, node.row_set, first, version)
+
+        self._node = version.node
+        span = (node.step, version.step, gone, owed)
+        return self._audience.message(span, build, self._feed.limits.shared_rows)
+
+    def _version_of_tick(self, now: float) -> TableVersion:
+        assert self._node is not None
+        if self._interval >= _SHORTEST_TICK:
+            version = self._feed.version_at(self._interval, now)
+            if version.step > self._node.step and version.step >= self._absorbed:
+                return version
+        return self._table.version
+
+    def _wait_after(self, now: float) -> None:
+        """Set when the next update may go: at the first common tick that is an interval away."""
+        interval = self._interval
+        if interval < _SHORTEST_TICK:
+            self._due = now + interval
+        elif self._due <= now < self._due + interval:
+            self._due += interval
+        else:
+            self._due = math.ceil((now + interval) / interval) * interval
+
+    def _interval_of(self, request: SubscriptionRequest) -> float:
+        limits = self._feed.limits
+        wanted = request.options.min_update_interval_ms
+        if wanted < 0:
+            raise InvalidRequestError(f"An update interval of {wanted} ms cannot be; use 0 for the server's default.")
+        return max(wanted or limits.default_interval_ms, limits.min_interval_ms) / 1000
+
+    def _window_of(self, request: SubscriptionRequest) -> Window:
+        columns = check_columns(request.columns, len(self._feed.schema))
+        return Window(columns, request.viewport, request.viewport is not None and request.reverse_viewport)
+
+    def _key_of(self, window: Window) -> Hashable:
+        options = replace(self._style.options, min_update_interval_ms=0)
+        return (window, options, self._style.dialect, self._style.uneven)

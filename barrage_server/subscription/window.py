@@ -1,0 +1,65 @@
+"""What a subscriber wants to see of a table: columns, and for a viewport the row positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from barrage_server.errors import UnknownColumnError
+from barrage_server.rowset import RowSet
+
+__all__ = ["Window", "check_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Columns and, unless the whole table is wanted, row positions.
+
+    Attributes:
+        columns: numbers of the subscribed columns, ascending.
+        positions: the viewport, in position space; ``None`` for a full subscription. It may reach beyond the table.
+        reverse: whether positions count from the end of the table, 0 being the last row.
+
+    """
+
+    columns: tuple[int, ...]
+    positions: RowSet | None = None
+    reverse: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this is the whole table."""
+        return self.positions is None
+
+    def keys(self, row_set: RowSet) -> RowSet:
+        """The row keys that are in the window of a table with ``row_set``."""
+        if self.positions is None:
+            return row_set
+        if not self.reverse:
+            return row_set.subset(self.positions)
+        return row_set.subset(_reversed(self.positions, row_set.size))
+
+
+def _reversed(positions: RowSet, size: int) -> RowSet:
+    """Positions counted from the end of ``size`` rows, as positions from the start."""
+    inside = positions.restrict(0, size - 1)
+    starts, ends = inside.ranges()
+    return RowSet.from_ranges(size - 1 - ends[::-1], size - 1 - starts[::-1])
+
+
+def check_columns(columns: Sequence[int] | None, column_count: int) -> tuple[int, ...]:
+    """Column numbers as a request gives them, ascending; all columns for ``None``.
+
+    Raises:
+        UnknownColumnError: a number that the table does not have.
+
+    """
+    if columns is None:
+        return tuple(range(column_count))
+    wanted = tuple(sorted(set(columns)))
+    if wanted and (wanted[0] < 0 or wanted[-1] >= column_count):
+        raise UnknownColumnError(
+            f"The request asks for column number {wanted[-1] if wanted[-1] >= column_count else wanted[0]}; "
+            f"the table has the columns 0 to {column_count - 1}."
+        )
+    return wanted
