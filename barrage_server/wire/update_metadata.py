@@ -36,6 +36,7 @@ _SCALAR_SLOTS: Final = {0: 40, 1: 48, 11: 56, 12: 64, 13: 68, 2: 100, 4: 101}
 _VECTOR_SLOTS: Final = (3, 5, 6, 7, 8, 9, 10)
 # The field list that all tables of modified rows share (6 bytes long; 8 bytes of table; the rows at 4), padded.
 _NODE_FIELD_LIST: Final = struct.pack("<3H2x", 6, 8, 4)
+_BYTES_PER_RANGE: Final = 4  # two int16, the usual encoding
 _NODE: Final = struct.Struct("<iII")
 
 
@@ -81,8 +82,19 @@ class UpdateMetadata:
         """The rows of the mod batches taken together: as many as the most modified column has."""
         return max((rows.size for rows in self.modified_rows or ()), default=0)
 
-    def encode(self) -> bytes:
-        """The finished app_metadata."""
+    def size_estimate(self) -> int:
+        """About how many bytes :meth:`encode` gives; cheap, and meant for telling a large message from a small one."""
+        sets = [self.effective_viewport, self.added_rows, self.removed_rows, self.added_rows_included]
+        ranges = sum(rows.range_count for rows in sets if rows is not None)
+        if self.modified_rows is not None:
+            ranges += sum({id(rows): rows.range_count for rows in self.modified_rows}.values())
+        if self.shift_data is not None:
+            ranges += 3 * self.shift_data.size
+        return _HEAD.size + _BYTES_PER_RANGE * ranges
+
+    def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
+        """The finished app_metadata; ``batch_counts`` (adds, mods) take the place of the value's own."""
+        adds, mods = batch_counts or (self.num_add_batches or 0, self.num_mod_batches or 0)
         vectors: list[bytes | None] = [
             _rows(self.effective_viewport),
             None if self.effective_column_set is None else encode_bit_set(self.effective_column_set),
@@ -117,8 +129,8 @@ class UpdateMetadata:
             self.first_seq,
             self.last_seq,
             self.table_size,
-            self.num_add_batches or 0,
-            self.num_mod_batches or 0,
+            adds,
+            mods,
             *offsets,
             self.is_snapshot,
             self.effective_reverse_viewport,

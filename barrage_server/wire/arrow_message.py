@@ -1,0 +1,95 @@
+"""Headers of Arrow IPC messages, as in ``FlightData.data_header``: bare flatbuffers without a length prefix."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from barrage_server.errors import WireFormatError
+from barrage_server.wire.flat import FlatTable
+
+__all__ = ["RECORD_BATCH", "SCHEMA", "BatchHeader", "decode_schema_message", "header_type", "schema_header"]
+
+SCHEMA: Final = 1
+RECORD_BATCH: Final = 3
+"""``MessageHeader`` types of Arrow's Message.fbs."""
+
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+
+# A record batch's header has a fixed shape but for its two vectors, so it is laid out here: the root offset, padding,
+# the field list of Message (12 bytes; a table of 22; version at 14, type at 21, header at 16, body length at 4),
+# Message, the field list of RecordBatch (10 bytes; a table of 24; length at 4, nodes at 20, buffers at 16),
+# RecordBatch. Then come the buffers and the nodes, each as a count and pairs of int64 that lie at multiples of 8.
+_BATCH: Final = struct.Struct("<I 4x 6H i q 2x h I x B 5H i q 4x I I I")
+_MESSAGE_TABLE: Final = (20, 12, 22, 14, 21, 16, 4, 12)
+_BATCH_TABLE: Final = (10, 24, 4, 20, 16, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """A record batch's header: its length in rows, its nodes and buffers as bytes of 16 each, and its body's length."""
+
+    length: int
+    nodes: memoryview
+    buffers: memoryview
+    body_length: int
+    compressed: bool = False
+
+    @classmethod
+    def decode(cls, header: bytes | memoryview) -> BatchHeader:
+        """Read a header; WireFormatError when it is damaged, or of a message that is no record batch."""
+        message = FlatTable.root(header)
+        batch = message.table(2)
+        if message.int8(1) != RECORD_BATCH or batch is None:
+            raise WireFormatError("expected a record batch; dictionary and other messages are not used here")
+        nodes, buffers = batch.structs(1, 16), batch.structs(2, 16)
+        length, body_length = batch.int64(0), message.int64(3)
+        if length < 0 or body_length < 0:
+            raise WireFormatError("damaged record batch: a negative length")
+        empty = memoryview(b"")
+        return cls(
+            length,
+            empty if nodes is None else nodes,
+            empty if buffers is None else buffers,
+            body_length,
+            batch.table(3) is not None,
+        )
+
+
+def encode_batch_header(length: int, nodes: list[int], spans: list[int], body_length: int) -> bytes:
+    """The header of a record batch; ``nodes`` and ``spans`` are flat lists of pairs."""
+    count = len(spans) // 2
+    table = (*_BATCH_TABLE, length, 8, 12 + 16 * count, count)
+    head = _BATCH.pack(*_MESSAGE_TABLE, body_length, 4, 16, RECORD_BATCH, *table)
+    return head + struct.pack(f"<{len(spans)}q4xI{len(nodes)}q", *spans, len(nodes) // 2, *nodes)
+
+
+def header_type(header: bytes | memoryview) -> int:
+    """The ``MessageHeader`` type, such as :data:`SCHEMA`; WireFormatError when the header is damaged."""
+    return FlatTable.root(header).int8(1)
+
+
+def schema_header(schema: pa.Schema) -> bytes:
+    """The header of the message that announces a schema."""
+    data: bytes = schema.serialize().to_pybytes()
+    return data[8:] if data.startswith(_CONTINUATION) else data[4:]
+
+
+def decode_schema_message(header: bytes | memoryview) -> pa.Schema:
+    """The schema in a header; WireFormatError when it is damaged or something else."""
+    data = bytes(header)
+    if header_type(data) != SCHEMA:
+        raise WireFormatError("expected a schema message first")
+    try:
+        return pa.ipc.read_schema(pa.BufferReader(_CONTINUATION + struct.pack("<I", len(data)) + data))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise WireFormatError("damaged schema message") from error
+
+
+def encapsulated(header: bytes | memoryview, body: bytes | memoryview) -> bytes:
+    """A header and its body as one encapsulated IPC message, which pyarrow reads."""
+    padding = b"\0" * (-len(header) % 8)
+    return b"".join((_CONTINUATION, struct.pack("<I", len(header) + len(padding)), header, padding, body))

@@ -1,0 +1,268 @@
+"""Updates to record batches: what an engine's update becomes on the wire.
+
+All added rows come first, then all modified rows, never both in one batch; only the first batch carries the metadata;
+an update without rows is one batch without rows. Modified rows are cut at the same positions of every column's own
+row set, so that a column with fewer modified rows has shorter pieces and then none (deephaven-core's splitting, which
+its clients count on).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+from pyarrow import types
+
+from barrage_server.errors import MessageTooLargeError
+from barrage_server.wire.arrow_message import encode_batch_header
+from barrage_server.wire.layout import take_apart
+from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
+from barrage_server.wire.nulls import has_deephaven_null, to_deephaven_nulls
+from barrage_server.wire.previews import preview
+from barrage_server.wire.schema import list_schema
+
+__all__ = ["MessageWriter", "OutgoingMessage", "RowsReader", "Uneven", "ipc_messages", "record_batches"]
+
+FIRST_BATCH_ROWS: Final = 4096
+"""The first batch of added rows is small, so that the receiver has something to show."""
+BATCH_ROWS: Final = 65536
+UNLIMITED_ROWS: Final = (1 << 31) - 1
+DEFAULT_MESSAGE_BYTES: Final = 96 << 20
+"""Stock clients refuse messages above 100 MiB unless they say otherwise."""
+HARD_MESSAGE_BYTES: Final = (1 << 31) - (1 << 16)
+"""Protobuf's limit of 2 GiB, less what surrounds the data."""
+_OVERHEAD: Final = 1024
+_COLUMN_OVERHEAD: Final = 160  # nodes, buffers and padding of a column, in bytes
+
+
+class RowsReader(Protocol):
+    """Reads rows of those that are sent."""
+
+    def __call__(self, start: int, stop: int) -> Sequence[pa.Array]:
+        """Rows ``[start, stop)``: one array per schema column, in order; empty if the column was not asked for."""
+
+
+class Uneven(Enum):
+    """What to do with columns of different lengths in a batch that is not in ``columns_as_list`` form."""
+
+    EVEN = "even"
+    """Pad them with nulls; pyarrow can carry nothing else. The receiver cuts them to the counts in the metadata."""
+    RAGGED = "ragged"
+    """Send them as they are; only :func:`ipc_messages` can."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """An update and the means to read its data.
+
+    - ``add_count``: rows in ``metadata.included_rows``; ``read_adds`` reads them.
+    - ``mod_counts``: modified rows per column; ``read_mods(column, start, stop)`` reads rows ``[start, stop)`` of one
+      column's own. ``()`` when nothing is modified.
+    """
+
+    metadata: UpdateMetadata
+    add_count: int
+    read_adds: RowsReader
+    mod_counts: tuple[int, ...]
+    read_mods: Callable[[int, int, int], pa.Array]
+
+
+class MessageWriter:
+    """Turns updates of one table into record batches for one set of options. Immutable, so it can be shared."""
+
+    __slots__ = (
+        "_empty",
+        "_first_rows",
+        "_is_list",
+        "_list_types",
+        "_max_bytes",
+        "_options",
+        "_prepared",
+        "_row_bytes",
+        "_rows",
+        "_types",
+        "schema",
+    )
+
+    def __init__(self, schema: pa.Schema, options: SubscriptionOptions) -> None:
+        """``schema``: the plain one, as :func:`barrage_server.wire.schema.barrage_schema` gives it."""
+        self._options = options
+        self._is_list = options.columns_as_list
+        self.schema: pa.Schema = list_schema(schema) if self._is_list else schema
+        """As it goes on the wire."""
+        self._types: list[pa.DataType] = schema.types
+        self._list_types: list[pa.DataType] = self.schema.types
+        self._empty = [pa.array([], data_type) for data_type in self._types]
+        self._prepared = [self._needs_preparing(data_type) for data_type in self._types]
+        self._max_bytes = _message_limit(options.max_message_size, len(self._types))
+        self._row_bytes = _row_bytes(self._types)
+        rows = options.batch_size or BATCH_ROWS
+        if rows < 0:
+            rows = UNLIMITED_ROWS
+        self._rows = rows
+        self._first_rows = FIRST_BATCH_ROWS if options.batch_size == 0 else rows
+
+    def record_batches(self, message: OutgoingMessage) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
+        """The update's record batches with their app_metadata (None on all but the first), read as they are asked for.
+
+        Without ``columns_as_list``, columns shorter than the longest are padded with nulls.
+        """
+        for arrays, length, app_metadata in self._messages(message):
+            columns = self._as_lists(arrays) if self._is_list else _padded(arrays, length)
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema), app_metadata
+
+    def ipc_messages(self, message: OutgoingMessage) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
+        """The update as raw messages: header, app_metadata (None on all but the first), and the body in pieces.
+
+        Columns of modified rows may differ in length.
+        """
+        for arrays, length, app_metadata in self._messages(message):
+            parts = take_apart(self._as_lists(arrays) if self._is_list else arrays)
+            header = encode_batch_header(1 if self._is_list else length, parts.nodes, parts.spans, parts.size)
+            yield header, app_metadata, parts.body
+
+    def _messages(self, message: OutgoingMessage) -> Iterator[tuple[list[pa.Array], int, bytes | None]]:
+        """Columns, rows and app_metadata of each batch."""
+        mod_count = max(message.mod_counts, default=0)
+        room = max(1, self._max_bytes - message.metadata.size_estimate())
+        adds = self._cuts(message.add_count, room, self._first_rows)
+        mods = self._cuts(mod_count, self._max_bytes if adds else room, self._rows)
+        batches = self._batches(message, adds, mods, room)
+        counts: tuple[int, int] | None = (len(adds), len(mods))
+        if self._row_bytes is None:
+            # Rows of unequal width are cut once they are read, which is worth waiting for when there is little to read.
+            counts = None
+            if len(adds) <= 1 and len(mods) <= 1:
+                ready = list(batches)
+                counts = (sum(is_add for _, _, is_add in ready), sum(not is_add for _, _, is_add in ready))
+                batches = iter(ready)
+        app_metadata: bytes | None = message.metadata.encode(counts)
+        for arrays, length, _ in batches:
+            yield arrays, length, app_metadata
+            app_metadata = None
+        if app_metadata is not None:
+            yield self._empty, 0, app_metadata
+
+    def _cuts(self, count: int, room: int, first: int) -> list[tuple[int, int]]:
+        """Where batches start and stop; the first has at most ``first`` rows and ``room`` bytes."""
+        rest = self._rows
+        if self._row_bytes is not None:
+            first = max(1, min(first, int(room / self._row_bytes)))
+            rest = max(1, min(rest, int(self._max_bytes / self._row_bytes)))
+        if count <= first:
+            return [(0, count)] if count else []
+        return [(0, first), *((start, min(start + rest, count)) for start in range(first, count, rest))]
+
+    def _batches(
+        self, message: OutgoingMessage, adds: list[tuple[int, int]], mods: list[tuple[int, int]], room: int
+    ) -> Iterator[tuple[list[pa.Array], int, bool]]:
+        """Columns and rows of each batch, and whether they are added rows."""
+        for start, stop in adds:
+            arrays = self._prepare(message.read_adds(start, stop))
+            for piece, length in self._pieces(arrays, stop - start, room):
+                yield piece, length, True
+            room = self._max_bytes
+        for start, stop in mods:
+            arrays = self._prepare(
+                [
+                    message.read_mods(column, start, min(stop, count)) if count > start else self._empty[column]
+                    for column, count in enumerate(message.mod_counts)
+                ]
+            )
+            for piece, length in self._pieces(arrays, stop - start, room):
+                yield piece, length, False
+            room = self._max_bytes
+
+    def _needs_preparing(self, data_type: pa.DataType) -> bool:
+        options = self._options
+        previewed = options.preview_list_length_limit != 0 and types.is_nested(data_type)
+        return previewed or (options.use_deephaven_nulls and has_deephaven_null(data_type))
+
+    def _prepare(self, arrays: Sequence[pa.Array]) -> list[pa.Array]:
+        """Apply previews and null encoding."""
+        limit, in_band = self._options.preview_list_length_limit, self._options.use_deephaven_nulls
+        prepared = list(arrays)
+        for column, needed in enumerate(self._prepared):
+            if needed:
+                array = preview(prepared[column], limit)
+                prepared[column] = to_deephaven_nulls(array) if in_band else array
+        return prepared
+
+    def _pieces(self, arrays: list[pa.Array], length: int, room: int) -> Iterator[tuple[list[pa.Array], int]]:
+        """The same rows, cut so that each piece has at most ``room`` bytes if it has more than one row."""
+        size = 0 if self._row_bytes is not None else sum(array.nbytes for array in arrays)
+        if size <= room:
+            yield arrays, length
+        elif length == 1:
+            if size > HARD_MESSAGE_BYTES:
+                raise MessageTooLargeError(
+                    f"one row has {size} bytes, but a message carries at most {HARD_MESSAGE_BYTES}; "
+                    "leave out its widest column, or limit its lists with preview_list_length_limit"
+                )
+            yield arrays, length
+        else:
+            step = max(1, min(length - 1, length * room // size))
+            for start in range(0, length, step):
+                stop = min(start + step, length)
+                cut = [array.slice(min(start, len(array)), stop - start) for array in arrays]
+                yield from self._pieces(cut, stop - start, room)
+
+    def _as_lists(self, arrays: list[pa.Array]) -> list[pa.Array]:
+        """Each column as a list array with one list, which holds it. Nothing is copied."""
+        return [
+            pa.Array.from_buffers(
+                data_type, 1, [None, pa.py_buffer(struct.pack("<ii", 0, len(array)))], null_count=0, children=[array]
+            )
+            for data_type, array in zip(self._list_types, arrays, strict=True)
+        ]
+
+
+def record_batches(
+    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions, uneven: Uneven = Uneven.EVEN
+) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
+    """:meth:`MessageWriter.record_batches` for one message; whoever sends several keeps a writer.
+
+    ``uneven`` must be EVEN: a record batch cannot be ragged.
+    """
+    if uneven is not Uneven.EVEN:
+        raise ValueError("record batches cannot be ragged: use ipc_messages, or Uneven.EVEN")
+    return MessageWriter(schema, options).record_batches(message)
+
+
+def ipc_messages(
+    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions
+) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
+    """:meth:`MessageWriter.ipc_messages` for one message; whoever sends several keeps a writer."""
+    return MessageWriter(schema, options).ipc_messages(message)
+
+
+def _padded(arrays: list[pa.Array], length: int) -> list[pa.Array]:
+    """Columns that are shorter than the batch, filled up with nulls."""
+    return [
+        array
+        if len(array) == length
+        else pa.nulls(length, array.type)
+        if len(array) == 0
+        else pa.concat_arrays([array, pa.nulls(length - len(array), array.type)])
+        for array in arrays
+    ]
+
+
+def _message_limit(asked: int, columns: int) -> int:
+    """The most bytes of data in one message, with room left for what surrounds them."""
+    limit = min(asked, HARD_MESSAGE_BYTES) if asked > 0 else DEFAULT_MESSAGE_BYTES
+    return max(1, limit - _OVERHEAD - _COLUMN_OVERHEAD * columns)
+
+
+def _row_bytes(data_types: Sequence[pa.DataType]) -> float | None:
+    """Bytes of one row with its validity bits; None when rows differ."""
+    bits = 0
+    for data_type in data_types:
+        if types.is_nested(data_type) or not (types.is_primitive(data_type) or types.is_decimal(data_type)):
+            return None
+        bits += data_type.bit_width + 1
+    return bits / 8 if bits else None

@@ -1,0 +1,249 @@
+"""Arrow arrays taken apart into field nodes and buffers, and put together again: the columnar format of IPC bodies.
+
+pyarrow refuses record batches whose columns differ in length, which Barrage uses for modified rows, so these are
+written and read here. Buffers are padded to 8 bytes and their padded length is what is announced; an array without
+elements has empty buffers only, and one without nulls has no validity bitmap. Deephaven's readers rely on all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+
+from barrage_server.errors import UnsupportedTypeError, WireFormatError
+
+__all__ = ["Parts", "assemble", "take_apart"]
+
+_INT32: Final = np.dtype(np.int32)
+_INT64: Final = np.dtype(np.int64)
+MAX_DEPTH: Final = 64
+
+
+@dataclass(slots=True)
+class Parts:
+    """Field nodes (length, null count) and buffers (offset, padded length) as flat lists, and the body in pieces."""
+
+    nodes: list[int] = field(default_factory=list)
+    spans: list[int] = field(default_factory=list)
+    body: list[Any] = field(default_factory=list)
+    size: int = 0
+
+    def node(self, length: int, null_count: int) -> None:
+        """Add a field node."""
+        self.nodes += (length, null_count)
+
+    def buffer(self, data: Any, size: int) -> None:
+        """Add a buffer of ``size`` bytes and its padding."""
+        padded = (size + 7) & ~7
+        self.spans += (self.size, padded)
+        if size:
+            self.body.append(data)
+            self.size += padded
+            if padded != size:
+                self.body.append(bytes(padded - size))
+
+    def empty_buffers(self, count: int) -> None:
+        """Add ``count`` buffers without bytes."""
+        for _ in range(count):
+            self.spans += (self.size, 0)
+
+
+def take_apart(arrays: list[pa.Array]) -> Parts:
+    """Nodes, buffers and body of columns that may differ in length. Data that is contiguous is not copied."""
+    parts = Parts()
+    for array in arrays:
+        _take_apart(array, parts)
+    return parts
+
+
+def _take_apart(array: pa.Array, parts: Parts) -> None:
+    data_type = array.type
+    length, null_count = len(array), array.null_count
+    parts.node(length, null_count)
+    if types.is_null(data_type):
+        return
+    if length == 0:
+        _take_apart_empty(data_type, parts)
+        return
+    offset = array.offset
+    buffers = array.buffers()
+    if null_count:
+        _bits(buffers[0], offset, length, parts)
+    else:
+        parts.empty_buffers(1)
+    if types.is_boolean(data_type):
+        _bits(buffers[1], offset, length, parts)
+    elif types.is_list(data_type) or types.is_map(data_type) or types.is_large_list(data_type):
+        first, last = _offsets(array, buffers[1], parts)
+        _take_apart(array.values.slice(first, last - first), parts)
+    elif types.is_fixed_size_list(data_type):
+        width = data_type.list_size
+        _take_apart(array.values.slice(offset * width, length * width), parts)
+    elif types.is_struct(data_type):
+        for number in range(data_type.num_fields):
+            _take_apart(array.field(number), parts)
+    elif _is_variable(data_type):
+        first, last = _offsets(array, buffers[1], parts)
+        parts.buffer(None if last == first else buffers[2].slice(first, last - first), last - first)
+    else:
+        width = _width(data_type)
+        parts.buffer(buffers[1].slice(offset * width, length * width), length * width)
+
+
+def _take_apart_empty(data_type: pa.DataType, parts: Parts) -> None:
+    """Buffers, and for nested types nodes, of an array without elements, after its own node."""
+    parts.empty_buffers(_own_buffers(data_type))
+    for child in _children(data_type):
+        parts.node(0, 0)
+        if not types.is_null(child):
+            _take_apart_empty(child, parts)
+
+
+def _bits(buffer: pa.Buffer, offset: int, length: int, parts: Parts) -> None:
+    """Add a bitmap that starts at bit 0."""
+    size = (length + 7) // 8
+    if offset % 8 == 0:
+        parts.buffer(buffer.slice(offset // 8, size), size)
+        return
+    start = offset // 8
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8)[start : (offset + length + 7) // 8], bitorder="little")
+    shift = offset - 8 * start
+    parts.buffer(np.packbits(bits[shift : shift + length], bitorder="little").data, size)
+
+
+def _offsets(array: pa.Array, buffer: pa.Buffer, parts: Parts) -> tuple[int, int]:
+    """Add offsets that start at 0; the range of the child or of the data that they cover."""
+    data_type = array.type
+    dtype = _INT64 if types.is_large_list(data_type) or _is_large(data_type) else _INT32
+    width = dtype.itemsize
+    size = width * (len(array) + 1)
+    offsets = np.frombuffer(buffer, dtype, count=len(array) + 1, offset=array.offset * width)
+    first, last = int(offsets[0]), int(offsets[-1])
+    parts.buffer(buffer.slice(array.offset * width, size) if first == 0 else (offsets - first).data, size)
+    return first, last
+
+
+def assemble(data_types: list[pa.DataType], nodes: memoryview, spans: memoryview, body: pa.Buffer) -> list[pa.Array]:
+    """Columns from field nodes and buffers (both as bytes of 16 each) and the body, without a copy of the data.
+
+    WireFormatError when nodes or buffers are missing or left over, or when they contradict the body; offsets and
+    texts are checked, so that no damaged array gets further.
+    """
+    source = _Source(
+        np.frombuffer(nodes, np.int64).reshape(-1, 2).tolist(),
+        np.frombuffer(spans, np.int64).reshape(-1, 2).tolist(),
+        body,
+    )
+    arrays = []
+    for data_type in data_types:
+        try:
+            array = _assemble(data_type, source, 0)
+            array.validate(full=not types.is_primitive(data_type))
+        except (pa.ArrowException, OverflowError, IndexError, ValueError) as error:
+            raise WireFormatError(
+                f"damaged record batch: a column of type {data_type} does not fit its data"
+            ) from error
+        arrays.append(array)
+    source.finish()
+    return arrays
+
+
+class _Source:
+    """Field nodes and buffers, handed out in order."""
+
+    __slots__ = ("_body", "_nodes", "_spans")
+
+    def __init__(self, nodes: list[list[int]], spans: list[list[int]], body: pa.Buffer) -> None:
+        self._nodes: Iterator[list[int]] = iter(nodes)
+        self._spans: Iterator[list[int]] = iter(spans)
+        self._body = body
+
+    def node(self) -> tuple[int, int]:
+        """Length and null count."""
+        length, null_count = next(self._nodes, (-1, -1))
+        if not 0 <= null_count <= length:
+            raise WireFormatError("damaged record batch: a field node is missing or impossible")
+        return length, null_count
+
+    def buffer(self, least: int) -> pa.Buffer:
+        """The next buffer, of at least that many bytes."""
+        offset, size = next(self._spans, (-1, -1))
+        if offset < 0 or size < 0 or offset + size > self._body.size:
+            raise WireFormatError("damaged record batch: a buffer is missing or lies outside the body")
+        if size < least:
+            raise WireFormatError(f"damaged record batch: a buffer has {size} bytes where {least} are needed")
+        return self._body.slice(offset, size)
+
+    def finish(self) -> None:
+        """Nothing may be left."""
+        if next(self._nodes, None) is not None or next(self._spans, None) is not None:
+            raise WireFormatError(
+                "damaged record batch: it has more field nodes or buffers than its schema has columns for"
+            )
+
+
+def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
+    if depth > MAX_DEPTH:
+        raise UnsupportedTypeError(f"types nested deeper than {MAX_DEPTH} levels are not supported")
+    length, null_count = source.node()
+    if types.is_null(data_type):
+        return pa.nulls(length)
+    if length == 0:
+        for _ in range(_own_buffers(data_type)):
+            source.buffer(0)
+        for child in _children(data_type):
+            _assemble(child, source, depth + 1)
+        return pa.array([], data_type)
+    bitmap = source.buffer((length + 7) // 8 if null_count else 0)
+    validity = bitmap if null_count else None
+    if types.is_boolean(data_type):
+        return pa.Array.from_buffers(data_type, length, [validity, source.buffer((length + 7) // 8)])
+    children = _children(data_type)
+    if not children:
+        if not _is_variable(data_type):
+            return pa.Array.from_buffers(data_type, length, [validity, source.buffer(length * _width(data_type))])
+        width = 8 if _is_large(data_type) else 4
+        buffers = [validity, source.buffer(width * (length + 1)), source.buffer(0)]
+        return pa.Array.from_buffers(data_type, length, buffers)
+    buffers = [validity]
+    if not types.is_struct(data_type) and not types.is_fixed_size_list(data_type):
+        buffers.append(source.buffer((8 if types.is_large_list(data_type) else 4) * (length + 1)))
+    arrays = [_assemble(child, source, depth + 1) for child in children]
+    return pa.Array.from_buffers(data_type, length, buffers, children=arrays)
+
+
+def _children(data_type: pa.DataType) -> list[pa.DataType]:
+    """The child types, in the order of their nodes."""
+    if types.is_map(data_type):
+        return [pa.struct([data_type.key_field, data_type.item_field])]
+    return [data_type.field(number).type for number in range(data_type.num_fields)]
+
+
+def _own_buffers(data_type: pa.DataType) -> int:
+    """How many buffers a type has, those of its children not counted."""
+    if types.is_struct(data_type) or types.is_fixed_size_list(data_type):
+        return 1
+    if types.is_nested(data_type) or not _is_variable(data_type):
+        return 2
+    return 3
+
+
+def _is_large(data_type: pa.DataType) -> bool:
+    return bool(types.is_large_string(data_type) or types.is_large_binary(data_type))
+
+
+def _is_variable(data_type: pa.DataType) -> bool:
+    return bool(types.is_string(data_type) or types.is_binary(data_type) or _is_large(data_type))
+
+
+def _width(data_type: pa.DataType) -> int:
+    """Bytes of one value of a fixed-width type."""
+    try:
+        return int(data_type.bit_width) // 8
+    except ValueError as error:
+        raise UnsupportedTypeError(f"columns of type {data_type} cannot be sent; cast them to a plain type") from error

@@ -1,0 +1,185 @@
+"""FlightData as raw bytes, for doors that speak gRPC themselves: protobuf by hand, batches with uneven columns.
+
+Deephaven's readers want the body's tag on every record batch even when the body is empty, and in this order: header,
+app_metadata, body. Generated protobuf code leaves empty fields out, which is why none is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from barrage_server.errors import MessageTooLargeError, WireFormatError
+from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated
+from barrage_server.wire.layout import assemble
+
+__all__ = [
+    "Descriptor",
+    "FlightDataParts",
+    "decode_flight_data",
+    "decode_ragged_batch",
+    "decode_schema_message",
+    "encode_flight_data",
+]
+
+_DESCRIPTOR: Final = 1
+_HEADER: Final = 2
+_METADATA: Final = 3
+_BODY: Final = 1000
+_LENGTH_DELIMITED: Final = 2
+_BODY_TAG: Final = b"\xc2\x3e"
+MAX_MESSAGE: Final = (1 << 31) - 1
+"""Protobuf's limit."""
+
+PATH_DESCRIPTOR: Final = 1
+COMMAND_DESCRIPTOR: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A FlightDescriptor: its type (1 path, 2 command), and the one or the other."""
+
+    type: int = 0
+    command: bytes = b""
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlightDataParts:
+    """The fields of one FlightData. Absent: None, or empty for the header. The body is a view of the message."""
+
+    descriptor: Descriptor | None = None
+    data_header: bytes = b""
+    app_metadata: bytes | None = None
+    data_body: memoryview | None = None
+
+
+def encode_flight_data(
+    header: bytes, app_metadata: bytes | None, body: Iterable[Any] | None, descriptor: bytes | None = None
+) -> bytes:
+    """One serialized FlightData; ``body`` as pieces, None for a message without a body (a schema)."""
+    pieces: list[Any] = []
+    if descriptor is not None:
+        pieces += (b"\x0a", _varint(len(descriptor)), descriptor)
+    if header:
+        pieces += (b"\x12", _varint(len(header)), header)
+    if app_metadata is not None:
+        pieces += (b"\x1a", _varint(len(app_metadata)), app_metadata)
+    if body is not None:
+        views = [memoryview(piece) for piece in body]
+        pieces += (_BODY_TAG, _varint(sum(view.nbytes for view in views)), *views)
+    data = b"".join(pieces)
+    if len(data) > MAX_MESSAGE:
+        raise MessageTooLargeError(f"a message of {len(data)} bytes is more than gRPC carries; ask for smaller batches")
+    return data
+
+
+def decode_flight_data(data: bytes | memoryview) -> FlightDataParts:
+    """Read a serialized FlightData; unknown fields are ignored, WireFormatError on damaged bytes."""
+    view = memoryview(data)
+    descriptor: Descriptor | None = None
+    header, app_metadata, body = b"", None, None
+    for number, value in _fields(view):
+        if number == _DESCRIPTOR:
+            descriptor = _descriptor(value)
+        elif number == _HEADER:
+            header = bytes(value)
+        elif number == _METADATA:
+            app_metadata = bytes(value)
+        elif number == _BODY:
+            body = value
+    return FlightDataParts(descriptor, header, app_metadata, body)
+
+
+def decode_ragged_batch(header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema) -> list[pa.Array]:
+    """The columns of a record batch, which may differ in length; WireFormatError when it is damaged.
+
+    ``schema``: as it was on the wire. Compressed batches are read too, if their columns are of equal length.
+    """
+    batch = BatchHeader.decode(header)
+    if batch.body_length > len(body):
+        raise WireFormatError(
+            f"damaged record batch: {len(body)} bytes of body where {batch.body_length} are announced"
+        )
+    if batch.compressed:
+        return _decompressed(header, body, schema)
+    data = pa.py_buffer(body)
+    if data.address % 8:
+        # Arrow wants aligned buffers, and a body lies wherever its message happens to put it.
+        data = pa.py_buffer(bytes(body))
+    return assemble([field.type for field in schema], batch.nodes, batch.buffers, data)
+
+
+def _decompressed(header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema) -> list[pa.Array]:
+    try:
+        message = pa.ipc.read_message(pa.BufferReader(encapsulated(header, body)))
+        batch = pa.ipc.read_record_batch(message, schema)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise WireFormatError("damaged record batch: it cannot be decompressed; send it uncompressed") from error
+    columns: list[pa.Array] = batch.columns
+    return columns
+
+
+def _descriptor(view: memoryview) -> Descriptor:
+    kind, command, path = 0, b"", []
+    for number, value in _fields(view, integers=True):
+        if number == 1:
+            kind = int.from_bytes(value, "little")
+        elif number == 2:
+            command = bytes(value)
+        elif number == 3:
+            try:
+                path.append(bytes(value).decode())
+            except UnicodeDecodeError as error:
+                raise WireFormatError("a descriptor path that is not UTF-8 text") from error
+    return Descriptor(kind, command, tuple(path))
+
+
+def _fields(view: memoryview, *, integers: bool = False) -> Iterator[tuple[int, memoryview]]:
+    """Field numbers and values of a protobuf message; integers, if asked for, as 8 little-endian bytes."""
+    at, end = 0, len(view)
+    while at < end:
+        tag, at = _read_varint(view, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _LENGTH_DELIMITED:
+            size, at = _read_varint(view, at)
+        elif kind == 0:
+            value, at = _read_varint(view, at)
+            if integers:
+                yield number, memoryview(value.to_bytes(8, "little"))
+            continue
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise WireFormatError(f"damaged FlightData: wire type {kind}")
+        if size > end - at:
+            raise WireFormatError("damaged FlightData: a field is longer than the message")
+        if kind == _LENGTH_DELIMITED:
+            yield number, view[at : at + size]
+        at += size
+
+
+def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 64, 7):
+        if at >= len(view):
+            raise WireFormatError("damaged FlightData: it ends within a number")
+        byte = view[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, at
+    raise WireFormatError("damaged FlightData: a number of more than ten bytes")
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

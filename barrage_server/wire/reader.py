@@ -1,0 +1,215 @@
+"""Record batches to updates: the receiving side of :mod:`barrage_server.wire.batches`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from barrage_server.errors import WireFormatError
+from barrage_server.wire.metadata import UpdateMetadata, decode_message
+from barrage_server.wire.nulls import from_deephaven_nulls, has_deephaven_null
+from barrage_server.wire.schema import is_list_schema, plain_schema
+
+__all__ = ["IncomingMessage", "MessageReader"]
+
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """One whole update.
+
+    - ``add_columns``: per schema column the rows of ``metadata.included_rows``, in key order. A column that was not
+      asked for is empty, or all null from a sender that must pad.
+    - ``mod_columns``: per schema column the rows of its ``metadata.modified_rows``; empty where nothing is modified,
+      or where the column was not asked for.
+
+    Chunked when they came in several batches.
+    """
+
+    metadata: UpdateMetadata
+    add_columns: tuple[Column, ...]
+    mod_columns: tuple[Column, ...]
+
+
+class _Pending:
+    """An update whose batches are still coming in."""
+
+    __slots__ = ("add_batches", "adds", "adds_left", "metadata", "mod_batches", "mods", "mods_left", "mods_wanted")
+
+    def __init__(self, metadata: UpdateMetadata, columns: int) -> None:
+        self.metadata = metadata
+        self.adds: list[list[pa.Array]] = [[] for _ in range(columns)]
+        self.mods: list[list[pa.Array]] = [[] for _ in range(columns)]
+        self.adds_left = metadata.included_rows.size
+        modified = metadata.modified_rows or ()
+        if modified and len(modified) != columns:
+            raise WireFormatError(
+                f"update metadata: modified rows of {len(modified)} columns; the schema has {columns}"
+            )
+        self.mods_wanted = [rows.size for rows in modified] or [0] * columns
+        self.mods_left = max(self.mods_wanted, default=0)
+        # Batch counts, where the sender gives them; otherwise rows decide.
+        self.add_batches = metadata.num_add_batches
+        self.mod_batches = metadata.num_mod_batches
+
+    @property
+    def is_complete(self) -> bool:
+        if self.add_batches is not None:
+            return self.add_batches == 0 and self.mod_batches == 0
+        return self.adds_left == 0 and self.mods_left == 0
+
+
+class MessageReader:
+    """Puts the record batches of one stream together to updates.
+
+    It knows from the metadata how many rows, and often how many batches, an update has. Batches may have columns of
+    different lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
+    """
+
+    __slots__ = ("_check_data", "_in_band", "_is_list", "_pending", "_types", "schema")
+
+    def __init__(
+        self,
+        schema_on_the_wire: pa.Schema,
+        *,
+        use_deephaven_nulls: bool = False,
+        columns_as_list: bool | None = None,
+        check_data: bool = False,
+    ) -> None:
+        """``columns_as_list``: None tells it from the schema.
+
+        ``check_data``: check offsets and texts inside the columns too, whose damage could otherwise crash the
+        process; for senders that are not trusted. It reads all of the data once.
+        """
+        self._is_list = is_list_schema(schema_on_the_wire) if columns_as_list is None else columns_as_list
+        self.schema: pa.Schema = plain_schema(schema_on_the_wire) if self._is_list else schema_on_the_wire
+        """The table's schema: without lists around the columns."""
+        self._types: list[pa.DataType] = self.schema.types
+        self._in_band = [use_deephaven_nulls and has_deephaven_null(data_type) for data_type in self._types]
+        self._check_data = check_data
+        self._pending: _Pending | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the stream may end here: no update is half received."""
+        return self._pending is None
+
+    def feed(self, batch: pa.RecordBatch | None, app_metadata: bytes | None) -> IncomingMessage | None:
+        """Take the next record batch; the update, if it is the last one of it.
+
+        ``batch`` None: a message without data, which has no place in an update but is ignored when it carries
+        nothing. WireFormatError when the batch does not fit its update; the stream is of no use after that.
+        """
+        if batch is None:
+            if app_metadata is None:
+                return None
+            raise WireFormatError("update metadata came without a record batch")
+        try:
+            batch.validate(full=self._check_data)
+        except (pa.ArrowException, ValueError) as error:
+            raise WireFormatError("damaged record batch: its columns do not fit their data") from error
+        return self.feed_columns(batch.columns, batch.num_rows, app_metadata)
+
+    def feed_columns(
+        self, columns: Sequence[pa.Array], length: int, app_metadata: bytes | None
+    ) -> IncomingMessage | None:
+        """As :meth:`feed`, for columns that may differ in length; ``length``: of the batch as its header has it."""
+        pending = self._begin(app_metadata) if app_metadata is not None else self._pending
+        if pending is None:
+            raise WireFormatError("a record batch came before any update metadata")
+        if len(columns) != len(self._types):
+            raise WireFormatError(f"a record batch of {len(columns)} columns; the schema has {len(self._types)}")
+        arrays, rows = self._columns(columns, length)
+        is_add = pending.adds_left > 0 if pending.add_batches is None else pending.add_batches > 0
+        if is_add:
+            _take_adds(pending, arrays, rows)
+        else:
+            _take_mods(pending, arrays, rows)
+        if not pending.is_complete:
+            return None
+        self._pending = None
+        return self._finish(pending)
+
+    def _begin(self, app_metadata: bytes) -> _Pending:
+        if self._pending is not None:
+            raise WireFormatError("a new update began before the last one was complete")
+        metadata = decode_message(app_metadata)
+        if not isinstance(metadata, UpdateMetadata):
+            raise WireFormatError(f"expected update metadata on a record batch, got a {type(metadata).__name__}")
+        self._pending = _Pending(metadata, len(self._types))
+        return self._pending
+
+    def _columns(self, columns: Sequence[pa.Array], length: int) -> tuple[list[pa.Array], int]:
+        """Plain columns with validity bitmaps, and the number of rows that the batch covers."""
+        if self._is_list and length > 0:
+            columns = [_unwrap(column) for column in columns]
+            length = max((len(column) for column in columns), default=0)
+        elif self._is_list:
+            columns = [pa.array([], data_type) for data_type in self._types]
+        arrays = [
+            from_deephaven_nulls(array) if in_band else array
+            for array, in_band in zip(columns, self._in_band, strict=True)
+        ]
+        return arrays, length
+
+    def _finish(self, pending: _Pending) -> IncomingMessage:
+        wanted = pending.metadata.included_rows.size
+        if pending.adds_left or pending.mods_left:
+            raise WireFormatError(
+                f"an update ended with {pending.adds_left} added and {pending.mods_left} modified rows missing"
+            )
+        adds = tuple(map(_join, pending.adds, self._types))
+        for field, column in zip(self.schema, adds, strict=True):
+            if len(column) not in (0, wanted):
+                raise WireFormatError(f"column {field.name!r} has {len(column)} added rows instead of {wanted}")
+        mods = tuple(map(_join, pending.mods, self._types))
+        for field, column, rows in zip(self.schema, mods, pending.mods_wanted, strict=True):
+            if len(column) not in (0, rows):
+                raise WireFormatError(f"column {field.name!r} has {len(column)} modified rows instead of {rows}")
+        return IncomingMessage(pending.metadata, adds, mods)
+
+
+def _take_adds(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
+    if rows > pending.adds_left:
+        raise WireFormatError(f"a record batch of {rows} added rows where {pending.adds_left} are left")
+    for chunks, array in zip(pending.adds, arrays, strict=True):
+        if len(array):
+            chunks.append(array)
+    pending.adds_left -= rows
+    if pending.add_batches is not None:
+        pending.add_batches -= 1
+
+
+def _take_mods(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
+    """Each column gives as many rows as it has left to give; what lies behind them is padding."""
+    if rows > pending.mods_left:
+        raise WireFormatError(f"a record batch of {rows} modified rows where {pending.mods_left} are left")
+    done = max(pending.mods_wanted, default=0) - pending.mods_left
+    for chunks, array, wanted in zip(pending.mods, arrays, pending.mods_wanted, strict=True):
+        count = min(max(wanted - done, 0), rows, len(array))
+        if count:
+            chunks.append(array if count == len(array) else array.slice(0, count))
+    pending.mods_left -= rows
+    if pending.mod_batches is not None:
+        pending.mod_batches = max(0, pending.mod_batches - 1)
+
+
+def _unwrap(column: pa.Array) -> pa.Array:
+    """What the only list of a column holds."""
+    if len(column) != 1 or column.null_count or not pa.types.is_list(column.type):
+        raise WireFormatError("a column as list must hold exactly one list, and that not null")
+    start, stop = column.offsets.to_pylist()
+    values = column.values
+    if not 0 <= start <= stop <= len(values):
+        raise WireFormatError("a column as list reaches beyond its elements")
+    return values if stop - start == len(values) else values.slice(start, stop - start)
+
+
+def _join(chunks: list[pa.Array], data_type: pa.DataType) -> Column:
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.chunked_array(chunks, data_type) if chunks else pa.array([], data_type)
