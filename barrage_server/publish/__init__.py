@@ -1,1 +1,19 @@
-"""."""
+"""From staged batches to one delta of one table: pure state, no network, no threads, no clock."""
+
+from __future__ import annotations
+
+from barrage_server.publish.commit import Committer
+from barrage_server.publish.delta import TableStore, Target, publish_rows
+from barrage_server.publish.ledger import Ledger
+from barrage_server.publish.staging import StagingArea, StagingLimits, StagingStatistics
+
+__all__ = [
+    "Committer",
+    "Ledger",
+    "StagingArea",
+    "StagingLimits",
+    "StagingStatistics",
+    "TableStore",
+    "Target",
+    "publish_rows",
+]

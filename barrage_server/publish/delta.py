@@ -1,0 +1,157 @@
+"""One delta: rows that somebody sent, applied to the table they are meant for in one cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, Table, UpdateGraph
+from barrage_server.errors import KeyMismatchError, UnknownTableError, UnsupportedOperationError
+from barrage_server.wire.protocol import PublishMode, TableKind
+
+__all__ = ["TableStore", "Target", "publish_rows"]
+
+
+class TableStore(Protocol):
+    """Where tables are found and made by name."""
+
+    @property
+    def graph(self) -> UpdateGraph:
+        """The graph that all its tables belong to."""
+
+    def find(self, name: str) -> Table | None:
+        """The table of that name, if there is one."""
+
+    def ensure(
+        self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None
+    ) -> tuple[Table, bool]:
+        """The table of that name and kind, and whether it was made; AlreadyExistsError when another one is there."""
+
+    def drop(self, name: str) -> None:
+        """Take the table away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which table, and what is to happen to it.
+
+    Attributes:
+        table: its name.
+        mode: ``None``: what suits the table (append; upsert when it has keys; replace when it is replaced as a whole).
+            Append to a table with keys is an upsert.
+        key: key columns. They make a new table a keyed one, and must be those of a table that is there.
+        kind: kind of a new table; a table that is there must be of it.
+        capacity: rows that a ring keeps.
+
+    """
+
+    table: str
+    mode: PublishMode | None = None
+    key: tuple[str, ...] | None = None
+    kind: TableKind | None = None
+    capacity: int | None = None
+
+
+def publish_rows(
+    store: TableStore, target: Target, schema: pa.Schema, batches: Sequence[pa.RecordBatch]
+) -> tuple[int, Table]:
+    """Apply ``batches`` to ``target`` in one cycle: all of them, or nothing. The table is made when it does not exist.
+
+    Args:
+        store: where the table is found or made.
+        target: which table, and how.
+        schema: what a new table gets; also the schema of ``batches``, which may be empty.
+        batches: the rows, in order.
+
+    Returns:
+        Rows that were applied, and the table.
+
+    Raises:
+        InvalidRequestError: one of its subclasses says what does not fit; nothing has changed then.
+
+    """
+    table = store.find(target.table)
+    created = False
+    if table is None:
+        if target.mode is PublishMode.DELETE:
+            raise UnknownTableError(f"There is no table '{target.table}' to delete rows from.")
+        kind = _kind_of_new(target)
+        table, created = store.ensure(target.table, schema, kind, target.key or (), target.capacity)
+    elif target.kind is not None:
+        table, created = store.ensure(target.table, table.schema, target.kind, table.key_columns, target.capacity)
+    try:
+        _check_key(table, target)
+        _apply(table, _mode_for(table, target.mode), schema, batches)
+    except BaseException:
+        if created:
+            store.drop(target.table)
+        raise
+    return sum(batch.num_rows for batch in batches), table
+
+
+def _kind_of_new(target: Target) -> TableKind:
+    kind = target.kind
+    if kind is None:
+        if target.key:
+            kind = TableKind.KEYED
+        elif target.capacity is not None:
+            kind = TableKind.RING
+        else:
+            kind = TableKind.REPLACED if target.mode is PublishMode.REPLACE else TableKind.APPEND
+    if target.key and kind is not TableKind.KEYED:
+        raise KeyMismatchError(f"A table of kind '{kind}' has no keys; leave the key out, or use the kind 'keyed'.")
+    if not target.key and (kind is TableKind.KEYED or target.mode is PublishMode.UPSERT):
+        raise KeyMismatchError(f"Table '{target.table}' is new: name the key columns that rows are matched by.")
+    return kind
+
+
+def _check_key(table: Table, target: Target) -> None:
+    if target.key and set(target.key) != set(table.key_columns):
+        has = f"the key {', '.join(table.key_columns)}" if table.key_columns else "no key"
+        raise KeyMismatchError(
+            f"Table '{table.name}' has {has}, and this is published with the key {', '.join(target.key)}. Use the same "
+            f"key, or another table."
+        )
+
+
+def _mode_for(table: Table, mode: PublishMode | None) -> PublishMode:
+    if isinstance(table, KeyedTable):
+        return PublishMode.UPSERT if mode in (None, PublishMode.APPEND) else mode
+    if isinstance(table, ReplacedTable):
+        allowed = PublishMode.REPLACE
+    elif isinstance(table, AppendTable):
+        allowed = PublishMode.APPEND
+    else:
+        raise UnsupportedOperationError(
+            f"Table '{table.name}' follows another one and cannot be published to; choose another name."
+        )
+    if mode not in (None, allowed):
+        hint = "" if mode is PublishMode.APPEND else " Tables with keys can: make one under another name with a key."
+        raise UnsupportedOperationError(f"Table '{table.name}' takes only {allowed}, not {mode}.{hint}")
+    return allowed
+
+
+def _apply(table: Table, mode: PublishMode, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
+    if isinstance(table, AppendTable):
+        with table.graph.cycle():
+            # also without any row, so that a schema that does not fit is told at the first try
+            for batch in batches or [_empty(schema)]:
+                table.append(batch)
+        return
+    rows = pa.Table.from_batches(batches, schema=schema)
+    if isinstance(table, ReplacedTable):
+        table.replace(rows)
+    elif isinstance(table, KeyedTable):
+        if mode is PublishMode.DELETE:
+            table.delete(rows)
+        elif mode is PublishMode.REPLACE:
+            table.replace(rows)
+        else:
+            table.upsert(rows)
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)

@@ -1,0 +1,201 @@
+"""Where batches lie between their arrival and their commit: named by token, bounded in bytes and in time."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from barrage_server.errors import LimitError, PublishError
+from barrage_server.wire.protocol import StageRequest, StageResult
+
+__all__ = ["Staged", "StagingArea", "StagingLimits", "StagingStatistics"]
+
+
+@dataclass(frozen=True, slots=True)
+class StagingLimits:
+    """How much may lie in the staging area, and how long.
+
+    Attributes:
+        total_bytes: Arrow bytes of everything that is staged.
+        entry_bytes: Arrow bytes under one token.
+        entries: tokens at a time.
+        expiry_seconds: what is not touched for so long is dropped.
+
+    """
+
+    total_bytes: int = 4 << 30
+    entry_bytes: int = 2 << 30
+    entries: int = 10_000
+    expiry_seconds: float = 600.0
+
+
+@dataclass(slots=True)
+class Staged:
+    """Batches of one attempt of one task. ``sealed`` once the sender has said that this is all."""
+
+    request: StageRequest
+    schema: pa.Schema
+    touched: float
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    rows: int = 0
+    nbytes: int = 0
+    sealed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StagingStatistics:
+    """The staging area at one moment.
+
+    Attributes:
+        entries: tokens that are open or sealed.
+        rows: rows under them.
+        nbytes: Arrow bytes under them.
+        expired: tokens that have expired since the server started.
+
+    """
+
+    entries: int
+    rows: int
+    nbytes: int
+    expired: int
+
+
+class StagingArea:
+    """Batches that were sent and are not committed yet. Nobody can read them.
+
+    All times are seconds of one monotonic clock, passed in by the caller. Methods may be called from any thread.
+    """
+
+    def __init__(self, limits: StagingLimits | None = None) -> None:
+        self.limits = limits if limits is not None else StagingLimits()
+        self._lock = threading.Lock()
+        self._entries: dict[str, Staged] = {}
+        self._nbytes = 0
+        self._expired = 0
+
+    def open(self, request: StageRequest, schema: pa.Schema, now: float) -> str:
+        """Begin an entry; the token that names it.
+
+        Raises:
+            LimitError: too many entries are open.
+
+        """
+        with self._lock:
+            if len(self._entries) >= self.limits.entries:
+                raise LimitError(
+                    f"{self.limits.entries} batches are staged already; commit or abort some, or wait until they "
+                    f"expire after {self.limits.expiry_seconds:g} s."
+                )
+            token = secrets.token_urlsafe(18)
+            self._entries[token] = Staged(request, schema, now)
+            return token
+
+    def add(self, token: str, batch: pa.RecordBatch, now: float) -> None:
+        """Put ``batch`` under ``token``.
+
+        Raises:
+            PublishError: the token has expired, or is sealed.
+            LimitError: it would be more than the limits allow; the whole entry is dropped then.
+
+        """
+        nbytes = batch.nbytes
+        with self._lock:
+            entry = self._entry(token)
+            if entry.sealed:
+                raise PublishError("This batch was staged to its end already; stage the rest as another one.")
+            for size, limit, what in (
+                (entry.nbytes + nbytes, self.limits.entry_bytes, "one staged batch"),
+                (self._nbytes + nbytes, self.limits.total_bytes, "all staged batches together"),
+            ):
+                if size > limit:
+                    self._remove(token)
+                    raise LimitError(
+                        f"{size:,} bytes are more than the {limit:,} that this server allows for {what}; send smaller "
+                        f"batches, or commit more often."
+                    )
+            entry.batches.append(batch)
+            entry.rows += batch.num_rows
+            entry.nbytes += nbytes
+            entry.touched = now
+            self._nbytes += nbytes
+
+    def seal(self, token: str, rows: int, now: float) -> StageResult:
+        """Close the entry: ``rows`` rows were sent in all.
+
+        Raises:
+            PublishError: another number of rows arrived, or the token has expired. The entry is dropped.
+
+        """
+        with self._lock:
+            entry = self._entry(token)
+            if entry.rows != rows:
+                self._remove(token)
+                raise PublishError(f"{rows} rows were announced and {entry.rows} have arrived; stage the batch again.")
+            entry.sealed = True
+            entry.touched = now
+            return StageResult(token, rows)
+
+    def drop(self, tokens: Iterable[str]) -> int:
+        """Forget what lies under ``tokens``; how many of them were known."""
+        with self._lock:
+            return sum(self._remove(token) for token in set(tokens))
+
+    def find(self, tokens: Sequence[str], publisher: str, table: str, batch: int) -> list[Staged]:
+        """The sealed entries under ``tokens``, in that order. They stay where they are.
+
+        Raises:
+            PublishError: one is unknown (expired, or the server was restarted), is not sealed, is named twice, or was
+                staged for something else.
+
+        """
+        if len(set(tokens)) != len(tokens):
+            raise PublishError("A staging token is named twice in one commit; name each once.")
+        with self._lock:
+            entries = [self._entry(token) for token in tokens]
+        for entry in entries:
+            if not entry.sealed:
+                raise PublishError(
+                    "A batch is still being staged, or its sender broke off; stage it again, then commit."
+                )
+            made_for = (entry.request.publisher, entry.request.table, entry.request.batch)
+            if made_for != (publisher, table, batch):
+                raise PublishError(
+                    f"A token was staged for batch {made_for[2]} of table '{made_for[1]}', and the commit is for batch "
+                    f"{batch} of '{table}'."
+                )
+        return entries
+
+    def expire(self, now: float) -> int:
+        """Drop what was not touched for ``expiry_seconds``; how many entries that were."""
+        with self._lock:
+            deadline = now - self.limits.expiry_seconds
+            late = [token for token, entry in self._entries.items() if entry.touched <= deadline]
+            for token in late:
+                self._remove(token)
+            self._expired += len(late)
+            return len(late)
+
+    def statistics(self) -> StagingStatistics:
+        """Figures of this moment."""
+        with self._lock:
+            rows = sum(entry.rows for entry in self._entries.values())
+            return StagingStatistics(len(self._entries), rows, self._nbytes, self._expired)
+
+    def _entry(self, token: str) -> Staged:
+        entry = self._entries.get(token)
+        if entry is None:
+            raise PublishError(
+                "A staging token is unknown: it has expired, or the server was restarted. Stage it again."
+            )
+        return entry
+
+    def _remove(self, token: str) -> bool:
+        entry = self._entries.pop(token, None)
+        if entry is None:
+            return False
+        self._nbytes -= entry.nbytes
+        return True
