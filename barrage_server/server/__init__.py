@@ -1,1 +1,18 @@
-"""."""
+"""The Arrow Flight door: a server to embed in any process."""
+
+from __future__ import annotations
+
+from barrage_server.server.auth import Authenticator, Credentials
+from barrage_server.server.limits import Limits
+from barrage_server.server.server import Server
+from barrage_server.server.statistics import ServerStatistics, SubscriptionGauges, TableStatistics
+
+__all__ = [
+    "Authenticator",
+    "Credentials",
+    "Limits",
+    "Server",
+    "ServerStatistics",
+    "SubscriptionGauges",
+    "TableStatistics",
+]

@@ -1,0 +1,103 @@
+"""DoAction: commits and administration. Bodies and results are those of :mod:`barrage_server.wire.protocol`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Callable
+from typing import Final
+
+from barrage_server.errors import LimitError, NotFoundError
+from barrage_server.server.hub import Hub
+from barrage_server.wire.json_object import JsonObject, json_bytes
+from barrage_server.wire.protocol import (
+    ABORT_ACTION,
+    COMMIT_ACTION,
+    CREATE_ACTION,
+    DROP_ACTION,
+    LAST_BATCH_ACTION,
+    STATISTICS_ACTION,
+    AbortRequest,
+    AbortResult,
+    CommitRequest,
+    CreateRequest,
+    DropRequest,
+    LastBatchRequest,
+    LastBatchResult,
+)
+
+__all__ = ["HEALTH_ACTION", "list_actions", "run_action"]
+
+HEALTH_ACTION: Final = "barrage.health"
+
+
+def _commit(hub: Hub, body: bytes) -> bytes:
+    return hub.committer.commit(CommitRequest.from_json(body)).to_json()
+
+
+def _abort(hub: Hub, body: bytes) -> bytes:
+    return AbortResult(hub.staging.drop(AbortRequest.from_json(body).tokens)).to_json()
+
+
+def _last_batch(hub: Hub, body: bytes) -> bytes:
+    request = LastBatchRequest.from_json(body)
+    return LastBatchResult(hub.ledger.last(request.publisher, request.table)).to_json()
+
+
+def _create(hub: Hub, body: bytes) -> bytes:
+    request = CreateRequest.from_json(body)
+    hub.catalog.ensure(request.table, request.schema, request.kind, request.key or (), request.capacity)
+    return json_bytes({})
+
+
+def _drop(hub: Hub, body: bytes) -> bytes:
+    hub.drop(DropRequest.from_json(body).table)
+    return json_bytes({})
+
+
+def _statistics(hub: Hub, body: bytes) -> bytes:
+    if body:
+        JsonObject.parse(body, "statistics request")
+    return json.dumps(dataclasses.asdict(hub.statistics()), separators=(",", ":")).encode()
+
+
+def _health(hub: Hub, body: bytes) -> bytes:
+    if body:
+        JsonObject.parse(body, "health request")
+    return json_bytes({"status": "serving", "step": hub.catalog.graph.step, "tables": len(hub.catalog.tables())})
+
+
+_ACTIONS: Final[dict[str, tuple[str, Callable[[Hub, bytes], bytes]]]] = {
+    COMMIT_ACTION: ("Make staged batches visible as one delta, once per batch number.", _commit),
+    ABORT_ACTION: ("Drop staged batches.", _abort),
+    LAST_BATCH_ACTION: ("The last batch that a publisher has committed to a table.", _last_batch),
+    CREATE_ACTION: ("Make an empty table.", _create),
+    DROP_ACTION: ("Take a table away, and end the streams that follow it.", _drop),
+    STATISTICS_ACTION: ("Figures of the server, its tables and its subscriptions.", _statistics),
+    HEALTH_ACTION: ("Whether the server serves.", _health),
+}
+
+
+def list_actions() -> list[tuple[str, str]]:
+    """Name and description of every action."""
+    return [(name, description) for name, (description, _) in _ACTIONS.items()]
+
+
+def run_action(hub: Hub, name: str, body: bytes) -> bytes:
+    """Run one action.
+
+    Raises:
+        NotFoundError: there is no action of that name.
+        BarrageError: what the action itself says.
+
+    """
+    if name not in _ACTIONS:
+        close = difflib.get_close_matches(name, _ACTIONS, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else f" There are: {', '.join(_ACTIONS)}."
+        raise NotFoundError(f"There is no action '{name[:100]}'.{hint}")
+    if len(body) > hub.limits.request_bytes:
+        raise LimitError(
+            f"The body of an action may have {hub.limits.request_bytes:,} bytes, and this one has {len(body):,}."
+        )
+    return _ACTIONS[name][1](hub, body)

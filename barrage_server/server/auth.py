@@ -1,0 +1,209 @@
+"""Who calls: bearer tokens in the ``authorization`` header, and the handshakes that hand them out.
+
+Every call passes :class:`Gate`, which refuses whatever it does not positively know. There are no sessions on the
+server: a bearer token carries its owner and its end, signed with a key that lives as long as the server.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.flight as fl
+
+from barrage_server.errors import AuthenticationError, BarrageError
+from barrage_server.server.translate import boundary
+
+__all__ = ["ANONYMOUS", "Authenticator", "Bearers", "Call", "Credentials", "Gate", "HandshakeHandler", "shared_token"]
+
+ANONYMOUS = "anonymous"
+MIDDLEWARE = "barrage"
+_VIEWPORT_HEADER = "barrage-viewport"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a caller shows.
+
+    Attributes:
+        scheme: ``basic``, ``bearer``, or whatever else stands first in the header, in lower case; ``anonymous`` for
+            nothing.
+        user: the user name of ``basic``, else empty.
+        secret: the password of ``basic``, or what follows the scheme.
+
+    """
+
+    scheme: str
+    user: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"<Credentials {self.scheme} {self.user!r}>"
+
+
+Authenticator = Callable[[Credentials], str]
+"""Gives the name of the caller, or raises :class:`~barrage_server.errors.AuthenticationError`."""
+
+
+def shared_token(token: str) -> Authenticator:
+    """Everybody who knows ``token`` may do everything: as a bearer token, or as the password of any user."""
+    expected = token.encode()
+
+    def authenticate(credentials: Credentials) -> str:
+        # compared also when there is nothing to compare with, so that the time tells nothing
+        if hmac.compare_digest(credentials.secret.encode(), expected):
+            return credentials.user or "token"
+        raise AuthenticationError(
+            "The token is missing or wrong. Send it in the header 'authorization: Bearer <token>'."
+        )
+
+    return authenticate
+
+
+def open_to_all(credentials: Credentials) -> str:
+    """No token is asked for: everybody is welcome, whatever they show."""
+    return credentials.user or ANONYMOUS
+
+
+class Bearers:
+    """Makes and checks signed bearer tokens.
+
+    Args:
+        lifetime: seconds that one is good for.
+        clock: wall time in seconds.
+
+    """
+
+    def __init__(self, lifetime: float = 12 * 3600.0, clock: Callable[[], float] = time.time) -> None:
+        self._key = secrets.token_bytes(32)
+        self._lifetime = lifetime
+        self._clock = clock
+
+    def issue(self, user: str) -> str:
+        """A token for ``user``."""
+        body = base64.urlsafe_b64encode(json.dumps([user, self._clock() + self._lifetime]).encode()).decode()
+        return f"{body}.{self._sign(body)}"
+
+    def user_of(self, token: str) -> str | None:
+        """Whose token it is; ``None`` when it was not made here, or is no longer good."""
+        body, _, signature = token.partition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign(body).encode()):
+            return None
+        user, until = json.loads(base64.urlsafe_b64decode(body))
+        return str(user) if self._clock() < until else None
+
+    def _sign(self, body: str) -> str:
+        return hmac.new(self._key, body.encode(), hashlib.sha256).hexdigest()
+
+
+class Call(fl.ServerMiddleware):  # type: ignore[misc]
+    """What one call's headers say: the caller, and the viewport dialect it wants."""
+
+    def __init__(self, user: str, viewport: str | None, bearer: str | None) -> None:
+        self.user = user
+        self.viewport = viewport
+        self._bearer = bearer
+
+    def sending_headers(self) -> dict[str, str]:
+        """The bearer token for a caller that came with something else."""
+        return {} if self._bearer is None else {"authorization": f"Bearer {self._bearer}"}
+
+
+class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Lets in who shows good credentials; everybody else gets UNAUTHENTICATED, whatever the call."""
+
+    def __init__(self, authenticate: Authenticator | None, bearers: Bearers) -> None:
+        super().__init__()
+        self._authenticate = authenticate if authenticate is not None else open_to_all
+        self._open = authenticate is None
+        self._bearers = bearers
+
+    def start_call(self, info: fl.CallInfo, headers: Mapping[str, Sequence[str | bytes]]) -> Call:
+        """Check the headers of a call. Header names are in lower case."""
+        with boundary("authentication", "a caller"):
+            lower = {name.lower(): values for name, values in headers.items()}
+            viewport = _text(lower.get(_VIEWPORT_HEADER))
+            header = _text(lower.get("authorization"))
+            if info.method == fl.FlightMethod.HANDSHAKE and header is None:
+                return Call(ANONYMOUS, viewport, None)  # credentials come in the handshake itself
+            shown = header if header is not None else _bearer_of(lower.get("auth-token-bin"))
+            credentials = _parse(shown, self._open)
+            user = self._bearers.user_of(credentials.secret) if credentials.scheme == "bearer" else None
+            if user is not None:
+                return Call(user, viewport, None)
+            user = self._authenticate(credentials)
+            hands_out = credentials.scheme == "basic" or info.method == fl.FlightMethod.HANDSHAKE
+            return Call(user, viewport, self._bearers.issue(user) if hands_out else None)
+
+
+class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]
+    """The older of Flight's two ways in: credentials in the ``Handshake``, then a token in ``auth-token-bin``.
+
+    The payload is the shared token, or ``user:password``, or Flight's ``BasicAuth`` message.
+    """
+
+    def __init__(self, authenticate: Authenticator | None, bearers: Bearers) -> None:
+        super().__init__()
+        self._authenticate = authenticate if authenticate is not None else open_to_all
+        self._bearers = bearers
+
+    def authenticate(self, outgoing: fl.ServerAuthSender, incoming: fl.ServerAuthReader) -> None:
+        """Answer one handshake."""
+        with boundary("the handshake", "a caller"):
+            try:
+                payload = bytes(incoming.read())
+            except StopIteration:
+                return  # came with the header, and Gate has answered
+            if payload:
+                outgoing.write(self._bearers.issue(self._authenticate(_from_payload(payload))).encode())
+
+    def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002  (Flight calls it so)
+        """Nothing is decided here: :class:`Gate` sees every call, and this token with it."""
+        return b""
+
+
+def _parse(header: str | None, lenient: bool) -> Credentials:
+    if not header:
+        return Credentials("anonymous", "", "")
+    scheme, _, secret = header.strip().partition(" ")
+    scheme, secret = scheme.lower(), secret.strip()
+    if scheme != "basic":
+        return Credentials(scheme, "", secret)
+    try:
+        user, _, password = base64.b64decode(secret, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        if lenient:
+            return Credentials(scheme, "", "")
+        raise AuthenticationError("The header 'authorization: Basic' must carry base64 of user:password.") from error
+    return Credentials(scheme, user, password)
+
+
+def _from_payload(payload: bytes) -> Credentials:
+    try:
+        basic = fl.BasicAuth.deserialize(payload)
+        if basic.password:
+            return Credentials("basic", _plain(basic.username), _plain(basic.password))
+    except (ValueError, OSError, BarrageError):
+        pass  # not a BasicAuth message: text then
+    user, colon, password = payload.decode("utf-8", "replace").partition(":")
+    return Credentials("basic", user, password) if colon else Credentials("bearer", "", user)
+
+
+def _plain(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _text(values: Sequence[str | bytes] | None) -> str | None:
+    return _plain(values[0]) if values else None
+
+
+def _bearer_of(values: Sequence[str | bytes] | None) -> str | None:
+    token = _text(values)
+    return f"Bearer {token}" if token else None

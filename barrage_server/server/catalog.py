@@ -1,0 +1,222 @@
+"""The tables of one server, by name."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from barrage_server.engine import (
+    AppendTable,
+    BlinkTable,
+    KeyedTable,
+    ReplacedTable,
+    ReplicaTable,
+    RingTable,
+    Table,
+    UpdateGraph,
+)
+from barrage_server.engine.types import plain_type
+from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnknownTableError
+from barrage_server.wire.protocol import PUT_OPTIONS_KEY, TableKind
+from barrage_server.wire.tickets import path_of_name
+
+__all__ = ["Catalog"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_KINDS: dict[TableKind, type[Table]] = {
+    TableKind.APPEND: AppendTable,
+    TableKind.RING: RingTable,
+    TableKind.BLINK: BlinkTable,
+    TableKind.KEYED: KeyedTable,
+    TableKind.REPLACED: ReplacedTable,
+}
+
+
+class Catalog:
+    """Names and the tables behind them. Methods may be called from any thread.
+
+    Args:
+        graph: what all tables made here belong to.
+        dropped: called with each table that was taken away.
+
+    """
+
+    def __init__(self, graph: UpdateGraph, dropped: Callable[[Table], None] | None = None) -> None:
+        self._graph = graph
+        self._dropped = dropped
+        self._lock = threading.Lock()
+        self._tables: dict[str, Table] = {}
+        self._published: set[str] = set()
+
+    @property
+    def graph(self) -> UpdateGraph:
+        """The update graph of all tables here."""
+        return self._graph
+
+    def find(self, name: str) -> Table | None:
+        """The table of that name, if there is one."""
+        return self._tables.get(name)
+
+    def get(self, name: str) -> Table:
+        """The table of that name.
+
+        Raises:
+            UnknownTableError: there is none; the text names similar ones.
+
+        """
+        table = self._tables.get(name)
+        if table is not None:
+            return table
+        with self._lock:
+            names = sorted(self._tables)
+        close = difflib.get_close_matches(name, names, n=3)
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see what there is."
+        raise UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")
+
+    def tables(self) -> tuple[Table, ...]:
+        """All tables, by name."""
+        with self._lock:
+            return tuple(self._tables[name] for name in sorted(self._tables))
+
+    def ensure(
+        self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str] = (), capacity: int | None = None
+    ) -> tuple[Table, bool]:
+        """The table of that name, made if there is none, and whether it was made.
+
+        Args:
+            name: what clients call it.
+            schema: columns, in order. Metadata of the protocol is left out.
+            kind: what may happen to its rows.
+            key: key columns; just for the kind ``keyed``.
+            capacity: rows that are kept; just for the kind ``ring``.
+
+        Raises:
+            AlreadyExistsError: a table of that name exists and differs.
+            InvalidRequestError: the arguments do not go together, or the name or the schema is impossible.
+
+        """
+        path_of_name(name)  # checks the name
+        if (kind is TableKind.RING) != (capacity is not None):
+            wanted = "needs a capacity: how many rows it keeps" if kind is TableKind.RING else "takes no capacity"
+            raise InvalidRequestError(f"A table of kind '{kind}' {wanted}.")
+        if key and kind is not TableKind.KEYED:
+            raise InvalidRequestError(f"A table of kind '{kind}' has no key; use the kind 'keyed'.")
+        clean = _own_schema(schema)
+        with self._lock:
+            there = self._tables.get(name)
+            if there is not None:
+                _check_same(there, clean, kind, key, capacity)
+                return there, False
+            table = self._make(name, clean, kind, key, capacity)
+            self._tables[name] = table
+        logger.info("table %s: made, %s, %d columns", name, kind, len(clean))
+        return table, True
+
+    def replica(self, name: str, schema: pa.Schema) -> tuple[ReplicaTable, bool]:
+        """The table of that name that follows a publication, made if there is none, and whether it was made.
+
+        Raises:
+            AlreadyExistsError: a table of that name exists and is of another kind or schema.
+
+        """
+        path_of_name(name)
+        clean = _own_schema(schema)
+        with self._lock:
+            there = self._tables.get(name)
+            if there is None:
+                made = ReplicaTable(self._graph, name, clean)
+                self._tables[name] = made
+                logger.info("table %s: made for a publication, %d columns", name, len(clean))
+                return made, True
+            if not isinstance(there, ReplicaTable):
+                raise AlreadyExistsError(
+                    f"Table '{name}' exists and does not follow a publication; publish under another name."
+                )
+            if not there.schema.equals(clean):
+                raise AlreadyExistsError(f"Table '{name}' exists with other columns: {_columns(there.schema)}.")
+            return there, False
+
+    @contextmanager
+    def publisher(self, name: str) -> Iterator[None]:
+        """Be the one publisher of a table that follows a publication.
+
+        Raises:
+            AlreadyExistsError: another one is at it.
+
+        """
+        with self._lock:
+            if name in self._published:
+                raise AlreadyExistsError(f"Table '{name}' is being published already; use another name.")
+            self._published.add(name)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._published.discard(name)
+
+    def drop(self, name: str) -> None:
+        """Take a table away.
+
+        Raises:
+            UnknownTableError: there is none of that name.
+
+        """
+        self.get(name)
+        with self._lock:
+            table = self._tables.pop(name, None)
+        if table is not None:
+            logger.info("table %s: dropped", name)
+            if self._dropped is not None:
+                self._dropped(table)
+
+    def _make(self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None) -> Table:
+        if kind is TableKind.KEYED:
+            return KeyedTable(self._graph, name, schema, key)
+        if kind is TableKind.RING and capacity is not None:
+            return RingTable(self._graph, name, schema, capacity)
+        if kind is TableKind.BLINK:
+            return BlinkTable(self._graph, name, schema)
+        if kind is TableKind.REPLACED:
+            return ReplacedTable(self._graph, name, schema)
+        return AppendTable(self._graph, name, schema)
+
+
+def _check_same(there: Table, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None) -> None:
+    wrong = []
+    if type(there) is not _KINDS[kind]:
+        wrong.append(f"it is not of the kind '{kind}'")
+    if set(there.key_columns) != set(key):
+        wrong.append(f"its key is {', '.join(there.key_columns) or 'none'}")
+    if isinstance(there, RingTable) and there.capacity != capacity:
+        wrong.append(f"its capacity is {there.capacity} rows")
+    if not there.schema.equals(schema):
+        wrong.append(f"its columns are {_columns(there.schema)}")
+    if wrong:
+        raise AlreadyExistsError(
+            f"Table '{there.name}' exists and differs: {'; '.join(wrong)}. Drop it first, or use another name."
+        )
+
+
+def _own_schema(schema: pa.Schema) -> pa.Schema:
+    """With plain types, and without what the protocol has put into the metadata."""
+
+    def own(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
+        kept = {
+            key: value
+            for key, value in (metadata or {}).items()
+            if key != PUT_OPTIONS_KEY and not key.startswith(b"deephaven:")
+        }
+        return kept or None
+
+    fields = [field.with_type(plain_type(field.type)).with_metadata(own(field.metadata)) for field in schema]
+    return pa.schema(fields, metadata=own(schema.metadata))
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -1,0 +1,63 @@
+"""One DoGet stream: the batches of one version, without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from barrage_server.engine import TableVersion
+from barrage_server.errors import BarrageError
+from barrage_server.server.hub import Hub
+from barrage_server.server.translate import guarded
+
+__all__ = ["Download"]
+
+
+class Download:
+    """Batches that Flight fetches one by one from its own thread, after the handler has returned.
+
+    It holds its version, so what is read does not change, and it is watched like every other stream.
+    """
+
+    kind = "download"
+
+    def __init__(self, hub: Hub, peer: str, version: TableVersion, schema: pa.Schema) -> None:
+        self.peer = peer
+        self._hub = hub
+        self._version = version
+        self._schema = schema
+        self._fetched: float | None = None
+        self._ending: BarrageError | None = None
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The stream of batches."""
+        return pa.RecordBatchReader.from_batches(self._schema, guarded(self._batches(), "reading a table", self.peer))
+
+    def overdue(self, now: float) -> str | None:
+        """Why the connection should be ended now."""
+        if self._ending is not None:
+            return str(self._ending)
+        since, limit = self._fetched, self._hub.limits.slow_client_seconds
+        if since is not None and now - since >= limit:
+            return f"the client did not take a batch for {now - since:.1f} s"
+        return None
+
+    def end(self, error: BarrageError) -> None:
+        """Have no more batches sent."""
+        self._ending = error
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        self._hub.streams.admit(self)
+        try:
+            for batch in self._version.batches():
+                if self._ending is not None:
+                    raise self._ending
+                self._fetched = self._hub.clock()
+                yield batch if batch.schema.metadata == self._schema.metadata else _with_schema(batch, self._schema)
+        finally:
+            self._hub.streams.release(self)
+
+
+def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)

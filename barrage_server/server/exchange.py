@@ -1,0 +1,321 @@
+"""One DoExchange stream: requests come in on the handler's thread, updates go out from the pump.
+
+Flight wants exactly this split. A handler must not return while another thread reads (the process aborts), and
+reading cannot be interrupted; so the handler reads, others write, and the handler waits for them before it returns.
+Writers take turns through the stream's slot in the pump, so two of them never meet.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, WireFormatError
+from barrage_server.flight_errors import encode_end
+from barrage_server.server.auth import Call
+from barrage_server.server.followers import Following
+from barrage_server.server.hub import Hub
+from barrage_server.server.pump import Topic
+from barrage_server.server.statistics import SubscriptionGauges
+from barrage_server.server.translate import safe_error
+from barrage_server.subscription import Dialect, EncodedMessage, Subscription, snapshot_message
+from barrage_server.subscription.feed import SharedMessage
+from barrage_server.wire.batches import Uneven
+from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, decode_message
+from barrage_server.wire.tickets import name_of_path, name_of_ticket
+
+__all__ = ["Exchange", "dialect_of"]
+
+logger = logging.getLogger("barrage_server.server")
+
+# How often a stream whose client sends no more requests looks whether the client is still there, in seconds.
+_LOOK_SECONDS = 0.25
+# A write of so many seconds marks a client that falls behind: history is folded for it instead of kept.
+_SLOW_SECONDS = 1.0
+
+
+def dialect_of(header: str | None) -> Dialect:
+    """The viewport dialect that a call's ``barrage-viewport`` header asks for; key space when there is none."""
+    if header is None:
+        return Dialect.KEY_SPACE
+    try:
+        return Dialect(header.strip().lower())
+    except ValueError:
+        known = " or ".join(f"'{entry.value}'" for entry in Dialect)
+        raise InvalidRequestError(f"The header barrage-viewport must be {known}, not '{header[:50]}'.") from None
+
+
+class Exchange:
+    """A stream of subscription or snapshot requests, and of their answers.
+
+    Args:
+        hub: the server's state.
+        call: who calls, and with which headers.
+        context: Flight's view of the call.
+        descriptor: the stream's descriptor; a path names the table for requests without a ticket.
+        reader: where requests come from.
+        writer: where answers go.
+
+    """
+
+    kind = "subscription"
+
+    def __init__(
+        self,
+        hub: Hub,
+        call: Call,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.MetadataRecordBatchWriter,
+    ) -> None:
+        self.peer = str(context.peer())
+        self._hub = hub
+        self._call = call
+        self._context = context
+        self._descriptor = descriptor
+        self._reader = reader
+        self._writer = writer
+        self._dialect = dialect_of(call.viewport)
+        self._since = hub.clock()
+        self._slot = hub.pump.add(self, Topic())
+        self._following: Following | None = None
+        self._subscription: Subscription | None = None
+        self._table: Table | None = None
+        self._schema: pa.Schema | None = None
+        self._begun = False
+        self._outbox: list[EncodedMessage] = []
+        self._ending: BarrageError | None = None
+        self._ended = threading.Event()
+        self._ended_at: float | None = None
+        self._writing_since: float | None = None
+        self._batches = 0
+        self._nbytes = 0
+
+    # On the handler's thread.
+
+    def run(self) -> None:
+        """Serve the stream to its end. Raises what the client is to be told."""
+        self._hub.streams.admit(self)
+        try:
+            for request in self._requests():
+                self._serve(request)
+            if self._subscription is not None:
+                self._linger()
+        finally:
+            self._ended.set()
+            self._hub.pump.remove(self._slot)
+            if self._subscription is not None:
+                self._subscription.close()
+            if self._following is not None:
+                self._hub.followers.leave(self._following)
+            self._hub.streams.release(self)
+            if self._subscription is not None:
+                self._log_end()
+        if self._ending is not None:
+            raise self._ending
+
+    def _requests(self) -> Iterator[bytes]:
+        """app_metadata of each message until the client sends no more (it half-closed, hung up, or is gone)."""
+        while not self._ended.is_set():
+            try:
+                chunk = self._reader.read_chunk()
+            except StopIteration:
+                return
+            except (pa.ArrowException, OSError) as error:
+                if self._context.is_cancelled() or self._ended.is_set():
+                    return
+                raise WireFormatError("What came is not a Flight message with a Barrage request.") from error
+            if chunk.data is not None and chunk.data.num_rows:
+                raise InvalidRequestError("DoExchange takes requests in app_metadata, and no rows. Publish with DoPut.")
+            if chunk.app_metadata is None or not chunk.app_metadata.size:
+                continue  # some clients open the stream with nothing but its descriptor
+            if chunk.app_metadata.size > self._hub.limits.request_bytes:
+                raise LimitError(
+                    f"A request has more than the {self._hub.limits.request_bytes:,} bytes that are allowed."
+                )
+            yield chunk.app_metadata.to_pybytes()
+
+    def _serve(self, app_metadata: bytes) -> None:
+        request = decode_message(app_metadata)
+        if isinstance(request, SubscriptionRequest):
+            if self._subscription is None:
+                self._subscribe(request)
+            else:
+                self._change(request)
+        elif isinstance(request, SnapshotRequest):
+            self._snapshot(request)
+        else:
+            raise InvalidRequestError(
+                f"DoExchange takes subscription and snapshot requests, not {type(request).__name__}."
+            )
+        self._hub.pump.run(self._slot)
+
+    def _subscribe(self, request: SubscriptionRequest) -> None:
+        if self._table is not None:
+            raise InvalidRequestError("This stream has answered snapshot requests; subscribe on a stream of its own.")
+        table = self._hub.catalog.get(self._name(request.ticket))
+        self._following = self._hub.followers.join(table)
+        subscription = Subscription(self._following.feed, request, dialect=self._dialect, uneven=Uneven.EVEN)
+        self._table, self._schema = table, subscription.wire_schema
+        self._hub.pump.move(self._slot, self._following.topic)
+        self._subscription = subscription
+        if self._hub.catalog.find(table.name) is not table:  # dropped just now: the drop may not have met this stream
+            self._hub.catalog.get(table.name)
+        logger.info(
+            "%s subscribes to %s %s", self.peer, table.name, "" if request.viewport is None else request.viewport
+        )
+
+    def _change(self, request: SubscriptionRequest) -> None:
+        assert self._subscription is not None
+        assert self._table is not None
+        if request.ticket and self._name(request.ticket) != self._table.name:
+            raise InvalidRequestError(f"This stream follows '{self._table.name}'; open another one for another table.")
+        self._subscription.change(request)
+
+    def _snapshot(self, request: SnapshotRequest) -> None:
+        if self._subscription is not None:
+            raise InvalidRequestError("This stream is a subscription; ask for snapshots on a stream of their own.")
+        table = self._hub.catalog.get(self._name(request.ticket))
+        if self._table is not None and self._table is not table:
+            raise InvalidRequestError(f"This stream is about '{self._table.name}'; open another one for another table.")
+        feed = self._hub.followers.feed(table)
+        message = snapshot_message(feed, request, table.version, Uneven.EVEN)
+        self._table, self._schema = table, feed.schema
+        self._outbox.append(message)
+
+    def _name(self, ticket: bytes) -> str:
+        if not ticket and self._descriptor.descriptor_type == fl.DescriptorType.PATH:
+            return name_of_path(self._descriptor.path)
+        return name_of_ticket(ticket)
+
+    def _linger(self) -> None:
+        """The client has half-closed: it sends no more, and still reads."""
+        while not self._ended.is_set() and not self._context.is_cancelled():
+            self._ended.wait(_LOOK_SECONDS)
+
+    def _log_end(self) -> None:
+        gauges = self.gauges()
+        if gauges is not None:
+            logger.info("%s left %s after %d messages, %d rows", self.peer, gauges.table, gauges.messages, gauges.rows)
+
+    # On whatever thread has the turn.
+
+    def step(self, now: float) -> float | None:
+        """Write what is due; when more will be."""
+        if self._ended.is_set():
+            return None
+        try:
+            if self._ending is None:
+                return self._write_due(now)
+        except BarrageError as error:
+            self._ending = safe_error(error, "a stream", self.peer)
+        except Exception as error:  # the boundary: the client is gone, or this is a fault of ours, which it is told of
+            if self._ended.is_set() or self._context.is_cancelled() or isinstance(error, fl.FlightError | OSError):
+                logger.debug("writing to %s failed: %s", self.peer, error)
+                self._finish()
+                return None
+            self._ending = safe_error(error, "a stream", self.peer)
+        self._say_goodbye(self._ending)
+        return None
+
+    def _write_due(self, now: float) -> float | None:
+        outbox, self._outbox = self._outbox, []
+        for message in outbox:
+            self._write(message)
+        if self._subscription is None:
+            return None
+        poll = self._subscription.poll(now)
+        for due in poll.messages:
+            self._write(due)
+        return poll.wake_at
+
+    def _write(self, message: EncodedMessage | SharedMessage) -> None:
+        self._begin()
+        for batch, app_metadata in message.batches():
+            if self._ended.is_set() or self._ending is not None:
+                return
+            self._writing_since = self._hub.clock()
+            try:
+                if app_metadata is None:
+                    self._writer.write_batch(batch)
+                else:
+                    self._writer.write_with_metadata(batch, app_metadata)
+            finally:
+                self._writing_since = None
+            self._batches += 1
+            self._nbytes += batch.nbytes
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._writer.begin(self._schema)
+
+    def _say_goodbye(self, error: BarrageError) -> None:
+        self._writing_since = self._hub.clock()
+        try:
+            self._writer.write_metadata(pa.py_buffer(encode_end(error)))
+        except (pa.ArrowException, OSError):
+            logger.debug("%s was gone before it could be told why its stream ends", self.peer)
+        finally:
+            self._writing_since = None
+            self._finish()
+
+    def _finish(self) -> None:
+        self._ended_at = self._hub.clock()
+        self._ended.set()
+
+    # On any thread.
+
+    def end(self, error: BarrageError) -> None:
+        """Have the client told why its stream ends. The watchdog cuts off one that does not hang up then."""
+        if self._ending is None:
+            self._ending = error
+        self._hub.pump.wake(self._slot)
+
+    def follows(self, table: Table) -> bool:
+        """Whether this stream is about ``table``."""
+        return self._table is table
+
+    def overdue(self, now: float) -> str | None:
+        """Why the connection should be ended now."""
+        since, ended_at, limits = self._writing_since, self._ended_at, self._hub.limits
+        if ended_at is not None and now - ended_at >= limits.goodbye_seconds:
+            return "the client did not hang up when it was told that its stream ends"
+        if since is None:
+            return None
+        if now - since >= _SLOW_SECONDS and self._subscription is not None:
+            self._subscription.absorb()
+        if now - since >= limits.slow_client_seconds:
+            return f"the client did not take a message for {now - since:.1f} s"
+        return None
+
+    def gauges(self) -> SubscriptionGauges | None:
+        """Figures of the subscription; ``None`` while there is none."""
+        subscription: Any = self._subscription
+        if subscription is None:
+            return None
+        now, since = self._hub.clock(), self._writing_since
+        own = subscription.statistics()
+        return SubscriptionGauges(
+            table=own.table,
+            peer=self.peer,
+            user=self._call.user,
+            messages=own.messages,
+            rows=own.rows,
+            nbytes=self._nbytes,
+            batches=self._batches,
+            sent_step=own.sent_step,
+            behind=own.behind,
+            interval_ms=own.interval_ms,
+            viewport_rows=own.viewport_rows,
+            columns=own.columns,
+            writing_seconds=0.0 if since is None else now - since,
+            open_seconds=now - self._since,
+        )

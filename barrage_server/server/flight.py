@@ -1,0 +1,146 @@
+"""The door for Arrow Flight: names the calls, and hands each to what serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow.flight as fl
+
+from barrage_server.engine import Table
+from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.server.actions import list_actions, run_action
+from barrage_server.server.auth import MIDDLEWARE, Call, Gate, HandshakeHandler
+from barrage_server.server.download import Download
+from barrage_server.server.exchange import Exchange
+from barrage_server.server.hub import Hub
+from barrage_server.server.put import Upload
+from barrage_server.server.translate import boundary
+from barrage_server.wire.schema import barrage_schema
+from barrage_server.wire.tickets import name_of_path, name_of_ticket, path_of_name, scope_ticket
+
+__all__ = ["Door", "TlsIdentity"]
+
+TlsIdentity = tuple[bytes, bytes]
+"""Certificate chain and private key, PEM."""
+
+
+class Door(fl.FlightServerBase):  # type: ignore[misc]
+    """The Flight service. It serves from the moment it is made.
+
+    Args:
+        location: where to listen.
+        hub: the server's state; must be complete.
+        gate: checks every call.
+        handshake: the older way in.
+        advertised: gives the URI that listings name, or ``None`` to have clients stay on the connection they have.
+        tls: certificate and key, for ``grpc+tls``.
+
+    """
+
+    def __init__(
+        self,
+        location: str,
+        hub: Hub,
+        gate: Gate,
+        handshake: HandshakeHandler,
+        advertised: Callable[[], str | None],
+        tls: TlsIdentity | None,
+    ) -> None:
+        self._hub = hub
+        self._advertised = advertised
+        super().__init__(
+            location,
+            auth_handler=handshake,
+            tls_certificates=None if tls is None else [tls],
+            middleware={MIDDLEWARE: gate},
+        )
+
+    def list_flights(self, context: fl.ServerCallContext, criteria: bytes) -> Iterator[fl.FlightInfo]:
+        """All tables; those whose names start with ``criteria``, if given."""
+        with boundary("ListFlights", context.peer()):
+            self._check_open()
+            prefix = bytes(criteria or b"").decode("utf-8", "replace")
+            return iter([self._info(table) for table in self._hub.catalog.tables() if table.name.startswith(prefix)])
+
+    def get_flight_info(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
+        """One table, by path."""
+        with boundary("GetFlightInfo", context.peer()):
+            return self._info(self._table_of(descriptor))
+
+    def get_schema(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.SchemaResult:
+        """The schema of one table, by path."""
+        with boundary("GetSchema", context.peer()):
+            return fl.SchemaResult(_schema(self._table_of(descriptor)))
+
+    def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
+        """The current content of a table."""
+        with boundary("DoGet", context.peer()):
+            self._check_open()
+            table = self._hub.catalog.get(name_of_ticket(ticket.ticket))
+            return fl.RecordBatchStream(Download(self._hub, context.peer(), table.version, _schema(table)).reader())
+
+    def do_put(
+        self,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.FlightMetadataWriter,
+    ) -> None:
+        """Rows for a table."""
+        with boundary("DoPut", context.peer()):
+            Upload(self._hub, context, descriptor, reader, writer).run()
+
+    def do_exchange(
+        self,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.MetadataRecordBatchWriter,
+    ) -> None:
+        """A stream of subscription or snapshot requests."""
+        with boundary("DoExchange", context.peer()):
+            Exchange(self._hub, _call(context), context, descriptor, reader, writer).run()
+
+    def list_actions(self, context: fl.ServerCallContext) -> list[tuple[str, str]]:  # noqa: ARG002  (Flight calls it so)
+        """What ``do_action`` can do."""
+        return list_actions()
+
+    def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> Iterator[bytes]:
+        """One action; its one result."""
+        with boundary(f"action {action.type[:50]}", context.peer()):
+            self._check_open()
+            return iter([run_action(self._hub, action.type, action.body.to_pybytes() if action.body else b"")])
+
+    def _check_open(self) -> None:
+        if self._hub.streams.closing:
+            raise UnavailableError("The server is shutting down; connect again later.")
+
+    def _table_of(self, descriptor: fl.FlightDescriptor) -> Table:
+        self._check_open()
+        if descriptor.descriptor_type != fl.DescriptorType.PATH:
+            raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
+        return self._hub.catalog.get(name_of_path(descriptor.path))
+
+    def _info(self, table: Table) -> fl.FlightInfo:
+        uri = self._advertised()
+        return fl.FlightInfo(
+            _schema(table),
+            fl.FlightDescriptor.for_path(*path_of_name(table.name)),
+            [fl.FlightEndpoint(scope_ticket(table.name), [uri if uri is not None else _SAME_CONNECTION])],
+            total_records=table.size,
+            total_bytes=-1,
+        )
+
+
+# Arrow's way to say: use the connection that you have.
+_SAME_CONNECTION = "arrow-flight-reuse-connection://?"
+
+
+def _call(context: fl.ServerCallContext) -> Call:
+    call = context.get_middleware(MIDDLEWARE)
+    assert isinstance(call, Call)
+    return call
+
+
+def _schema(table: Table) -> object:
+    return barrage_schema(table.schema, attributes=table.attributes, key_columns=table.key_columns)

@@ -1,0 +1,71 @@
+"""Tables that somebody follows: what their subscribers share, and the wake-up when they change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from barrage_server.engine import Table
+from barrage_server.server.pump import Pump, Topic
+from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import TableFeed
+
+__all__ = ["Followers", "Following"]
+
+
+@dataclass(slots=True)
+class Following:
+    """One table, its feed, and how many streams follow it."""
+
+    feed: TableFeed
+    topic: Topic
+    count: int = 0
+    stop: Callable[[], None] = lambda: None
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        return self.feed.table
+
+
+class Followers:
+    """Which tables have subscribers. A table without any is not listened to."""
+
+    def __init__(self, pump: Pump, limits: SubscriptionLimits) -> None:
+        self._pump = pump
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._tables: dict[Table, Following] = {}
+
+    def feed(self, table: Table) -> TableFeed:
+        """The feed of ``table`` for a single answer: the one its subscribers share, or one of its own."""
+        with self._lock:
+            following = self._tables.get(table)
+        return following.feed if following is not None else TableFeed(table, self._limits)
+
+    def join(self, table: Table) -> Following:
+        """Follow ``table``; :meth:`leave` must be called at the end."""
+        with self._lock:
+            following = self._tables.get(table)
+            if following is None:
+                topic = Topic()
+                following = Following(TableFeed(table, self._limits), topic)
+                following.stop = table.add_listener(lambda *_: self._pump.changed(topic))
+                self._tables[table] = following
+            following.count += 1
+            return following
+
+    def leave(self, following: Following) -> None:
+        """Stop following."""
+        with self._lock:
+            following.count -= 1
+            if not following.count:
+                following.stop()
+                del self._tables[following.table]
+
+    def count(self, table: Table) -> int:
+        """Streams that follow ``table``."""
+        with self._lock:
+            following = self._tables.get(table)
+            return following.count if following is not None else 0

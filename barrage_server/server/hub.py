@@ -1,0 +1,49 @@
+"""What all calls of one server share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from barrage_server.publish import Committer, Ledger, StagingArea
+from barrage_server.server.catalog import Catalog
+from barrage_server.server.followers import Followers
+from barrage_server.server.limits import Limits
+from barrage_server.server.pump import Pump
+from barrage_server.server.statistics import ServerStatistics
+from barrage_server.server.streams import Streams
+
+__all__ = ["Hub"]
+
+
+@dataclass(slots=True)
+class Hub:
+    """The state behind a door: tables, staged batches, open streams. It knows nothing of Flight.
+
+    Attributes:
+        catalog: tables by name.
+        staging: batches that wait for their commit.
+        ledger: last batches of publishers.
+        committer: turns staged batches into deltas.
+        followers: tables that somebody subscribes to.
+        pump: the threads that serve subscriptions.
+        streams: open long calls.
+        limits: what is allowed.
+        drop: takes a table away and ends what follows it.
+        statistics: figures of this moment.
+        clock: seconds, monotonic.
+
+    """
+
+    catalog: Catalog
+    staging: StagingArea
+    ledger: Ledger
+    committer: Committer
+    followers: Followers
+    pump: Pump
+    streams: Streams
+    limits: Limits
+    drop: Callable[[str], None]
+    statistics: Callable[[], ServerStatistics]
+    clock: Callable[[], float] = field(default=time.monotonic)

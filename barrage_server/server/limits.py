@@ -1,0 +1,48 @@
+"""What one server allows, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barrage_server.errors import InvalidRequestError
+from barrage_server.publish import StagingLimits
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that keep one client from harming the others. Times are seconds.
+
+    Attributes:
+        subscriptions: streams of ``DoExchange`` at a time; one more is refused with
+            :class:`~barrage_server.errors.LimitError`.
+        uploads: streams of ``DoPut`` at a time.
+        put_bytes: Arrow bytes of one plain ``DoPut``, which is kept until its client has sent everything.
+        request_bytes: length of one request in app_metadata, or of one action's body.
+        staging: what may lie staged for a later commit.
+        slow_client_seconds: a client that does not take a message for so long loses its connection. Until then it only
+            falls behind: nothing is queued for it, and nobody waits for it.
+        idle_upload_seconds: a plain or staging ``DoPut`` that sends nothing for so long loses its connection.
+        goodbye_seconds: how long a client that was told why its stream ends may take to hang up.
+
+    >>> Limits(subscriptions=50, slow_client_seconds=5)
+
+    """
+
+    subscriptions: int = 5_000
+    uploads: int = 500
+    put_bytes: int = 4 << 30
+    request_bytes: int = 16 << 20
+    staging: StagingLimits = field(default_factory=StagingLimits)
+    slow_client_seconds: float = 30.0
+    idle_upload_seconds: float = 600.0
+    goodbye_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("subscriptions", "uploads", "put_bytes", "request_bytes"):
+            if getattr(self, name) < 0:
+                raise InvalidRequestError(f"The limit {name} must not be negative, and is {getattr(self, name)}.")
+        for name in ("slow_client_seconds", "idle_upload_seconds", "goodbye_seconds"):
+            if not getattr(self, name) > 0:
+                raise InvalidRequestError(f"The limit {name} must be a positive number of seconds.")

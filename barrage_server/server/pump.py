@@ -1,0 +1,285 @@
+"""Serves many subscriptions with few threads.
+
+A subscription has something to do when its table has changed, when its update interval has passed, or when its client
+has asked for something else. Publishing only marks the table: that is one lock and one wake-up, however many
+subscribers there are. A small pool of threads does the rest. A thread that is stuck with a client who does not read
+is no longer counted, and another takes its place, so nobody waits for that client.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+__all__ = ["Pump", "Slot", "Task", "Topic"]
+
+# A step that has run for so many seconds is taken to be stuck, or large: the pool grows by one.
+_PATIENCE = 0.005
+# A thread that had nothing to do for so long ends, as long as another one is left.
+_IDLE_SECONDS = 5.0
+
+
+class Task(Protocol):
+    """What is to be served."""
+
+    def step(self, now: float) -> float | None:
+        """Do what is due at ``now``; when to come again (``None``: at the next change). Must not raise.
+
+        Steps of one task never overlap.
+        """
+
+
+class _State(Enum):
+    IDLE = "waits for its topic to change"
+    TIMED = "waits for a time"
+    READY = "stands in the queue"
+    RUNNING = "a thread is in its step"
+    REMOVED = "is never run again"
+
+
+class Topic:
+    """What changes: a table. Holds those who wait for it."""
+
+    __slots__ = ("idle", "serial")
+
+    def __init__(self) -> None:
+        self.idle: set[Slot] = set()
+        self.serial = 0
+
+
+class Slot:
+    """One task's place in the pump."""
+
+    __slots__ = ("again", "entry", "ready_at", "seen", "started", "state", "task", "topic")
+
+    def __init__(self, task: Task, topic: Topic) -> None:
+        self.task = task
+        self.topic = topic
+        self.state = _State.IDLE
+        self.seen = topic.serial
+        self.again = False
+        self.entry = 0  # the valid one of its entries among the timers
+        self.ready_at = 0.0
+        self.started = 0.0
+
+
+class Pump:
+    """The queue, the timers and the threads.
+
+    Args:
+        parallel: steps that run at a time, those that are stuck not counted.
+        clock: seconds, monotonic.
+
+    """
+
+    def __init__(self, parallel: int = 2, clock: Callable[[], float] = time.monotonic) -> None:
+        self._parallel = parallel
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._rest = threading.Condition(self._lock)  # a step has ended
+        self._ready: deque[Slot] = deque()
+        self._changed: set[Topic] = set()
+        self._timers: list[tuple[float, int, Slot]] = []
+        self._numbers = itertools.count(1)
+        self._running: set[Slot] = set()
+        self._threads = 0
+        self._idle_threads = 0
+        self._leading_until: float | None = None
+        self._closed = False
+
+    @property
+    def threads(self) -> int:
+        """Threads that exist now."""
+        return self._threads
+
+    def add(self, task: Task, topic: Topic) -> Slot:
+        """Take ``task`` in. It is not run before :meth:`run` or :meth:`wake`, or a change of ``topic``."""
+        slot = Slot(task, topic)
+        with self._lock:
+            topic.idle.add(slot)
+        return slot
+
+    def move(self, slot: Slot, topic: Topic) -> None:
+        """Have ``slot`` wait for another topic, from its next step on."""
+        with self._lock:
+            if slot in slot.topic.idle:
+                slot.topic.idle.discard(slot)
+                topic.idle.add(slot)
+            slot.topic = topic
+            slot.seen = -1  # whatever the new topic's serial is, it has not been seen
+
+    def changed(self, topic: Topic) -> None:
+        """Have everybody who waits for ``topic`` served. Quick, whoever waits."""
+        with self._lock:
+            topic.serial += 1
+            if topic.idle and not self._closed:
+                self._changed.add(topic)
+                self._summon()
+
+    def wake(self, slot: Slot) -> None:
+        """Have ``slot`` served soon, whatever it waits for."""
+        with self._lock:
+            if slot.state is _State.RUNNING:
+                slot.again = True
+            elif slot.state in (_State.IDLE, _State.TIMED):
+                self._make_ready(slot, self._clock())
+                self._summon()
+
+    def run(self, slot: Slot) -> None:
+        """Serve ``slot`` on the calling thread, now; if another thread is at it, have it served again after that."""
+        with self._lock:
+            if slot.state is _State.REMOVED:
+                return
+            if slot.state is _State.RUNNING:
+                slot.again = True
+                return
+            if slot.state is _State.READY:
+                self._ready.remove(slot)
+            self._begin(slot)
+        self._step(slot)
+
+    def remove(self, slot: Slot) -> None:
+        """Never run ``slot`` again. Returns when no thread is in its step any more."""
+        with self._lock:
+            while slot.state is _State.RUNNING:
+                slot.again = False
+                self._rest.wait()
+            if slot.state is _State.READY:
+                self._ready.remove(slot)
+            slot.topic.idle.discard(slot)
+            slot.entry = 0
+            slot.state = _State.REMOVED
+
+    def close(self) -> None:
+        """Let all threads end. What is running runs on to its end."""
+        with self._lock:
+            self._closed = True
+            self._ready.clear()
+            self._work.notify_all()
+
+    def _begin(self, slot: Slot) -> None:
+        slot.topic.idle.discard(slot)
+        slot.state = _State.RUNNING
+        slot.seen = slot.topic.serial
+        slot.again = False
+        slot.entry = 0
+        slot.started = self._clock()
+        self._running.add(slot)
+
+    def _step(self, slot: Slot) -> None:
+        wake_at: float | None = None
+        try:
+            wake_at = slot.task.step(slot.started)
+        finally:
+            with self._lock:
+                self._settle(slot, wake_at)
+
+    def _settle(self, slot: Slot, wake_at: float | None) -> None:
+        self._running.discard(slot)
+        now = self._clock()
+        if slot.again or (wake_at is not None and wake_at <= now):
+            self._make_ready(slot, now)
+        elif wake_at is not None:
+            slot.state = _State.TIMED
+            slot.entry = next(self._numbers)
+            heapq.heappush(self._timers, (wake_at, slot.entry, slot))
+            if self._leading_until is None or wake_at < self._leading_until:
+                self._summon()
+        elif slot.seen != slot.topic.serial:
+            self._make_ready(slot, now)
+        else:
+            slot.state = _State.IDLE
+            slot.topic.idle.add(slot)
+        if slot.state is _State.READY:
+            self._summon()
+        self._rest.notify_all()
+
+    def _make_ready(self, slot: Slot, now: float) -> None:
+        slot.topic.idle.discard(slot)
+        slot.entry = 0
+        slot.state = _State.READY
+        slot.ready_at = now
+        self._ready.append(slot)
+
+    def _summon(self) -> None:
+        """See to it that a thread looks at the queue."""
+        if self._idle_threads:
+            self._work.notify()
+        elif not self._closed and not self._threads:
+            self._start_thread()
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        threading.Thread(target=self._serve, name="barrage-pump", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                slot = self._next()
+                if slot is None:
+                    self._threads -= 1
+                    return
+            self._step(slot)
+
+    def _next(self) -> Slot | None:
+        """Wait for the next slot to serve; ``None`` when this thread is to end. Holds the lock but for waiting."""
+        idle_since = self._clock()
+        while not self._closed:
+            now = self._clock()
+            self._collect(now)
+            if self._ready and self._may_start(now):
+                slot = self._ready.popleft()
+                self._begin(slot)
+                self._hand_over()
+                return slot
+            if self._idle_threads and now - idle_since >= _IDLE_SECONDS:
+                return None
+            self._wait(now)
+        return None
+
+    def _hand_over(self) -> None:
+        """Leave somebody behind who watches the queue and the timers."""
+        if not self._idle_threads:
+            self._start_thread()
+        elif self._ready or (self._timers and self._leading_until is None):
+            self._work.notify()
+
+    def _wait(self, now: float) -> None:
+        """Wait for a summons; one thread, the leader, also waits for the next timer."""
+        self._idle_threads += 1
+        try:
+            if self._leading_until is not None:
+                self._work.wait(_IDLE_SECONDS)
+                return
+            until = self._timers[0][0] if self._timers else now + _IDLE_SECONDS
+            if self._ready:
+                until = min(until, now + _PATIENCE)
+            self._leading_until = until
+            try:
+                self._work.wait(max(0.0, until - now))
+            finally:
+                self._leading_until = None
+        finally:
+            self._idle_threads -= 1
+
+    def _may_start(self, now: float) -> bool:
+        lively = sum(now - slot.started < _PATIENCE for slot in self._running)
+        return lively < self._parallel
+
+    def _collect(self, now: float) -> None:
+        """Bring into the queue whom changes and timers concern."""
+        for topic in self._changed:
+            for slot in tuple(topic.idle):
+                self._make_ready(slot, now)
+        self._changed.clear()
+        while self._timers and (self._timers[0][0] <= now or self._timers[0][1] != self._timers[0][2].entry):
+            _, entry, slot = heapq.heappop(self._timers)
+            if slot.entry == entry and slot.state is _State.TIMED:
+                self._make_ready(slot, now)

@@ -1,0 +1,257 @@
+"""One DoPut stream: rows for a table, rows to be staged, or a ticking publication."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from barrage_server.engine import ReplicaTable
+from barrage_server.errors import (
+    BarrageError,
+    InvalidRequestError,
+    LimitError,
+    PublishError,
+    UnavailableError,
+    WireFormatError,
+)
+from barrage_server.publish import Target, publish_rows
+from barrage_server.publish.incoming import replica_update
+from barrage_server.server.hub import Hub
+from barrage_server.wire.json_object import json_bytes
+from barrage_server.wire.metadata import PublicationRequest, decode_message
+from barrage_server.wire.protocol import (
+    PUT_OPTIONS_FIELD,
+    PUT_OPTIONS_KEY,
+    STAGE_COMMAND,
+    PutOptions,
+    StageEnd,
+    StageRequest,
+)
+from barrage_server.wire.reader import IncomingMessage, MessageReader
+from barrage_server.wire.schema import is_list_schema, plain_schema
+from barrage_server.wire.tickets import name_of_path, name_of_ticket
+from barrage_server.wire.wrapper import is_barrage
+
+__all__ = ["Upload"]
+
+logger = logging.getLogger("barrage_server.server")
+
+Chunk = tuple[pa.RecordBatch | None, bytes | None]
+
+
+class Upload:
+    """A stream of rows from a publisher.
+
+    A publisher that dies is told from one that has finished by Flight's cancellation mark; what the dead one sent is
+    dropped.
+
+    Args:
+        hub: the server's state.
+        context: Flight's view of the call.
+        descriptor: what the rows are for.
+        reader: where they come from.
+        writer: where the result goes.
+
+    """
+
+    kind = "upload"
+
+    def __init__(
+        self,
+        hub: Hub,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.FlightMetadataWriter,
+    ) -> None:
+        self.peer = str(context.peer())
+        self._hub = hub
+        self._context = context
+        self._descriptor = descriptor
+        self._reader = reader
+        self._writer = writer
+        self._touched = hub.clock()
+        self._may_idle = False
+        self._ending: BarrageError | None = None
+
+    def run(self) -> None:
+        """Take the stream to its end. Raises what the client is to be told; nothing is applied then."""
+        self._hub.streams.admit(self)
+        try:
+            if self._descriptor.descriptor_type == fl.DescriptorType.CMD and self._descriptor.command == STAGE_COMMAND:
+                self._stage()
+                return
+            chunks = self._chunks()
+            first = next(chunks, None)
+            if first is not None and first[1] is not None and is_barrage(first[1]):
+                self._publication(first[1], chunks)
+            else:
+                self._rows(first, chunks)
+        finally:
+            self._hub.streams.release(self)
+
+    def overdue(self, now: float) -> str | None:
+        """Why the connection should be ended now."""
+        if self._ending is not None:
+            return str(self._ending)
+        limit = self._hub.limits.idle_upload_seconds
+        if not self._may_idle and now - self._touched >= limit:
+            return f"nothing was sent for {limit:g} s"
+        return None
+
+    def end(self, error: BarrageError) -> None:
+        """Have the connection ended: a handler that reads cannot be interrupted otherwise."""
+        self._ending = error
+
+    # Rows that are applied when all of them are there.
+
+    def _rows(self, first: Chunk | None, chunks: Iterator[Chunk]) -> None:
+        name = self._name()
+        schema = self._schema()
+        options = _options(schema, first[1] if first is not None else None)
+        batches: list[pa.RecordBatch] = []
+        nbytes = 0
+        for batch, _ in [] if first is None else _chain(first, chunks):
+            if batch is not None and batch.num_rows:
+                nbytes += batch.nbytes
+                if nbytes > self._hub.limits.put_bytes:
+                    raise LimitError(
+                        f"One DoPut may carry {self._hub.limits.put_bytes:,} bytes, and this one has more. Send it in "
+                        f"parts."
+                    )
+                batches.append(batch)
+        self._check_complete()
+        target = Target(name, options.mode, options.key, options.kind, options.capacity)
+        rows, table = publish_rows(self._hub.catalog, target, schema, batches)
+        logger.info("%s put %d rows into %s", self.peer, rows, name)
+        self._reply(json_bytes({"table": name, "rows": rows, "step": table.version.step}))
+
+    # Rows that wait for a commit.
+
+    def _stage(self) -> None:
+        token: str | None = None
+        end: StageEnd | None = None
+        try:
+            for batch, metadata in self._chunks():
+                if end is not None:
+                    raise PublishError("Something came after the end of a staged batch; stage it again.")
+                if token is None:
+                    if metadata is None:
+                        raise WireFormatError("The first message of a staged batch must have a stage request with it.")
+                    request = StageRequest.from_json(metadata)
+                    token = self._hub.staging.open(request, self._schema(), self._hub.clock())
+                elif metadata is not None:
+                    end = StageEnd.from_json(metadata)
+                if batch is not None and batch.num_rows:
+                    self._hub.staging.add(token, batch, self._hub.clock())
+            self._check_complete()
+            if token is None or end is None:
+                raise PublishError("The staged batch broke off before its end; it is dropped. Stage it again.")
+            result = self._hub.staging.seal(token, end.rows, self._hub.clock())
+        except BaseException:
+            if token is not None:
+                self._hub.staging.drop([token])
+            raise
+        self._reply(result.to_json())
+
+    # Updates that are applied as they come.
+
+    def _publication(self, app_metadata: bytes, chunks: Iterator[Chunk]) -> None:
+        request = decode_message(app_metadata)
+        if not isinstance(request, PublicationRequest):
+            raise InvalidRequestError(f"DoPut takes publication requests, not {type(request).__name__}.")
+        name = name_of_ticket(request.ticket) if request.ticket else self._name()
+        schema = self._schema()
+        reader = MessageReader(schema, use_deephaven_nulls=request.use_deephaven_nulls)
+        plain = plain_schema(schema) if is_list_schema(schema) else schema
+        self._may_idle = True
+        updates = 0
+        table: ReplicaTable | None = None
+        with self._hub.catalog.publisher(name):
+            for batch, metadata in chunks:
+                message = reader.feed(batch, metadata)
+                if message is not None:
+                    table = self._apply(name, plain, table, message)
+                    updates += 1
+        step = -1 if table is None else table.version.step
+        logger.info("%s published %d updates of %s", self.peer, updates, name)
+        self._reply(json_bytes({"table": name, "updates": updates, "step": step}))
+
+    def _apply(
+        self, name: str, schema: pa.Schema, table: ReplicaTable | None, message: IncomingMessage
+    ) -> ReplicaTable:
+        created = False
+        if table is None:
+            table, created = self._hub.catalog.replica(name, schema)
+        elif self._hub.catalog.find(name) is not table:
+            raise UnavailableError(f"Table '{name}' was dropped while it was being published.")
+        try:
+            table.apply(replica_update(table, message))
+        except BaseException:
+            if created:
+                self._hub.drop(name)
+            raise
+        return table
+
+    # What all three need.
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """Messages until the client half-closes."""
+        while True:
+            try:
+                chunk = self._reader.read_chunk()
+            except StopIteration:
+                return
+            except (pa.ArrowException, OSError) as error:
+                self._check_complete()
+                raise WireFormatError(f"What came is not an Arrow stream of the announced schema: {error}") from error
+            self._touched = self._hub.clock()
+            metadata = chunk.app_metadata
+            if metadata is not None and metadata.size > self._hub.limits.request_bytes:
+                raise LimitError(f"A message has more than {self._hub.limits.request_bytes:,} bytes of app_metadata.")
+            yield chunk.data, metadata.to_pybytes() if metadata is not None and metadata.size else None
+
+    def _check_complete(self) -> None:
+        if self._ending is not None:
+            raise self._ending
+        if self._context.is_cancelled():
+            raise UnavailableError("The publisher broke off; nothing of what it sent is applied.")
+
+    def _schema(self) -> pa.Schema:
+        try:
+            return self._reader.schema
+        except (pa.ArrowException, OSError) as error:
+            raise WireFormatError("A DoPut stream must begin with an Arrow schema.") from error
+
+    def _name(self) -> str:
+        if self._descriptor.descriptor_type == fl.DescriptorType.PATH:
+            return name_of_path(self._descriptor.path)
+        raise InvalidRequestError('DoPut needs a path descriptor with the table\'s name: ["scope", name] or [name].')
+
+    def _reply(self, metadata: bytes) -> None:
+        try:
+            self._writer.write(pa.py_buffer(metadata))
+        except (pa.ArrowException, OSError):
+            logger.info("%s was gone before it heard that its rows are in", self.peer)
+
+
+def _options(schema: pa.Schema, app_metadata: bytes | None) -> PutOptions:
+    """What the publisher asks for; app_metadata that is no JSON object with our field is the publisher's own."""
+    if (
+        app_metadata is not None
+        and app_metadata.lstrip()[:1] == b"{"
+        and f'"{PUT_OPTIONS_FIELD}"'.encode() in app_metadata
+    ):
+        options = PutOptions.from_json(app_metadata)
+        if options is not None:
+            return options
+    in_schema = (schema.metadata or {}).get(PUT_OPTIONS_KEY)
+    return PutOptions() if in_schema is None else PutOptions.from_schema_metadata(in_schema)
+
+
+def _chain(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
+    yield first
+    yield from rest

@@ -1,0 +1,329 @@
+"""A server that lives in any process: tables in, Flight out."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
+from barrage_server.errors import InvalidRequestError, UnavailableError, UnknownTableError
+from barrage_server.publish import Committer, Ledger, StagingArea
+from barrage_server.server.auth import Authenticator, Bearers, Gate, HandshakeHandler, shared_token
+from barrage_server.server.catalog import Catalog
+from barrage_server.server.exchange import Exchange
+from barrage_server.server.flight import Door, TlsIdentity
+from barrage_server.server.followers import Followers
+from barrage_server.server.hub import Hub
+from barrage_server.server.limits import Limits
+from barrage_server.server.pump import Pump
+from barrage_server.server.sockets import shut_all, shut_peer
+from barrage_server.server.statistics import ServerStatistics, TableStatistics
+from barrage_server.server.streams import Streams, Watchdog
+from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.wire.protocol import TableKind
+
+__all__ = ["Server"]
+
+logger = logging.getLogger("barrage_server.server")
+
+
+class Server:
+    """Live tables over Arrow Flight.
+
+    It serves from the moment it is made until :meth:`close`; as a context manager, to the end of the ``with`` block.
+
+    >>> with Server() as server:
+    ...     quotes = server.keyed_table("quotes", schema, key=["sym"])
+    ...     quotes.upsert({"sym": ["A"], "price": [1.0]})
+
+    Args:
+        host: address to listen on.
+        port: 0 takes a free one; see :attr:`port`.
+        token: what callers must know: a shared token, or a callable that gets
+            :class:`~barrage_server.server.auth.Credentials` and gives the caller's name or raises
+            :class:`~barrage_server.errors.AuthenticationError`. ``None``: everybody is welcome.
+        limits: what one client may use of the server.
+        subscriptions: default update interval, and the sizes of first snapshots.
+        tls: certificate chain and private key (PEM) to serve ``grpc+tls``.
+        insecure: allow to listen beyond this machine without a token.
+        writers: threads that write to subscribers at a time; those stuck with a slow client do not count.
+
+    Raises:
+        InvalidRequestError: it would listen beyond this machine without a token.
+        UnavailableError: the address cannot be listened on.
+
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        token: str | Authenticator | None = None,
+        limits: Limits | None = None,
+        subscriptions: SubscriptionLimits | None = None,
+        tls: TlsIdentity | None = None,
+        insecure: bool = False,
+        writers: int = 2,
+    ) -> None:
+        if token is None and not insecure and not _is_loopback(host):
+            raise InvalidRequestError(
+                f"Listening on {host} lets other machines in. Set a token, or pass insecure=True if everybody may read "
+                f"and write."
+            )
+        if token == "":
+            raise InvalidRequestError("An empty token protects nothing. Choose one, or pass None to let everybody in.")
+        self._host, self._tls = host, tls
+        self._started = time.monotonic()
+        self._closed = threading.Event()
+        self._close_lock = threading.Lock()
+        self._hub = self._make_hub(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
+        authenticate = shared_token(token) if isinstance(token, str) else token
+        bearers = Bearers()
+        scheme = "grpc+tls" if tls is not None else "grpc"
+        try:
+            # Flight serves from its constructor on: everything else must be there before
+            self._door = Door(
+                f"{scheme}://{_bracketed(host)}:{port}",
+                self._hub,
+                Gate(authenticate, bearers),
+                HandshakeHandler(authenticate, bearers),
+                self._advertised,
+                tls,
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from error
+        self._port = int(self._door.port)
+        self._watchdog = Watchdog(
+            self._hub.streams,
+            lambda peer: shut_peer(peer, self._port),
+            lambda now: self._hub.staging.expire(now),
+        )
+        self._watchdog.start()
+        logger.info("serving on %s", self.uri)
+
+    def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
+        catalog = Catalog(UpdateGraph(), self._end_followers)
+        staging, ledger, pump = StagingArea(limits.staging), Ledger(), Pump(writers)
+        return Hub(
+            catalog=catalog,
+            staging=staging,
+            ledger=ledger,
+            committer=Committer(catalog, staging, ledger),
+            followers=Followers(pump, subscriptions),
+            pump=pump,
+            streams=Streams({"subscription": limits.subscriptions, "upload": limits.uploads}),
+            limits=limits,
+            drop=self.drop,
+            statistics=self.statistics,
+        )
+
+    @property
+    def host(self) -> str:
+        """The address it listens on."""
+        return self._host
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._port
+
+    @property
+    def uri(self) -> str:
+        """What clients connect to, such as ``grpc://127.0.0.1:40000``."""
+        scheme = "grpc+tls" if self._tls is not None else "grpc"
+        return f"{scheme}://{_bracketed(_reachable(self._host))}:{self._port}"
+
+    @property
+    def graph(self) -> UpdateGraph:
+        """The update graph that all tables belong to."""
+        return self._hub.catalog.graph
+
+    # Tables. Each of these gives the table that is there already when it is the same.
+
+    def append_table(self, name: str, schema: pa.Schema) -> AppendTable:
+        """A table to whose end rows are added.
+
+        Raises:
+            AlreadyExistsError: there is another table of that name.
+            UnsupportedTypeError: a column has a type that tables cannot hold.
+
+        """
+        table, _ = self._hub.catalog.ensure(name, schema, TableKind.APPEND)
+        assert isinstance(table, AppendTable)
+        return table
+
+    def ring_table(self, name: str, schema: pa.Schema, *, capacity: int) -> RingTable:
+        """A table that keeps the last ``capacity`` rows of those appended. Raises what :meth:`append_table` does."""
+        table, _ = self._hub.catalog.ensure(name, schema, TableKind.RING, capacity=capacity)
+        assert isinstance(table, RingTable)
+        return table
+
+    def blink_table(self, name: str, schema: pa.Schema) -> BlinkTable:
+        """A table whose rows live for one cycle. Raises what :meth:`append_table` does."""
+        table, _ = self._hub.catalog.ensure(name, schema, TableKind.BLINK)
+        assert isinstance(table, BlinkTable)
+        return table
+
+    def keyed_table(self, name: str, schema: pa.Schema, *, key: Sequence[str]) -> KeyedTable:
+        """A table with one row per value of the ``key`` columns.
+
+        Raises what :meth:`append_table` does, and:
+            KeyMismatchError: the schema lacks a key column.
+        """
+        key = (key,) if isinstance(key, str) else tuple(key)
+        table, _ = self._hub.catalog.ensure(name, schema, TableKind.KEYED, key)
+        assert isinstance(table, KeyedTable)
+        return table
+
+    def replaced_table(self, name: str, schema: pa.Schema) -> ReplacedTable:
+        """A table without keys that is replaced as a whole. Raises what :meth:`append_table` does."""
+        table, _ = self._hub.catalog.ensure(name, schema, TableKind.REPLACED)
+        assert isinstance(table, ReplacedTable)
+        return table
+
+    def cycle(self) -> AbstractContextManager[None]:
+        """Let everything that the ``with`` body publishes, to however many tables, become visible at once.
+
+        When the body raises, none of it does.
+        """
+        return self.graph.cycle()
+
+    def tables(self) -> tuple[Table, ...]:
+        """All tables, by name."""
+        return self._hub.catalog.tables()
+
+    def table(self, name: str) -> Table:
+        """The table of that name; UnknownTableError when there is none."""
+        return self._hub.catalog.get(name)
+
+    def drop(self, name: str) -> None:
+        """Take a table away; UnknownTableError when there is none. Streams that follow it end with that error too."""
+        self._hub.catalog.drop(name)
+
+    def statistics(self) -> ServerStatistics:
+        """Figures of this moment."""
+        hub = self._hub
+        exchanges = [stream for stream in hub.streams.open("subscription") if isinstance(stream, Exchange)]
+        gauges = tuple(entry for entry in (stream.gauges() for stream in exchanges) if entry is not None)
+        tables = tuple(
+            TableStatistics(
+                name=table.name,
+                kind=type(table).__name__,
+                rows=table.size,
+                nbytes=table.nbytes,
+                step=table.version.step,
+                subscribers=hub.followers.count(table),
+            )
+            for table in hub.catalog.tables()
+        )
+        return ServerStatistics(
+            uptime_seconds=time.monotonic() - self._started,
+            step=self.graph.step,
+            tables=tables,
+            subscriptions=gauges,
+            uploads=hub.streams.count("upload"),
+            downloads=hub.streams.count("download"),
+            evicted=self._watchdog.evicted,
+            writer_threads=hub.pump.threads,
+            staging=hub.staging.statistics(),
+            commits=tuple((publisher, table, batch) for (publisher, table), batch in hub.ledger.entries().items()),
+        )
+
+    # Life and end.
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait up to ``timeout`` seconds (``None``: for ever) until the server is closed; whether it is."""
+        return self._closed.wait(timeout)
+
+    def serve_forever(self) -> None:
+        """Serve until :meth:`close` is called from another thread, or Ctrl-C is pressed; then close."""
+        try:
+            # in steps, because on some systems a wait without end cannot be interrupted
+            while not self.wait(1.0):
+                pass
+        except KeyboardInterrupt:
+            logger.info("interrupted")
+        finally:
+            self.close()
+
+    def close(self, grace: float = 2.0) -> None:
+        """Stop serving. Subscribers are told; connections that do not end within ``grace`` seconds are cut.
+
+        Returns in bounded time, whatever clients do. May be called again.
+        """
+        with self._close_lock:
+            if self._closed.is_set():
+                return
+            hub = self._hub
+            hub.streams.close()
+            for stream in hub.streams.open():
+                stream.end(UnavailableError("The server is shutting down."))
+            if hub.streams.count("subscription"):
+                hub.streams.wait_empty(grace / 2)
+            if hub.streams.open():
+                shut_all(self._port)
+                hub.streams.wait_empty(grace / 2)
+            # Flight's own shutdown waits for its handlers without a limit: it runs aside, and what holds it up is cut
+            stop = threading.Thread(target=self._door.shutdown, name="barrage-shutdown", daemon=True)
+            stop.start()
+            for _ in range(20):
+                stop.join(max(0.05, grace / 10))
+                if not stop.is_alive():
+                    break
+                shut_all(self._port)
+            else:
+                logger.error("a call on %s does not end; the process may have to be killed", self.uri)
+            hub.pump.close()
+            self._watchdog.join(grace)
+            self._closed.set()
+            logger.info("closed %s", self.uri)
+
+    shutdown = close
+
+    def __enter__(self) -> Self:
+        """The server itself, which serves already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed.is_set() else f"tables={len(self.tables())}"
+        return f"<Server {self.uri} {state}>"
+
+    def _end_followers(self, table: Table) -> None:
+        self._hub.ledger.forget_table(table.name)
+        for stream in self._hub.streams.open("subscription"):
+            if isinstance(stream, Exchange) and stream.follows(table):
+                stream.end(UnknownTableError(f"Table '{table.name}' was dropped."))
+
+    def _advertised(self) -> str | None:
+        return self.uri if _reachable(self._host) == self._host else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _reachable(host: str) -> str:
+    """An address to connect to: of one that stands for all addresses, this machine's own."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

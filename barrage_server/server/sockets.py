@@ -1,0 +1,80 @@
+"""Ends connections that Flight itself cannot end.
+
+``pyarrow.flight`` has no way to cancel a call from the server, and a write to a client that does not read blocks for
+ever. What works is to shut the TCP socket under it: the call then fails at once. Linux and macOS.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import stat
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["parse_peer", "shut_all", "shut_peer"]
+
+_FD_DIRECTORIES = (Path("/proc/self/fd"), Path("/dev/fd"))
+Address = tuple[str, int]
+
+
+def parse_peer(peer: str) -> Address | None:
+    """Host and port of what ``ServerCallContext.peer()`` gives, such as ``ipv4:127.0.0.1:50000``; else ``None``."""
+    family, _, rest = peer.partition(":")
+    if family not in ("ipv4", "ipv6"):
+        return None
+    host, _, port = urllib.parse.unquote(rest).rpartition(":")
+    try:
+        return _normal(host.strip("[]"), int(port))
+    except ValueError:
+        return None
+
+
+def shut_peer(peer: str, port: int) -> bool:
+    """Shut this process's connection on its listening ``port`` to ``peer``; whether there was one.
+
+    All streams of that connection end: a Flight client has one connection for all of its calls.
+    """
+    wanted = parse_peer(peer)
+    return wanted is not None and _shut(port, lambda remote: remote == wanted) > 0
+
+
+def shut_all(port: int) -> int:
+    """Shut all connections that were accepted on ``port``; how many."""
+    return _shut(port, lambda _: True)
+
+
+def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
+    directory = next((entry for entry in _FD_DIRECTORIES if entry.is_dir()), None)
+    if directory is None:
+        return 0
+    count = 0
+    for entry in list(directory.iterdir()):
+        try:
+            number = int(entry.name)
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+            # a duplicate, so that closing our Python object leaves gRPC's descriptor open
+            with socket.socket(fileno=os.dup(number)) as connection:
+                if connection.family not in (socket.AF_INET, socket.AF_INET6):
+                    continue
+                local, remote = connection.getsockname(), connection.getpeername()
+                if local[1] == port and chosen(_normal(*_pair(remote))):
+                    connection.shutdown(socket.SHUT_RDWR)
+                    count += 1
+        except (OSError, ValueError):
+            continue  # not connected, or closed meanwhile: nothing to end
+    return count
+
+
+def _pair(address: Any) -> Address:
+    return str(address[0]), int(address[1])
+
+
+def _normal(host: str, port: int) -> Address:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address), port

@@ -1,0 +1,99 @@
+"""Figures of a running server, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barrage_server.publish import StagingStatistics
+
+__all__ = ["ServerStatistics", "SubscriptionGauges", "TableStatistics"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """One table.
+
+    Attributes:
+        name: what clients call it.
+        kind: class of the table.
+        rows: rows in the current version.
+        nbytes: bytes of storage for its columns.
+        step: the cycle that changed it last.
+        subscribers: subscriptions that are open.
+
+    """
+
+    name: str
+    kind: str
+    rows: int
+    nbytes: int
+    step: int
+    subscribers: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionGauges:
+    """One subscription stream.
+
+    Attributes:
+        table: what it follows.
+        peer: the client's address.
+        user: who the client is.
+        messages: messages made for it.
+        rows: rows with values in them.
+        nbytes: Arrow bytes that were written to it.
+        batches: record batches that were written to it.
+        sent_step: the cycle up to which the client has been sent everything; -1 before the first snapshot is complete.
+        behind: cycles since then.
+        interval_ms: its update interval.
+        viewport_rows: rows in its window; ``None`` for a full subscription.
+        columns: columns it has asked for.
+        writing_seconds: how long the write that is under way has taken so far; 0 when none is.
+        open_seconds: how long the stream has been open.
+
+    """
+
+    table: str
+    peer: str
+    user: str
+    messages: int
+    rows: int
+    nbytes: int
+    batches: int
+    sent_step: int
+    behind: int
+    interval_ms: float
+    viewport_rows: int | None
+    columns: int
+    writing_seconds: float
+    open_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatistics:
+    """The whole server.
+
+    Attributes:
+        uptime_seconds: since it was made.
+        step: the update graph's logical clock.
+        tables: one entry per table, by name.
+        subscriptions: one entry per open subscription stream.
+        uploads: ``DoPut`` streams that are open.
+        downloads: ``DoGet`` streams that are open.
+        evicted: connections that were ended because their client took or sent nothing for too long.
+        writer_threads: threads that serve subscriptions now.
+        staging: what is staged.
+        commits: entries of the ledger: (publisher, table, last batch).
+
+    """
+
+    uptime_seconds: float
+    step: int
+    tables: tuple[TableStatistics, ...]
+    subscriptions: tuple[SubscriptionGauges, ...]
+    uploads: int
+    downloads: int
+    evicted: int
+    writer_threads: int
+    staging: StagingStatistics
+    commits: tuple[tuple[str, str, int], ...]

@@ -1,0 +1,171 @@
+"""The streams that are open: admitted up to a limit, watched, and ended in bounded time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from barrage_server.errors import BarrageError, LimitError, UnavailableError
+
+__all__ = ["Stream", "Streams", "Watchdog"]
+
+logger = logging.getLogger("barrage_server.server")
+
+
+class Stream(Protocol):
+    """A long call that is open."""
+
+    @property
+    def kind(self) -> str:
+        """``subscription``, ``upload`` or ``download``."""
+
+    @property
+    def peer(self) -> str:
+        """Whom it goes to, as Flight names it."""
+
+    def overdue(self, now: float) -> str | None:
+        """Why its connection should be ended now, for the log; ``None`` when all is well."""
+
+    def end(self, error: BarrageError) -> None:
+        """Tell the client why its stream ends, as far as that can be done without waiting."""
+
+
+class Streams:
+    """All open streams. Methods may be called from any thread.
+
+    Args:
+        limits: how many of each kind may be open; kinds that are not named are not limited.
+
+    """
+
+    def __init__(self, limits: dict[str, int]) -> None:
+        self._limits = limits
+        self._open: dict[Stream, None] = {}
+        self._counts: dict[str, int] = {}
+        self._changed = threading.Condition()
+        self._closing = False
+
+    def admit(self, stream: Stream) -> None:
+        """Note that ``stream`` is open.
+
+        Raises:
+            LimitError: there are as many of its kind as the server allows.
+            UnavailableError: the server is shutting down.
+
+        """
+        with self._changed:
+            if self._closing:
+                raise UnavailableError("The server is shutting down; connect again later.")
+            count = self._counts.get(stream.kind, 0)
+            limit = self._limits.get(stream.kind)
+            if limit is not None and count >= limit:
+                raise LimitError(f"This server has {limit} {stream.kind}s open and takes no more; try again later.")
+            self._open[stream] = None
+            self._counts[stream.kind] = count + 1
+            self._changed.notify_all()
+
+    def release(self, stream: Stream) -> None:
+        """Note that ``stream`` has ended."""
+        with self._changed:
+            if stream in self._open:
+                del self._open[stream]
+                self._counts[stream.kind] -= 1
+                self._changed.notify_all()
+
+    def open(self, kind: str | None = None) -> list[Stream]:
+        """The streams that are open, of one kind if named."""
+        with self._changed:
+            return [stream for stream in self._open if kind is None or stream.kind == kind]
+
+    def count(self, kind: str) -> int:
+        """How many streams of a kind are open."""
+        with self._changed:
+            return self._counts.get(kind, 0)
+
+    def close(self) -> None:
+        """Admit no more."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+
+    @property
+    def closing(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closing
+
+    def wait_for_any(self, timeout: float) -> None:
+        """Return when something is open, or the door is closed, or ``timeout`` seconds have passed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing or bool(self._open), timeout)
+
+    def wait_empty(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for all streams to end; whether they have."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._open, timeout)
+
+    def wait_closing(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for :meth:`close`; whether it was called."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closing, timeout)
+
+
+class Watchdog:
+    """A thread that ends connections which hold things up, and runs housekeeping.
+
+    Args:
+        streams: what is watched.
+        kick: ends the connection to a peer; whether there was one.
+        housekeeping: called about once a second with the time.
+        clock: seconds, monotonic.
+
+    """
+
+    PERIOD = 0.2
+    IDLE_PERIOD = 1.0
+
+    def __init__(
+        self,
+        streams: Streams,
+        kick: Callable[[str], bool],
+        housekeeping: Callable[[float], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._streams = streams
+        self._kick = kick
+        self._housekeeping = housekeeping
+        self._clock = clock
+        self.evicted = 0
+        self._thread = threading.Thread(target=self._watch, name="barrage-watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Begin. It ends when the streams are closed and none is left."""
+        self._thread.start()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the thread to end."""
+        self._thread.join(timeout)
+
+    def check(self, now: float) -> None:
+        """Look at every stream once."""
+        for stream in self._streams.open():
+            reason = stream.overdue(now)
+            if reason is not None and self._kick(stream.peer):
+                self.evicted += 1
+                logger.warning("%s of %s ended: %s", stream.kind, stream.peer, reason)
+
+    def _watch(self) -> None:
+        kept = self._clock()
+        while not self._streams.closing:
+            self._streams.wait_for_any(self.IDLE_PERIOD)
+            self._streams.wait_closing(self.PERIOD)
+            now = self._clock()
+            try:
+                self.check(now)
+                if now - kept >= self.IDLE_PERIOD:
+                    kept = now
+                    self._housekeeping(now)
+            except Exception:  # the watch goes on whatever one look has met
+                logger.exception("the watchdog met an error and goes on")
