@@ -1,8 +1,9 @@
 """This server, given the same table and the same requests, says what the real one said: message by message.
 
-Each captured scenario is played on the engine and the subscription machine. Rows come from the captured table contents; which rows
-are written when comes from the scenario's own steps. Where the captured server marks cells as modified although their value stayed
-(its keyed tables mark whole rows), this one may name fewer cells: never others, and always every row.
+Each captured scenario is played on the engine and the subscription machine. Rows come from the captured table
+contents; which rows are written when comes from the scenario's own steps. Where the captured server marks cells as
+modified although their value stayed (its keyed tables mark whole rows), this one may name fewer cells: never others,
+and always every row.
 """
 
 from __future__ import annotations
