@@ -134,7 +134,12 @@ class HeldKeys:
         first, last = int(keys[0]), int(keys[-1])
         if last - first == keys.size - 1:
             return cls._span(first, last)
-        return cls._of_ranges(*_ranges.compress(keys), size=int(keys.size), keys=keys)
+        if keys.size > RANGES_ALWAYS:
+            count = int(np.count_nonzero(np.diff(keys) != 1)) + 1
+            blocks = int(np.count_nonzero(np.diff(keys >> 16))) + 1
+            if count > RANGES_ALWAYS and blocks * RANGES_PER_CONTAINER <= count:
+                return cls._as_bitmap(_roaring.from_keys(keys))
+        return cls._as_listed(*_ranges.compress(keys), int(keys.size))
 
     # Private makers: what they are given is trusted, and the representation is the one named.
 
@@ -162,7 +167,7 @@ class HeldKeys:
         return made
 
     @classmethod
-    def _of_ranges(cls, starts: Keys, ends: Keys, *, size: int | None = None, keys: Keys | None = None) -> Self:
+    def _of_ranges(cls, starts: Keys, ends: Keys) -> Self:
         """Choose the representation for ranges that are sorted, disjoint and do not touch."""
         count = starts.size
         if count == 0:
@@ -170,11 +175,9 @@ class HeldKeys:
         if count == 1:
             return cls._span(int(starts[0]), int(ends[0]))
         if count > RANGES_ALWAYS and _ranges.containers(starts, ends) * RANGES_PER_CONTAINER <= count:
-            if keys is None:
-                size = int((ends - starts).sum()) + count
-                return cls._as_bitmap(_roaring.from_ranges(starts, ends, size))
-            return cls._as_bitmap(_roaring.from_keys(keys))
-        return cls._as_listed(starts, ends, size)
+            size = int((ends - starts).sum()) + count
+            return cls._as_bitmap(_roaring.from_ranges(starts, ends, size))
+        return cls._as_listed(starts, ends)
 
     @classmethod
     def _of_bits(cls, bits: _roaring.Bits) -> Self:

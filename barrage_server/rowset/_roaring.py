@@ -19,13 +19,14 @@ from barrage_server.rowset._ranges import Keys, expand
 Bits: TypeAlias = BitMap64
 
 _RUN_WORTH_A_CALL = 5  # mean length of a run from which add_range per range beats 13 ns per key
+_BLOCKS = 1024  # blocks of 65536 keys up to which a range may be made into a bitmap of its own
 WALK = 1024  # keys that are read through the iterator rather than through an intersection
 
 
 def from_keys(keys: Keys) -> Bits:
     """Give the bitmap of non-negative keys."""
     buffer = array("Q")
-    buffer.frombytes(np.ascontiguousarray(keys).view(np.uint64).tobytes())
+    buffer.frombytes(np.ascontiguousarray(keys).view(np.uint8).data)
     return BitMap64(buffer)
 
 
@@ -50,7 +51,7 @@ def restrict(bits: Bits, first: int, last: int) -> Bits:
     first, last = max(first, low), min(last, high)
     if first > last:
         return BitMap64()
-    if (last - first) >> 16 <= 1024:
+    if (last - first) >> 16 <= _BLOCKS:
         return bits & BitMap64(range(first, last + 1))
     kept = bits.copy()
     if first > low:
@@ -66,18 +67,12 @@ def window(bits: Bits, start: int, stop: int) -> Keys:
     if count <= WALK:
         first = bits[start]
         return np.fromiter(islice(bits.iter_equal_or_larger(first), count), np.int64, count)
-    if start == 0 and stop == len(bits):
-        return to_keys(bits)
-    return to_keys(restrict(bits, bits[start], bits[stop - 1]))
+    first, last = bits[start], bits[stop - 1]
+    if 4 * count > len(bits) or (last - first) >> 16 > _BLOCKS:
+        return to_keys(bits)[start:stop].copy()
+    return to_keys(bits & BitMap64(range(first, last + 1)))
 
 
 def count_below(bits: Bits, key: int) -> int:
     """Give the number of keys strictly below ``key``."""
     return int(bits.rank(key - 1)) if key > 0 else 0
-
-
-def between(bits: Bits, first: int, last: int) -> tuple[int, Keys]:
-    """Give the number of keys below ``first``, and the keys within first..last."""
-    low = count_below(bits, first)
-    high = int(bits.rank(last)) if last >= 0 else 0
-    return low, window(bits, low, high) if high > low else np.empty(0, np.int64)

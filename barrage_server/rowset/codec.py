@@ -5,14 +5,15 @@ starts at 0, is moved by the magnitude of each. A value that is not negative giv
 negative one gives the last key of the range that the value before it started. ``OFFSET`` carries one value, the two
 array commands a count and that many values::
 
-command byte = command | type of its value (or count) OFFSET 0x08   SHORT_ARRAY 0x10   BYTE_ARRAY 0x18   END 0x20
-int16 1   int32 2   int64 3   int8 4    (little endian)
+    command byte = command | type of its value or count
+    commands: OFFSET 0x08, SHORT_ARRAY 0x10, BYTE_ARRAY 0x18, END 0x20
+    types, little endian: int16 1, int32 2, int64 3, int8 4
 
-    {0-4}   1c 02 00 fc 20          {3}   0c 03 20          {}   20          {0-299999}   0c 00 0a 21 6c fb ff 20
+    {} = 20    {3} = 0c 03 20    {0-4} = 1c 02 00 fc 20    {0-299999} = 0c 00 0a 21 6c fb ff 20
 
 Shift data is three row sets in a row: all first keys, all last keys, and all destinations of the first keys.
 
-Deephaven's choices, which the golden vectors show, are kept to the byte: a value of magnitude 32767 or more is an
+Deephaven's choices are kept to the byte, as the golden vectors prove: a value of magnitude 32767 or more is an
 ``OFFSET`` and ends what was collected before it; of the smaller ones, those that fit into a byte form a
 ``BYTE_ARRAY`` when there are four or more of them, or when nothing but them follows; the rest form a ``SHORT_ARRAY``;
 and an array of one value is an ``OFFSET``. Numbers take the narrowest type that holds them.
@@ -27,7 +28,7 @@ import numpy as np
 
 from barrage_server.errors import RowSetError, WireFormatError
 from barrage_server.rowset import _ranges
-from barrage_server.rowset._ranges import NO_KEYS, NO_RANGES, Keys, RangeList
+from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, NO_RANGES, Keys, RangeList
 from barrage_server.rowset.row_set import RowSet
 from barrage_server.rowset.shift_data import RowSetShiftData
 
@@ -69,6 +70,9 @@ def encode_shift_data(shifts: RowSetShiftData) -> bytes:
 
 
 def _encode_ranges(ranges: RangeList) -> bytes:
+    if ranges[0].size == 1:
+        first, last = int(ranges[0][0]), int(ranges[1][0])
+        return _write_by_hand([first] if first == last else [first, first - last])
     values = _values_of(*ranges)
     return _write_by_hand(values.tolist()) if values.size <= _BY_HAND else _write(values)
 
@@ -206,8 +210,14 @@ def decode_row_set(data: Buffer, *, limit: int | None = None) -> RowSet:
     content = bytes(data)
     if content == b"\x20":
         return RowSet.EMPTY
-    (starts, ends), stop = _read_ranges(content, 0, limit)
+    values, stop = _read_values(content, 0, limit)
     _check_end(content, stop)
+    if values.size <= 2 and limit != 0:  # most row sets are one range, and arrays would be slow for it
+        first, *rest = values.tolist() or [-1]
+        last = first - rest[0] if rest and rest[0] < 0 else -1 if rest else first
+        if 0 <= first <= last <= MAX_KEY:
+            return RowSet.from_range(first, last)
+    starts, ends = _ranges_of(values, limit)
     return RowSet._of_ranges(*_ranges.join_adjacent(starts, ends))
 
 
@@ -224,8 +234,8 @@ def decode_shift_data(data: Buffer, *, limit: int | None = None) -> RowSetShiftD
     columns: list[Keys] = []
     stop = 0
     for _ in range(3):
-        ranges, stop = _read_ranges(content, stop, limit)
-        columns.append(_listed(ranges, limit))
+        values, stop = _read_values(content, stop, limit)
+        columns.append(_listed(_ranges_of(values, limit), limit))
     _check_end(content, stop)
     starts, ends, destinations = columns
     if not starts.size == ends.size == destinations.size:
@@ -253,11 +263,10 @@ def _listed(ranges: RangeList, limit: int) -> Keys:
     return _ranges.expand(starts, ends)
 
 
-def _read_ranges(content: bytes, place: int, limit: int | None) -> tuple[RangeList, int]:
-    """Give the ranges of the row set that starts at ``place``, and where it ends; neighbours may touch."""
-    values, stop = _read_values(content, place, limit)
+def _ranges_of(values: Keys, limit: int | None) -> RangeList:
+    """Give the ranges that the signed values of a row set stand for; neighbours may touch."""
     if not values.size:
-        return NO_RANGES, stop
+        return NO_RANGES
     closes = values < 0
     if closes[0] or (closes[1:] & closes[:-1]).any():
         raise WireFormatError("a row set ends a range that it did not start")
@@ -273,7 +282,7 @@ def _read_ranges(content: bytes, place: int, limit: int | None) -> tuple[RangeLi
     followed = np.zeros(begins.size, np.int64)
     followed[:-1] = np.diff(begins) - 1
     followed[-1] = values.size - 1 - int(begins[-1])
-    return (keys[begins], keys[begins + followed]), stop
+    return keys[begins], keys[begins + followed]
 
 
 # Long stretches of short commands are cut into commands by a regular expression, the only thing here that does so at

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import _ranges, _roaring
 from barrage_server.rowset._held import RANGES_ALWAYS, RANGES_PER_CONTAINER, HeldKeys, as_keys
-from barrage_server.rowset._ranges import MAX_KEY, Keys, Mask
+from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, Keys, Mask
 
 __all__ = ["RowSet"]
 
-_FEW: Final = 16  # ranges or keys that are looked up in a bitmap one by one, whatever its size
+_FEW: Final = 16  # keys that are looked up in a bitmap one by one, whatever its size
 
 
 class RowSet(HeldKeys):
@@ -205,10 +205,23 @@ class RowSet(HeldKeys):
 
     # -- positions and keys -------------------------------------------------------------------------------------------
 
-    def _few(self) -> int:
-        """Give how many look-ups, at 2 µs + 6 ns a block, cost less than listing the keys at 3 ns each."""
+    def _is_few(self, lookups: int, keys: int) -> bool:
+        """Tell whether so many ranks or indexes, at 2 µs + 6 ns a block, cost less than listing so many keys at 3 ns."""
         blocks = min((self._last - self._first) >> 16, self._size)
-        return max(_FEW, 3 * self._size // (2000 + 6 * blocks))
+        return lookups * (2000 + 6 * blocks) <= max(3 * keys, 20_000)
+
+    def _around(self, bits: _roaring.Bits, wanted: Keys) -> tuple[int, Keys] | None:
+        """Give the number of keys below all of ``wanted``, and the keys from its first to its last.
+
+        None when it costs less to look them up one by one.
+        """
+        if wanted.size < 4:
+            return None
+        low = _roaring.count_below(bits, int(wanted.min()))
+        high = max(low, int(bits.rank(max(0, int(wanted.max())))))
+        if self._is_few(wanted.size, high - low):
+            return None
+        return low, _roaring.window(bits, low, high) if high > low else NO_KEYS
 
     def __getitem__(self, position: int) -> int:
         """Give the key at ``position``. RowSetError when it is not within 0..size-1."""
@@ -239,7 +252,7 @@ class RowSet(HeldKeys):
         bits = self._bits
         if bits is None:
             return _ranges.at(self.ranges(), self._range_offsets(), wanted)
-        if wanted.size <= self._few():
+        if self._is_few(wanted.size, high + 1 - low):
             return np.array([bits[position] for position in wanted.tolist()], np.int64)
         return _roaring.window(bits, low, high + 1)[wanted - low]
 
@@ -253,10 +266,10 @@ class RowSet(HeldKeys):
         bits = self._bits
         if bits is None:
             return _ranges.count_below(self.ranges(), self._range_offsets(), wanted)
-        if wanted.size <= self._few():
+        around = self._around(bits, wanted)
+        if around is None:
             return np.array([_roaring.count_below(bits, key) for key in wanted.tolist()], np.int64)
-        low, listed = _roaring.between(bits, int(wanted.min()), int(wanted.max()))
-        return np.searchsorted(listed, wanted, "left") + low
+        return np.searchsorted(around[1], wanted, "left") + around[0]
 
     def find(self, keys: npt.ArrayLike) -> Keys:
         """Give the position of each key (int64, in any order), or -1 for one that is not in the set."""
@@ -269,10 +282,11 @@ class RowSet(HeldKeys):
         if bits is None:
             held = _ranges.holds(self.ranges(), wanted)
             return np.where(held, _ranges.count_below(self.ranges(), self._range_offsets(), wanted), -1)
-        if wanted.size <= self._few():
+        around = self._around(bits, wanted)
+        if around is None:
             found = [bits.rank(key) - 1 if key >= 0 and key in bits else -1 for key in wanted.tolist()]
             return np.array(found, np.int64)
-        low, listed = _roaring.between(bits, int(wanted.min()), int(wanted.max()))
+        low, listed = around
         if not listed.size:
             return np.full(wanted.size, -1, np.int64)
         index = np.searchsorted(listed, wanted, "left")
@@ -308,7 +322,7 @@ class RowSet(HeldKeys):
             delta = self.ranges()[0][own] - offsets[own]
             return RowSet._of_ranges(starts + delta, ends + delta)
         starts, ends = positions.ranges()
-        if starts.size <= self._few():
+        if self._is_few(2 * starts.size, positions._last - positions._first):
             parts = [self.slice(start, end + 1) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
             return RowSet.union_all(parts)
         low = positions._first
@@ -329,10 +343,10 @@ class RowSet(HeldKeys):
                 return self._lacks(keys)
             delta = self._range_offsets()[own] - own_starts[own]
             return RowSet._of_ranges(*_ranges.join_adjacent(starts + delta, ends + delta))
-        if starts.size <= self._few():
-            first = np.array([_roaring.count_below(bits, start) for start in starts.tolist()], np.int64)
-            last = np.array([bits.rank(end) - 1 for end in ends.tolist()], np.int64)
-            if (last - first != ends - starts).any():
+        edges = np.concatenate((starts, ends))
+        if keys._size > 2 * edges.size:  # long ranges: their edges say it all
+            first, last = np.split(self.find(edges), 2)
+            if (first < 0).any() or (last - first != ends - starts).any():
                 return self._lacks(keys)
             return RowSet._of_ranges(*_ranges.join_adjacent(first, last))
         found = self.find(keys.keys())

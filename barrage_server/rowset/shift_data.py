@@ -87,18 +87,22 @@ class RowSetShiftData:
         """
         if before.size != after.size:
             raise RowSetError(f"{before.size} rows cannot be shifted onto {after.size} keys")
-        if before == after:
-            return cls.EMPTY
         if before.is_contiguous and after.is_contiguous:
-            first, last = before.first_key, before.last_key
-            return cls.from_arrays([first], [last], [after.first_key - first])
-        old, new = before.ranges(), after.ranges()
-        old_offsets, new_offsets = _ranges.offsets_of(*old), _ranges.offsets_of(*new)
+            return cls._joined(*before.ranges(), after.ranges()[0] - before.ranges()[0])
+        # Only the rows between the first and the last key that is in one of the two can have moved.
+        gone, new = before - after, after - before
+        if not gone.size:
+            return cls.EMPTY
+        low, high = min(gone.first_key, new.first_key), max(gone.last_key, new.last_key)
+        before, after = before.restrict(low, high), after.restrict(low, high)
+        if before._bits is not None and after._bits is not None:
+            return cls._joined(*_runs(before.keys(), after.keys() - before.keys()))
+        old_offsets, new_offsets = _ranges.offsets_of(*before.ranges()), _ranges.offsets_of(*after.ranges())
         begin, stop, in_old, in_new = _ranges.overlaps(
             (old_offsets[:-1], old_offsets[1:] - 1), (new_offsets[:-1], new_offsets[1:] - 1)
         )
-        move = old[0][in_old] - old_offsets[in_old]
-        deltas = new[0][in_new] - new_offsets[in_new] - move
+        move = before.ranges()[0][in_old] - old_offsets[in_old]
+        deltas = after.ranges()[0][in_new] - new_offsets[in_new] - move
         return cls._joined(begin + move, stop + move, deltas)
 
     @classmethod
@@ -286,6 +290,13 @@ class RowSetShiftData:
         begin, stop, first, second = _ranges.overlaps(middle, (second_starts, second_ends))
         back = deltas[first]
         return RowSetShiftData._joined(*_clip(begin - back, stop - back, back + second_deltas[second], survivors))
+
+
+def _runs(keys: Keys, deltas: Keys) -> tuple[Keys, Keys, Keys]:
+    """Give ``(starts, ends, deltas)`` of runs of keys that move alike."""
+    edges = np.flatnonzero(deltas[1:] != deltas[:-1])
+    first, last = np.concatenate(([0], edges + 1)), np.concatenate((edges, [keys.size - 1]))
+    return keys[first], keys[last], deltas[first]
 
 
 def _clip(starts: Keys, ends: Keys, deltas: Keys, survivors: RowSet) -> tuple[Keys, Keys, Keys]:
