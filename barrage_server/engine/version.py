@@ -95,6 +95,14 @@ class TableVersion:
         schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
         return pa.Table.from_batches(list(self.batches(columns, rows=rows)), schema=schema)
 
+    def detached(self) -> TableVersion:
+        """The same content without the history that follows it: for who keeps it long, and needs only the values."""
+        copy = object.__new__(TableVersion)
+        copy.schema, copy.row_set, copy.readable = self.schema, self.row_set, self.readable
+        copy.node = UpdateNode(self.node.step, self.node.row_set, self.node.update)
+        copy._columns, copy._cursor, copy._frozen = self._columns, self._cursor, self._frozen
+        return copy
+
     def absorb(self) -> None:
         """Take over what was overwritten since, so that this version no longer keeps the chain of undo records
         alive.

@@ -1,0 +1,33 @@
+"""Schemas without the annotations that they carry on the wire."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from barrage_server.wire.schema import java_type
+
+__all__ = ["user_schema"]
+
+_PREFIX: Final = b"deephaven:"
+_TYPE: Final = b"deephaven:type"
+
+
+def user_schema(schema: pa.Schema) -> pa.Schema:
+    """``schema`` with the metadata that is the user's own.
+
+    Of the annotations only a Java type stays that differs from the usual one for the Arrow type: it says something
+    about the data, such as that a binary column holds decimals.
+    """
+    fields = []
+    for field in schema:
+        usual = (java_type(field.type) or "").encode()
+        kept = {
+            key: value
+            for key, value in (field.metadata or {}).items()
+            if not key.startswith(_PREFIX) or (key == _TYPE and value != usual)
+        }
+        fields.append(field.with_metadata(kept or None))
+    metadata = {key: value for key, value in (schema.metadata or {}).items() if not key.startswith(_PREFIX)}
+    return pa.schema(fields, metadata=metadata or None)

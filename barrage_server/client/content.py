@@ -1,0 +1,180 @@
+"""What a live table shows: the replica of its present stream, kept steady while streams and columns change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barrage_server.client.cells import contiguous
+from barrage_server.client.mirror import Mirror
+from barrage_server.client.update import Update
+from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableVersion, UpdateGraph, coalesce_nodes
+from barrage_server.errors import InternalError, SchemaMismatchError
+from barrage_server.rowset import RowSet
+from barrage_server.subscription import Dialect, Window
+from barrage_server.wire.reader import IncomingMessage
+
+__all__ = ["Content", "difference"]
+
+
+class Content:
+    """One table as a subscriber sees it, over any number of streams. Pure, and not locked: the caller does that.
+
+    While a stream delivers its first snapshot, or one with other columns, what was there before stays in view. Then the
+    new content takes its place in one update. The table object stays the same for as long as the columns do.
+
+    Args:
+        graph: the update graph for the replicas.
+        name: what they call themselves.
+    """
+
+    def __init__(self, graph: UpdateGraph, name: str) -> None:
+        self._graph = graph
+        self._name = name
+        self._mirror: Mirror | None = None
+        self._table: ReplicaTable | None = None
+        self._version: TableVersion | None = None
+        self._schema: pa.Schema | None = None
+        self.wanted: Window | None = None
+        self.table_size = 0
+        self.step = -1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether anything is in view yet."""
+        return self._table is not None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what is in view is what is wanted now."""
+        mirror = self._mirror
+        return (
+            mirror is not None and self.wanted is not None and mirror.table is self._table and mirror.shows(self.wanted)
+        )
+
+    @property
+    def table(self) -> ReplicaTable:
+        """The replica in view."""
+        if self._table is None:
+            raise InternalError("the first snapshot is not complete yet")
+        return self._table
+
+    @property
+    def version(self) -> TableVersion:
+        """The version in view."""
+        return self.table.version
+
+    def begin(
+        self,
+        schema: pa.Schema,
+        window: Window,
+        dialect: Dialect,
+        *,
+        attributes: Mapping[str, object] | None = None,
+        key_columns: Sequence[str] = (),
+    ) -> None:
+        """A new stream starts, and has been asked for ``window``.
+
+        Args:
+            schema: the plain schema that the stream states.
+            window: what is wanted from now on.
+            dialect: how its viewport messages are written.
+            attributes: table attributes that it states.
+            key_columns: key columns that it states.
+
+        Raises:
+            SchemaMismatchError: the table has other columns than when the first stream started.
+        """
+        if self._schema is not None and not self._schema.equals(schema):
+            raise SchemaMismatchError(
+                f"Table '{self._name}' has other columns than when it was subscribed to: {_columns(schema)} instead of "
+                f"{_columns(self._schema)}. Subscribe again."
+            )
+        self._schema = schema
+        self.wanted = window
+        self._mirror = Mirror(
+            schema,
+            window,
+            dialect=dialect,
+            graph=self._graph,
+            name=self._name,
+            attributes=attributes,
+            key_columns=key_columns,
+        )
+
+    def apply(self, message: IncomingMessage) -> Update | None:
+        """Take the next message of the present stream.
+
+        Returns:
+            What it changed of what is in view; None when that is nothing, or the first content.
+
+        Raises:
+            WireFormatError: the message contradicts the ones before; the stream is of no use any more.
+        """
+        mirror = self._mirror
+        if mirror is None or self.wanted is None:
+            raise InternalError("a message came before a stream was begun")
+        mirror.apply(message)
+        if mirror.table is not self._table:
+            if not mirror.shows(self.wanted):
+                return None
+            self._show(mirror)
+        self.table_size, self.step = mirror.table_size, mirror.step
+        return self._update(is_snapshot=message.metadata.is_snapshot)
+
+    def _show(self, mirror: Mirror) -> None:
+        shown, fresh = self._table, mirror.table
+        if shown is not None and shown.schema.equals(fresh.schema):
+            shown.attributes, shown.key_columns = fresh.attributes, fresh.key_columns
+            shown.apply(difference(shown.version, fresh.version))
+            mirror.adopt(shown)
+        else:
+            self._table = fresh
+
+    def _update(self, *, is_snapshot: bool) -> Update | None:
+        before, after = self._version, self.version
+        self._version = after
+        if before is None or before is after:
+            return None
+        if not before.schema.equals(after.schema):
+            return Update.of_other_columns(before.detached(), after.detached(), step=self.step)
+        change = coalesce_nodes(before.node, after.node)
+        return Update(before.detached(), after.detached(), change, is_snapshot=is_snapshot, step=self.step)
+
+
+def difference(before: TableVersion, after: TableVersion) -> ReplicaUpdate:
+    """The update that turns the content of one table into that of another with the same columns.
+
+    Rows with the same key in both are compared, cell by cell, and modified where they differ.
+    """
+    stayed = before.row_set & after.row_set
+    added = after.row_set - stayed
+    modified: dict[int, tuple[RowSet, pa.Array]] = {}
+    if stayed:
+        keys = stayed.keys()
+        for number in range(len(after.schema)):
+            old, new = before.read(stayed, (number,))[0], after.read(stayed, (number,))[0]
+            differs = _differing(old, new)
+            if differs.any():
+                changed = np.flatnonzero(differs)
+                rows = RowSet.from_sorted_keys(keys[changed])
+                modified[number] = (rows, contiguous(new).take(pa.array(changed)))
+    return ReplicaUpdate(added, before.row_set - stayed, columns=after.read(added) if added else (), modified=modified)
+
+
+def _differing(old: pa.Array, new: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which cells differ; a null equals a null, and cells of types that cannot be compared always differ."""
+    try:
+        unequal = pc.fill_null(pc.not_equal(old, new), False)
+    except pa.ArrowNotImplementedError:
+        return np.ones(len(old), dtype=np.bool_)
+    lost_or_found = pc.xor(pc.is_null(old), pc.is_null(new))
+    result: np.ndarray[tuple[int], np.dtype[np.bool_]] = pc.or_(unequal, lost_or_found).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)

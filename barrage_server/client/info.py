@@ -1,0 +1,34 @@
+"""What a server says about a table before anybody reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+__all__ = ["TableInfo"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """One table of a server, as of the moment it was listed.
+
+    Attributes:
+        name: what ``subscribe`` and ``snapshot`` take.
+        schema: the columns, without the annotations of the protocol.
+        size: rows at that moment; -1 when the server does not say.
+        attributes: what the server promises about the table, such as ``AppendOnly`` or ``BlinkTable``.
+        key_columns: the columns whose values identify a row; empty when there are none.
+    """
+
+    name: str
+    schema: pa.Schema
+    size: int
+    attributes: dict[str, object] = field(default_factory=dict)
+    key_columns: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{column.name}: {column.type}" for column in self.schema)
+        keys = f" key={list(self.key_columns)}" if self.key_columns else ""
+        rows = "?" if self.size < 0 else f"{self.size:,}"
+        return f"<TableInfo {self.name!r} rows={rows}{keys} ({columns})>"

@@ -1,0 +1,358 @@
+"""A live table: a subscription's content, its updates, and the ways to look at and wait for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import pyarrow as pa
+
+from barrage_server.client.convert import to_pandas, to_polars
+from barrage_server.client.follower import Follower, View
+from barrage_server.client.state import LiveState
+from barrage_server.client.update import Update
+from barrage_server.client.window import Viewport, positions_of
+from barrage_server.engine import ReplicaTable, TableVersion
+from barrage_server.engine.table import column_numbers
+from barrage_server.errors import (
+    BarrageError,
+    DeadlineError,
+    InvalidRequestError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
+from barrage_server.rowset import RowSet
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["KEEP", "Keep", "LiveTable"]
+
+
+class Keep(Enum):
+    """The type of :data:`KEEP`."""
+
+    KEEP = "keep"
+
+
+KEEP: Final = Keep.KEEP
+"""Leave the columns as they are."""
+
+
+class LiveTable:
+    """A table of a server, or a window of it, that follows every change.
+
+    Made by :meth:`Client.subscribe`. Use it as a context manager, or :meth:`close` it. What it shows is one consistent
+    version at a time, in the order of the row keys; reading never waits for the network. When the connection is lost
+    the content stays, :attr:`state` says so, and the subscription comes back by itself.
+
+    All methods may be called from any thread.
+    """
+
+    def __init__(self, follower: Follower, timeout: float) -> None:
+        self._follower = follower
+        self._timeout = timeout
+
+    # What is in view.
+
+    @property
+    def name(self) -> str:
+        """The table's name on the server."""
+        return self._follower.name
+
+    @property
+    def version(self) -> TableVersion:
+        """The version in view: several reads of it agree with each other, whatever arrives meanwhile."""
+        return self._follower.content.version
+
+    @property
+    def table(self) -> ReplicaTable:
+        """The replica, an engine table like any other: it can be listened to, derived from, and served on.
+
+        It lives in the update graph of the client. After the columns in view have changed it is another object.
+        """
+        return self._follower.content.table
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns in view."""
+        return self.version.schema
+
+    @property
+    def size(self) -> int:
+        """Rows in view."""
+        return self.version.size
+
+    @property
+    def table_size(self) -> int:
+        """Rows of the whole table on the server, as of the last message."""
+        return self._follower.content.table_size
+
+    @property
+    def row_set(self) -> RowSet:
+        """Row keys of the rows in view. In the flattened dialect a viewport's rows have the keys 0, 1, 2 ..."""
+        return self.version.row_set
+
+    @property
+    def viewport(self) -> RowSet | None:
+        """The positions that were asked for last; None for the whole table."""
+        return self._follower.view.positions
+
+    @property
+    def is_reverse(self) -> bool:
+        """Whether the viewport counts from the end of the table."""
+        return self._follower.view.reverse
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns in view whose values identify a row; empty when there are none."""
+        return self.table.key_columns
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """What the server promises about the table, such as ``AppendOnly``."""
+        return dict(self.table.attributes)
+
+    @property
+    def step(self) -> int:
+        """The server's step of the last message; -1 when it does not say."""
+        return self._follower.content.step
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows in view, in order; only ``columns`` when given.
+
+        Raises:
+            UnknownColumnError: a column that is not in view.
+        """
+        version = self.version
+        return version.to_table(None if columns is None else column_numbers(version.schema, columns, self.name))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows in view as a pandas data frame; DependencyError when pandas is missing."""
+        return to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows in view as a polars data frame; DependencyError when polars is missing."""
+        return to_polars(self.to_arrow())
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        follower = self._follower
+        if not follower.content.is_complete:
+            return f"<LiveTable {self.name!r} {follower.state}>"
+        view = "" if self.viewport is None else f" of {self.table_size:,}"
+        return f"<LiveTable {self.name!r} {follower.state} rows={self.size:,}{view} columns={self.schema.names}>"
+
+    # Changes.
+
+    def updates(self, timeout: float | None = None) -> Iterator[Update]:
+        """Iterate over the updates, waiting for each.
+
+        The iteration ends when nothing has come for ``timeout`` seconds (None: wait for ever) or when the live table is
+        closed. What comes between two iterations, or while the loop's body runs, is not lost: the next step delivers
+        all of it as one update. There is one such place in the stream of updates for all iterators of a live table;
+        use :meth:`on_update` for several consumers. It begins with the first content, except that changes which
+        outweigh the table itself are not kept for the very first iteration.
+
+        Raises:
+            BarrageError: what the subscription has failed with, after the last update.
+        """
+        self._check_process()
+        with self._follower.changed:
+            self._follower.cursor.started = True
+        return self._updates(timeout)
+
+    def _updates(self, timeout: float | None) -> Iterator[Update]:
+        follower = self._follower
+        while True:
+            with follower.changed:
+                follower.changed.wait_for(lambda: bool(follower.cursor) or follower.state.is_final, timeout)
+                update = follower.cursor.take()
+                if update is None:
+                    if follower.error is not None:
+                        raise _again(follower.error)
+                    return
+            if update:
+                yield update
+
+    def on_update(self, callback: Callable[[Update], None]) -> Callable[[], None]:
+        """Have ``callback(update)`` called for every change of what is in view; returns a function that ends that.
+
+        It runs on the subscription's own thread, which receives nothing meanwhile: keep it short, and do not wait in it
+        for this live table. What it raises is logged.
+        """
+        follower = self._follower
+        with follower.changed:
+            follower.update_callbacks = (*follower.update_callbacks, callback)
+
+        def remove() -> None:
+            with follower.changed:
+                follower.update_callbacks = tuple(entry for entry in follower.update_callbacks if entry is not callback)
+
+        return remove
+
+    def wait_until(self, predicate: Callable[[LiveTable], bool], timeout: float | None = None) -> None:
+        """Wait until ``predicate(live)`` holds; it is called now, and again after every message.
+
+        Args:
+            predicate: must be quick; nothing is received while it runs.
+            timeout: seconds; the client's timeout when None.
+
+        Raises:
+            DeadlineError: it did not hold in time.
+            BarrageError: the subscription has ended, and it does not hold.
+        """
+        wait = self._timeout if timeout is None else timeout
+        self._wait(lambda: predicate(self), wait, f"the condition on '{self.name}' did not come true in {wait:g} s")
+
+    def wait_for_update(self, timeout: float | None = None) -> None:
+        """Wait for the next message, whether or not it changes what is in view.
+
+        Raises:
+            DeadlineError: none came in time.
+            BarrageError: the subscription has ended.
+        """
+        seen = self._follower.messages
+        wait = self._timeout if timeout is None else timeout
+        self._wait(lambda: self._follower.messages > seen, wait, f"no update of '{self.name}' in {wait:g} s")
+
+    def wait_for_content(self, timeout: float) -> None:
+        """Wait for the first content to be complete; no more than ``timeout`` seconds may pass without any of it."""
+        follower = self._follower
+        text = f"the first content of '{self.name}' did not come: nothing for {timeout:g} s"
+        while not follower.content.is_complete:
+            seen = follower.messages
+            self._wait(lambda seen=seen: follower.content.is_complete or follower.messages > seen, timeout, text)  # type: ignore[misc]
+
+    # The window.
+
+    def set_viewport(
+        self,
+        viewport: Viewport,
+        columns: Sequence[str] | Keep | None = KEEP,
+        *,
+        reverse: bool = False,
+        timeout: float | None = None,
+        wait: bool = True,
+    ) -> None:
+        """Look at other rows, or other columns. Returns when they are in view.
+
+        Moving a window costs what is in the new window and was not in the old one. Going between a window and the whole
+        table opens a new stream; what was in view stays until the new content is complete.
+
+        Args:
+            viewport: row positions, such as ``range(100, 200)``; may reach beyond the table. None for the whole table.
+            columns: names of the columns wanted; None for all; those of now when left out.
+            reverse: count positions from the end of the table: ``range(0, 10)`` are the last ten rows.
+            timeout: seconds to wait; the client's timeout when None.
+            wait: False returns at once, which is how a callback has to do it.
+
+        Raises:
+            UnknownColumnError: the table has no such column; nothing changes.
+            DeadlineError: the rows were not there in time; they may still come.
+            BarrageError: the subscription has ended.
+        """
+        self._check_process()
+        self._check_open()
+        follower = self._follower
+        if wait and follower.is_on_own_thread:
+            raise UnsupportedOperationError(
+                "a callback must not wait for its own subscription; use set_viewport(..., wait=False)"
+            )
+        names = follower.view.columns if isinstance(columns, Keep) else column_names(columns)
+        follower.show(View(positions_of(viewport), reverse, names))
+        if wait:
+            limit = self._timeout if timeout is None else timeout
+            self._wait(
+                lambda: follower.content.is_settled, limit, f"the new view of '{self.name}' did not come in {limit:g} s"
+            )
+
+    # Its life.
+
+    @property
+    def state(self) -> LiveState:
+        """Whether updates flow."""
+        return self._follower.state
+
+    @property
+    def error(self) -> BarrageError | None:
+        """Why the subscription has ended; None unless :attr:`state` is ``FAILED``."""
+        return self._follower.error
+
+    def on_state(self, callback: Callable[[LiveState], None]) -> Callable[[], None]:
+        """Have ``callback(state)`` called for every change of :attr:`state`; returns a function that ends that."""
+        follower = self._follower
+        with follower.changed:
+            follower.state_callbacks = (*follower.state_callbacks, callback)
+
+        def remove() -> None:
+            with follower.changed:
+                follower.state_callbacks = tuple(entry for entry in follower.state_callbacks if entry is not callback)
+
+        return remove
+
+    def close(self) -> None:
+        """End the subscription. What is in view stays readable. May be called repeatedly, and from callbacks."""
+        self._follower.close(self._timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait(self, done: Callable[[], bool], timeout: float, text: str) -> None:
+        self._check_process()
+        follower = self._follower
+        if follower.is_on_own_thread:
+            raise UnsupportedOperationError("a callback must not wait for its own subscription")
+        deadline = time.monotonic() + timeout
+        with follower.changed:
+            while not done():
+                self._check_open()
+                rest = deadline - time.monotonic()
+                if rest <= 0:
+                    raise DeadlineError(text)
+                follower.changed.wait(rest)
+
+    def _check_open(self) -> None:
+        if self._follower.error is not None:
+            raise _again(self._follower.error)
+        if self._follower.state.is_final:
+            raise UnavailableError(f"the subscription to '{self.name}' is closed")
+
+    def _check_process(self) -> None:
+        if not self._follower.is_of_this_process:
+            raise UnsupportedOperationError(
+                f"the subscription to '{self.name}' belongs to the process that forked this one; subscribe again here"
+            )
+
+
+def column_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Columns as a user gives them; None for all.
+
+    Raises:
+        InvalidRequestError: none at all, or a bare string.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise InvalidRequestError(f"columns is a list of names; write [{columns!r}]")
+    if not columns:
+        raise InvalidRequestError("name at least one column, or pass None for all of them")
+    return tuple(columns)
+
+
+def _again(error: BarrageError) -> BarrageError:
+    """A fresh exception for an error that may be raised many times, so that tracebacks do not pile up on one object."""
+    fresh = type(error)(*error.args)
+    fresh.__cause__ = error
+    return fresh

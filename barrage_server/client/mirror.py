@@ -1,0 +1,253 @@
+"""The receiving end of a subscription: messages in, a replica of what is in view out. No socket, thread or clock.
+
+Two dialects come in. In *key space* a message speaks of the keys of the whole table and carries data for what is in
+view; here the mirror tracks the keys of the whole table, finds out which of them are in view, and drops rows that leave
+it. *Flattened* messages speak of positions inside the view; the mirror gives those rows the keys 0, 1, 2 ... and moves
+them by shifts. Subscriptions to a whole table are in key space in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from barrage_server.client.cells import Values, merged, picked
+from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableUpdate, UpdateGraph
+from barrage_server.errors import WireFormatError
+from barrage_server.rowset import RowSet, RowSetShiftData
+from barrage_server.subscription import Dialect, Window
+from barrage_server.wire.metadata import UpdateMetadata
+from barrage_server.wire.reader import IncomingMessage
+
+__all__ = ["Mirror"]
+
+
+class Mirror:
+    """Applies the messages of one stream to a replica.
+
+    Args:
+        schema: the plain schema of the whole table.
+        window: what the stream is asked for first. Whether it has a viewport holds for the whole stream.
+        dialect: how messages of a viewport are written.
+        graph: the update graph that the replica lives in.
+        name: what the replica calls itself.
+        attributes: table attributes for the replica.
+        key_columns: key columns of the table; the replica names those that are in view.
+
+    Attributes:
+        table: the replica: the columns in view of the rows in view. Another object after the columns have changed.
+        window: what the last snapshot has brought into view; None before the first.
+        table_size: rows of the whole table.
+        step: the server's step of the last message; -1 before, and for tables that never change.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        window: Window,
+        *,
+        dialect: Dialect,
+        graph: UpdateGraph,
+        name: str,
+        attributes: Mapping[str, object] | None = None,
+        key_columns: Sequence[str] = (),
+    ) -> None:
+        self._schema = schema
+        self._graph = graph
+        self._name = name
+        self._attributes = dict(attributes or {})
+        self._keys = tuple(key_columns)
+        self._flat = dialect is Dialect.FLATTENED and not window.is_full
+        self._whole = RowSet.empty()
+        self._columns = self._numbers(window.columns)
+        self.table = self._make_table()
+        self.window: Window | None = None
+        self.table_size = 0
+        self.step = -1
+
+    def shows(self, window: Window) -> bool:
+        """Whether ``window`` is what the last snapshot has brought, completely."""
+        return (
+            self.window is not None
+            and self.window.positions == window.positions
+            and self.window.columns == window.columns
+            and (self.window.reverse == window.reverse or window.is_full)
+        )
+
+    def adopt(self, table: ReplicaTable) -> None:
+        """Go on with ``table``, which has the same rows and columns as the present replica."""
+        self.table = table
+
+    def apply(self, message: IncomingMessage) -> None:
+        """Bring the replica up to the message.
+
+        Raises:
+            WireFormatError: the message contradicts what came before: the stream is of no use any more.
+        """
+        metadata = message.metadata
+        if metadata.is_snapshot:
+            columns = self._numbers(metadata.effective_column_set)
+            window = Window(columns, metadata.effective_viewport, metadata.effective_reverse_viewport)
+            if columns != self._columns:
+                message = self._change_columns(window, message)
+            self.window = window
+        elif self.window is None:
+            raise WireFormatError("the server sent an update before any snapshot")
+        if self._flat:
+            self._apply_flattened(message)
+            self.table_size = metadata.table_size
+        else:
+            self._apply_key_space(message, self.window)
+            self.table_size = self._whole.size
+        self.step = metadata.last_seq
+
+    # Key space.
+
+    def _apply_key_space(self, message: IncomingMessage, window: Window) -> None:
+        metadata = message.metadata
+        added = metadata.added_rows or RowSet.empty()
+        removed = metadata.removed_rows or RowSet.empty()
+        shifts = metadata.shift_data or RowSetShiftData.empty()
+        modified = self._modified(metadata)
+        if window.is_full and not metadata.is_snapshot:
+            adds = self._added(message, metadata.included_rows, added)
+            self._publish(TableUpdate(added, removed, shifts, modified), adds, self._mods(message, modified))
+            self._whole = self.table.version.row_set
+            return
+        if metadata.is_snapshot:
+            # It names all rows of the table, or, when they are known already, just those that come with values.
+            removed, shifts = RowSet.empty(), RowSetShiftData.empty()
+        stayed = self._whole - removed
+        self._whole = (shifts.apply(stayed) if shifts.size else stayed) | added
+        self._move_view(message, window.keys(self._whole), removed, shifts, modified)
+
+    def _move_view(
+        self,
+        message: IncomingMessage,
+        view: RowSet,
+        removed: RowSet,
+        shifts: RowSetShiftData,
+        modified: tuple[RowSet, ...],
+    ) -> None:
+        """The rows in view are now ``view``: drop what left, add what came, modify what stayed."""
+        held, included = self.table.version.row_set, message.metadata.included_rows
+        gone = held & removed
+        stayed = held - gone
+        moved = shifts.apply(stayed) if shifts.size else stayed
+        left = moved - view
+        if left:
+            moved = moved - left
+            unmoved = shifts.unapply(left) if shifts.size else left
+            gone, stayed = gone | unmoved, stayed - unmoved
+        came = view - moved
+        # A server may send rows again that are here already; their values then are the ones to keep.
+        again = included & moved
+        mods = self._mods(message, modified)
+        for number, rows in enumerate(modified):
+            if again or not moved.is_superset(rows):
+                fresh = picked(self._adds(message)[number], included, again)
+                kept = (rows & moved) - again
+                values = picked(mods[number], rows, kept)
+                mods[number] = merged(kept, values, again, fresh)
+                modified = (*modified[:number], kept | again, *modified[number + 1 :])
+        update = TableUpdate(came, gone, shifts.clip(stayed) if shifts.size else shifts, modified)
+        self._publish(update, self._added(message, included, came), mods)
+
+    # Flattened.
+
+    def _apply_flattened(self, message: IncomingMessage) -> None:
+        metadata = message.metadata
+        held = self.table.version.row_set
+        added, removed = metadata.added_rows or RowSet.empty(), metadata.removed_rows or RowSet.empty()
+        stayed, now = _flattened_move(held, removed, added)
+        shifts = RowSetShiftData.between(stayed, now)
+        modified = self._modified(metadata)
+        mods = self._mods(message, modified)
+        for number, rows in enumerate(modified):
+            if not rows.is_disjoint(added):
+                kept = rows - added
+                mods[number] = picked(mods[number], rows, kept)
+                modified = (*modified[:number], kept, *modified[number + 1 :])
+        self._publish(TableUpdate(added, removed, shifts, modified), self._added(message, added, added), mods)
+
+    # Columns: the messages have all of the server's, the replica has those in view.
+
+    def _change_columns(self, window: Window, message: IncomingMessage) -> IncomingMessage:
+        """Start a replica with other columns and the rows that ``message`` does not repeat; what is left to apply."""
+        before, earlier, metadata = self.table.version, self._columns, message.metadata
+        self._columns = window.columns
+        self.table = self._make_table()
+        if self._flat:
+            kept = before.row_set - (metadata.removed_rows or RowSet.empty())
+            rows = RowSet.flat(kept.size)
+            message = replace(message, metadata=replace(metadata, removed_rows=RowSet.empty()))
+        else:
+            whole = self._whole | (metadata.added_rows or RowSet.empty())
+            rows = kept = (window.keys(whole) - metadata.included_rows) & before.row_set
+        if kept:
+            if not set(window.columns).issubset(earlier):
+                raise WireFormatError("the server sent no data for columns that came into view")
+            values = before.read(kept, [earlier.index(number) for number in window.columns])
+            self.table.apply(ReplicaUpdate(rows, columns=values))
+        return message
+
+    def _numbers(self, columns: tuple[int, ...] | None) -> tuple[int, ...]:
+        everything = tuple(range(len(self._schema)))
+        if columns is None:
+            return everything
+        if not set(columns).issubset(everything):
+            raise WireFormatError(f"the server speaks of columns {columns}, of {len(everything)}")
+        return tuple(sorted(columns))
+
+    def _make_table(self) -> ReplicaTable:
+        schema = pa.schema([self._schema.field(number) for number in self._columns], self._schema.metadata)
+        keys = self._keys if set(self._keys).issubset(schema.names) else ()
+        return ReplicaTable(self._graph, self._name, schema, key_columns=keys, attributes=self._attributes)
+
+    def _adds(self, message: IncomingMessage) -> list[Values]:
+        return [message.add_columns[number] for number in self._columns]
+
+    def _added(self, message: IncomingMessage, included: RowSet, wanted: RowSet) -> list[Values]:
+        """Values of the rows ``wanted``, of which the message must have all."""
+        if not included.is_superset(wanted):
+            missing = wanted - included
+            raise WireFormatError(f"the server sent no data for {missing.size} rows that came into view: {missing}")
+        return [picked(values, included, wanted) for values in self._adds(message)]
+
+    def _modified(self, metadata: UpdateMetadata) -> tuple[RowSet, ...]:
+        nodes = metadata.modified_rows
+        if not nodes:
+            return self._no_rows()
+        if len(nodes) != len(self._schema):
+            raise WireFormatError(f"the server sent modifications of {len(nodes)} columns, of {len(self._schema)}")
+        return tuple(nodes[number] for number in self._columns)
+
+    def _mods(self, message: IncomingMessage, modified: tuple[RowSet, ...]) -> list[Values]:
+        if not any(modified):
+            return self._no_mods()
+        return [message.mod_columns[number] for number in self._columns]
+
+    def _no_rows(self) -> tuple[RowSet, ...]:
+        return (RowSet.empty(),) * len(self._columns)
+
+    def _no_mods(self) -> list[Values]:
+        return [pa.chunked_array([], self._schema.field(number).type) for number in self._columns]
+
+    def _publish(self, update: TableUpdate, adds: Sequence[Values], mods: Sequence[Values]) -> None:
+        if not update.is_empty:
+            modified = {number: (rows, mods[number]) for number, rows in enumerate(update.modified) if rows}
+            columns = adds if update.added else ()
+            self.table.apply(ReplicaUpdate(update.added, update.removed, update.shifted, columns, modified))
+
+
+def _flattened_move(held: RowSet, removed: RowSet, added: RowSet) -> tuple[RowSet, RowSet]:
+    """Where the rows are that stay in a flattened view: positions before and after."""
+    if not held.is_superset(removed):
+        raise WireFormatError("the server removed positions that are not in view")
+    stayed = held - removed
+    view = RowSet.flat(stayed.size + added.size)
+    if not view.is_superset(added):
+        raise WireFormatError("the server added positions that leave gaps in the view")
+    return stayed, view - added

@@ -1,0 +1,212 @@
+"""A ticking upload: every change of a local table goes to the server as an update of a table there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from barrage_server.client.channel import Channel
+from barrage_server.client.failures import translated
+from barrage_server.engine import Table, TableUpdate, TableVersion
+from barrage_server.errors import BarrageError, DeadlineError, InternalError, UnavailableError
+from barrage_server.subscription import Dialect, Limits, Subscription, TableFeed
+from barrage_server.wire.batches import Uneven
+from barrage_server.wire.metadata import PublicationRequest, SubscriptionOptions, SubscriptionRequest
+from barrage_server.wire.tickets import path_of_name, scope_ticket
+
+__all__ = ["Publication"]
+
+logger = logging.getLogger("barrage_server.client")
+
+# How long close() gives the server to confirm what was sent, on top of what it takes to send it.
+_FINISH_SECONDS: Final = 5.0
+
+
+class Publication:
+    """Keeps a table on the server equal to a table here. Made by :meth:`Client.publish`.
+
+    It runs on a thread of its own. Changes that come faster than they can be sent, or than ``interval_ms``, travel
+    together, so a slow connection costs staleness and not memory. Use it as a context manager, or :meth:`close` it: the
+    table stays on the server as it was last.
+    """
+
+    def __init__(self, channel: Channel, name: str, table: Table, *, interval_ms: int, timeout: float) -> None:
+        self.name = name
+        self.table = table
+        self._channel = channel
+        self._timeout = timeout
+        self._changed = threading.Condition()
+        self._closing = False
+        self._ended = False
+        self._answered = False
+        self._error: BarrageError | None = None
+        self._sent_step = -1
+        self._messages = 0
+        self._pid = os.getpid()
+        limits = Limits(default_interval_ms=max(1, interval_ms), min_interval_ms=1)
+        options = SubscriptionOptions(columns_as_list=True)
+        self._subscription = Subscription(
+            TableFeed(table, limits),
+            SubscriptionRequest(scope_ticket(name), options=options),
+            dialect=Dialect.KEY_SPACE,
+            uneven=Uneven.EVEN,
+        )
+        with translated(channel.address):
+            descriptor = flight.FlightDescriptor.for_path(*path_of_name(name))
+            self._writer, self._answers = channel.client().do_put(
+                descriptor, self._subscription.wire_schema, channel.options()
+            )
+            self._writer.write_metadata(PublicationRequest(scope_ticket(name)).encode())
+        self._forget = table.add_listener(self._on_change)
+        self._sender = threading.Thread(target=self._run, name=f"barrage-publish-{name}", daemon=True)
+        self._listener = threading.Thread(target=self._listen, name=f"barrage-publish-{name}-answers", daemon=True)
+        self._sender.start()
+        self._listener.start()
+
+    @property
+    def error(self) -> BarrageError | None:
+        """Why it has ended; None while it runs, and after a normal end."""
+        return self._error
+
+    @property
+    def is_open(self) -> bool:
+        """Whether changes are still being sent."""
+        return not self._ended
+
+    @property
+    def messages(self) -> int:
+        """Updates sent so far."""
+        return self._messages
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until the present content of the table has been sent.
+
+        Raises:
+            DeadlineError: it took longer than ``timeout`` seconds (the client's timeout when None).
+            BarrageError: the publication has ended.
+        """
+        step = self.table.version.step
+        limit = self._timeout if timeout is None else timeout
+        with self._changed:
+            done = self._changed.wait_for(lambda: self._sent_step >= step or self._ended, limit)
+            if self._error is not None:
+                raise self._error
+            if not done:
+                raise DeadlineError(f"the content of '{self.name}' was not sent in {limit:g} s")
+            if self._sent_step < step:
+                raise UnavailableError(f"the publication of '{self.name}' is closed")
+
+    def close(self) -> None:
+        """Send what is outstanding, and end. May be called repeatedly.
+
+        Raises:
+            BarrageError: what the server had against it, unless that was raised before.
+        """
+        if self._pid != os.getpid():
+            return
+        with self._changed:
+            raised = self._ended and self._closing
+            self._closing = True
+            self._changed.notify_all()
+        if threading.current_thread() is not self._sender:
+            self._sender.join(self._timeout)
+            if self._sender.is_alive():
+                raise DeadlineError(f"the publication of '{self.name}' did not end in {self._timeout:g} s")
+        if self._error is not None and not raised:
+            raise self._error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except BarrageError:
+            if error is None:
+                raise
+            logger.warning("publication of %r ended with %s", self.name, self._error)
+
+    def __repr__(self) -> str:
+        state = "open" if self.is_open else "closed" if self._error is None else "failed"
+        return f"<Publication {self.name!r} {state} messages={self._messages}>"
+
+    def _on_change(self, _update: TableUpdate, _before: TableVersion, _after: TableVersion) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        error: BarrageError | None = None
+        try:
+            self._send()
+        except BarrageError as reason:
+            error = reason
+        except Exception as reason:  # the thread is the last to see it: it must reach the user, and the log
+            logger.exception("publishing %r failed", self.name)
+            error = InternalError(f"publishing '{self.name}' failed: {type(reason).__name__}: {reason}")
+        finally:
+            self._forget()
+            self._subscription.close()
+        try:
+            self._finish()
+        except BarrageError as reason:
+            error = error or reason
+        with self._changed:
+            self._error = error
+            self._ended = True
+            self._changed.notify_all()
+
+    def _send(self) -> None:
+        while True:
+            with self._changed:
+                closing = self._closing
+            # A last look goes past the interval, so that nothing is left behind.
+            poll = self._subscription.poll(time.monotonic() + (3600.0 if closing else 0.0))
+            for message in poll.messages:
+                with translated(self._channel.address):
+                    for batch, metadata in message.batches():
+                        if metadata is None:
+                            self._writer.write_batch(batch)
+                        else:
+                            self._writer.write_with_metadata(batch, metadata)
+                self._messages += 1
+            with self._changed:
+                self._sent_step = self._subscription.statistics().sent_step
+                self._changed.notify_all()
+                is_behind = self._sent_step < self.table.version.step
+                if self._answered or (closing and not is_behind):
+                    return
+                if not poll.messages and not self._closing:
+                    wake_at = poll.wake_at if is_behind else None
+                    self._changed.wait(None if wake_at is None else max(0.0, wake_at - time.monotonic()))
+
+    def _finish(self) -> None:
+        """Half-close, and hear what the server has to say."""
+        try:
+            with translated(self._channel.address):
+                self._writer.done_writing()
+        finally:
+            self._listener.join(_FINISH_SECONDS)
+        if self._listener.is_alive():
+            raise DeadlineError(f"the server did not confirm the end of '{self.name}' in {_FINISH_SECONDS:g} s")
+        with translated(self._channel.address):
+            self._writer.close()
+
+    def _listen(self) -> None:
+        """Wait for the server to end the call, which it does early when it has something against it."""
+        try:
+            while self._answers.read() is not None:
+                continue
+        except (flight.FlightError, pa.ArrowException, OSError) as error:
+            logger.debug("publication of %r: %s", self.name, error)  # closing the writer raises the same
+        with self._changed:
+            self._answered = True
+            self._changed.notify_all()

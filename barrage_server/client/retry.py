@@ -1,0 +1,58 @@
+"""When to try again: delays that grow, with a deadline."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from barrage_server.errors import InvalidRequestError
+
+__all__ = ["RetryPolicy"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How a subscription comes back after its connection is lost.
+
+    All times are seconds. The first attempt follows ``first_delay`` after the loss, and each later one waits ``factor``
+    times as long, up to ``max_delay``. Every delay is cut by a random part of up to ``jitter`` (0 to 1) of itself, so
+    that many clients do not come back in the same moment. After ``deadline`` seconds without a connection the
+    subscription ends with :class:`~barrage_server.errors.UnavailableError`; None tries for ever. The count starts anew
+    with every connection that delivered a snapshot.
+
+    >>> RetryPolicy()                      # 0.1 s, 0.2 s, 0.4 s ... 5 s, for five minutes
+    >>> RetryPolicy(deadline=None)         # for ever
+    >>> RetryPolicy.never()                # a lost connection ends the subscription
+    """
+
+    first_delay: float = 0.1
+    factor: float = 2.0
+    max_delay: float = 5.0
+    jitter: float = 0.25
+    deadline: float | None = 300.0
+
+    def __post_init__(self) -> None:
+        if self.first_delay < 0 or self.max_delay < self.first_delay or self.factor < 1:
+            raise InvalidRequestError("a retry policy needs 0 <= first_delay <= max_delay and factor >= 1")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidRequestError(f"jitter is a part of the delay, from 0 to 1; got {self.jitter}")
+        if self.deadline is not None and self.deadline < 0:
+            raise InvalidRequestError(f"deadline must not be negative; got {self.deadline}")
+
+    @classmethod
+    def never(cls) -> RetryPolicy:
+        """Do not come back: the first loss is final."""
+        return cls(first_delay=0.0, max_delay=0.0, deadline=0.0)
+
+    def delays(self, chance: random.Random | None = None) -> Iterator[float]:
+        """The delays before the attempts, in seconds. They end when their sum has reached ``deadline``."""
+        source = chance if chance is not None else random.Random()
+        spent, delay = 0.0, self.first_delay
+        while self.deadline is None or spent < self.deadline:
+            wait = delay * (1 - self.jitter * source.random())
+            if self.deadline is not None:
+                wait = min(wait, self.deadline - spent)
+            yield wait
+            spent += wait
+            delay = min(self.max_delay, max(delay * self.factor, 0.01))

@@ -1,0 +1,77 @@
+"""The present content of a table, once."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from barrage_server.client.annotations import user_schema
+from barrage_server.client.channel import Channel
+from barrage_server.client.failures import translated
+from barrage_server.client.patience import Progress
+from barrage_server.errors import UnavailableError
+from barrage_server.flight_errors import decode_end
+from barrage_server.subscription import Window
+from barrage_server.wire.metadata import SnapshotRequest
+from barrage_server.wire.reader import IncomingMessage, MessageReader
+from barrage_server.wire.tickets import DPHN, scope_ticket
+
+__all__ = ["whole_table", "windowed"]
+
+
+def whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
+    """All rows and columns, by DoGet: batches are used as they come."""
+    with translated(channel.address):
+        reader = channel.client().do_get(flight.Ticket(scope_ticket(name)), channel.options())
+        progress.cancel_with(reader.cancel)
+        schema = user_schema(reader.schema)
+        batches: list[pa.RecordBatch] = []
+        while True:
+            try:
+                chunk = reader.read_chunk()
+            except StopIteration:
+                break
+            progress.advance()
+            if chunk.data is not None and chunk.data.num_rows:
+                batches.append(chunk.data)
+    arrays = [
+        pa.chunked_array([batch.column(number) for batch in batches], field.type) for number, field in enumerate(schema)
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def windowed(channel: Channel, name: str, window: Window, progress: Progress) -> pa.Table:
+    """The rows and columns of ``window``, by a Barrage snapshot request."""
+    request = SnapshotRequest(scope_ticket(name), window.columns, window.positions, reverse_viewport=window.reverse)
+    with translated(channel.address):
+        descriptor = flight.FlightDescriptor.for_command(DPHN)
+        writer, reader = channel.client().do_exchange(descriptor, channel.options())
+        progress.cancel_with(reader.cancel)
+        try:
+            writer.write_metadata(request.encode())
+            writer.done_writing()
+            messages = MessageReader(reader.schema)
+            message = _first_message(reader, messages, progress)
+        finally:
+            reader.cancel()
+    schema = user_schema(messages.schema)
+    fields = pa.schema([schema.field(number) for number in window.columns], schema.metadata)
+    return pa.Table.from_arrays([message.add_columns[number] for number in window.columns], schema=fields)
+
+
+def _first_message(reader: flight.FlightStreamReader, messages: MessageReader, progress: Progress) -> IncomingMessage:
+    while True:
+        try:
+            chunk = reader.read_chunk()
+        except StopIteration:
+            raise UnavailableError("the server ended the stream before the snapshot was complete") from None
+        progress.advance()
+        metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
+        if chunk.data is None:
+            reason = None if metadata is None else decode_end(metadata)
+            if reason is not None:
+                raise reason
+            continue
+        message = messages.feed(chunk.data, metadata)
+        if message is not None:
+            return message

@@ -1,0 +1,33 @@
+"""The states of a live table."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+__all__ = ["LiveState"]
+
+
+class LiveState(StrEnum):
+    """Where a live table stands.
+
+    ::
+
+        CONNECTING -> LIVE -> RECONNECTING -> LIVE ...
+             any of them -> CLOSED | FAILED
+    """
+
+    CONNECTING = "connecting"
+    """The first snapshot is not complete yet."""
+    LIVE = "live"
+    """Updates flow."""
+    RECONNECTING = "reconnecting"
+    """The connection is lost; the content is the last one seen, and a new connection is being sought."""
+    CLOSED = "closed"
+    """Closed by its owner; the content stays readable."""
+    FAILED = "failed"
+    """Ended by an error that trying again cannot heal; it is in ``live.error``."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no more updates will ever come."""
+        return self in (LiveState.CLOSED, LiveState.FAILED)

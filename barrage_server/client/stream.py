@@ -1,0 +1,104 @@
+"""One DoExchange stream of a subscription: requests out, messages in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from barrage_server.client.channel import Channel
+from barrage_server.client.failures import translated, typed_error
+from barrage_server.errors import BarrageError, UnavailableError
+from barrage_server.flight_errors import decode_end
+from barrage_server.subscription import Dialect
+from barrage_server.wire.metadata import SubscriptionRequest
+from barrage_server.wire.reader import IncomingMessage, MessageReader
+from barrage_server.wire.tickets import DPHN
+
+__all__ = ["SubscriptionStream"]
+
+
+class SubscriptionStream:
+    """Opens a stream with its first request. One thread reads; any thread may send or cancel.
+
+    Args:
+        channel: the connection.
+        request: what is subscribed to.
+        dialect: how viewport messages are to be written.
+
+    Raises:
+        BarrageError: the stream could not be opened.
+    """
+
+    def __init__(self, channel: Channel, request: SubscriptionRequest, dialect: Dialect) -> None:
+        self._address = channel.address
+        self._lock = threading.Lock()
+        self._cancelled = False
+        options = channel.options(headers={"barrage-viewport": dialect.value})
+        with translated(self._address):
+            descriptor = flight.FlightDescriptor.for_command(DPHN)
+            self._writer, self._reader = channel.client().do_exchange(descriptor, options)
+        try:
+            self.send(request)
+        except BaseException:
+            self.cancel()
+            raise
+
+    def send(self, request: SubscriptionRequest) -> None:
+        """Send a further request.
+
+        Raises:
+            BarrageError: the stream has ended; what it ended with is what :meth:`messages` raises.
+        """
+        with self._lock, translated(self._address):
+            if self._cancelled:
+                raise UnavailableError("the stream has been cancelled")
+            self._writer.write_metadata(request.encode())
+
+    def schema(self) -> pa.Schema:
+        """The schema as it is on the wire; waits for it."""
+        with translated(self._address):
+            return self._reader.schema
+
+    def messages(self, reader: MessageReader) -> Iterator[IncomingMessage]:
+        """The messages as they come, put together by ``reader``. It never ends well: a stream has no last message.
+
+        Raises:
+            BarrageError: why the stream ended.
+        """
+        while True:
+            try:
+                chunk = self._reader.read_chunk()
+            except StopIteration:
+                raise UnavailableError(f"{self._address} ended the stream") from None
+            except (flight.FlightError, pa.ArrowException, OSError) as error:
+                raise typed_error(error, self._address) from error
+            metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
+            if chunk.data is None:
+                # No message of the protocol comes without a batch: a sign of life, or why the stream is ending.
+                reason = None if metadata is None else decode_end(metadata)
+                if reason is not None:
+                    raise reason
+                continue
+            message = reader.feed(chunk.data, metadata)
+            if message is not None:
+                yield message
+
+    def cancel(self) -> None:
+        """End the stream from this side, at once; a blocked reader returns. May be called repeatedly."""
+        with self._lock:
+            if self._cancelled:
+                return
+            self._cancelled = True
+            self._reader.cancel()
+
+    def close(self) -> None:
+        """Cancel, and let go of the writing side."""
+        self.cancel()
+        try:
+            with translated():
+                self._writer.close()
+        except BarrageError:
+            return  # it says that the stream was cancelled, which is what was wanted

@@ -1,0 +1,139 @@
+"""What one update did to a live table, with the values before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from barrage_server.engine import TableUpdate, TableVersion, coalesce
+from barrage_server.errors import UnknownColumnError
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["Update"]
+
+
+class Update:
+    """The difference between two versions of a live table.
+
+    Rows are named by their row keys, which order the rows and are not their positions. ``removed`` speaks of keys
+    before the update; everything else of keys after it. Apply it in the order removed, shifted, added, modified. A key
+    can be in ``removed`` and in ``added``: one row went, another took its key.
+
+    Values old and new stay readable for as long as the object is held; that costs the changes made since.
+
+    Attributes:
+        before: the version of the table before the update.
+        after: the version after it.
+        is_snapshot: whether the view has changed (or came back after a lost connection), rather than only the table.
+        step: the server's step that the update led to; -1 when it does not say.
+    """
+
+    __slots__ = ("_change", "after", "before", "is_snapshot", "step")
+
+    def __init__(
+        self,
+        before: TableVersion,
+        after: TableVersion,
+        change: TableUpdate,
+        *,
+        is_snapshot: bool = False,
+        step: int = -1,
+    ) -> None:
+        self.before = before
+        self.after = after
+        self.is_snapshot = is_snapshot
+        self.step = step
+        self._change = change
+
+    @classmethod
+    def of_other_columns(cls, before: TableVersion, after: TableVersion, *, step: int = -1) -> Update:
+        """The update to a view of other columns: all rows go, and all rows come."""
+        nothing = (RowSet.empty(),) * len(after.schema)
+        change = TableUpdate(after.row_set, before.row_set, RowSetShiftData.empty(), nothing)
+        return cls(before, after, change, is_snapshot=True, step=step)
+
+    @property
+    def change(self) -> TableUpdate:
+        """The row sets alone, as the engine keeps them: one row set of modified rows per column number."""
+        return self._change
+
+    @property
+    def added(self) -> RowSet:
+        """Keys of the rows that are new, after the update."""
+        return self._change.added
+
+    @property
+    def removed(self) -> RowSet:
+        """Keys of the rows that are gone, before the update."""
+        return self._change.removed
+
+    @property
+    def shifted(self) -> RowSetShiftData:
+        """How the keys of rows that stayed have moved."""
+        return self._change.shifted
+
+    @property
+    def modified(self) -> dict[str, RowSet]:
+        """For every column, the keys (after the update) of the rows that stayed and have a new value there."""
+        return dict(zip(self.after.schema.names, self._change.modified, strict=True))
+
+    @property
+    def modified_rows(self) -> RowSet:
+        """Keys of the rows that have a new value in any column."""
+        return self._change.modified_rows
+
+    def added_values(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows that are new, in the order of :attr:`added`; only ``columns`` when given."""
+        return _table(self.after, self.added, columns)
+
+    def removed_values(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows that are gone, as they were, in the order of :attr:`removed`."""
+        return _table(self.before, self.removed, columns)
+
+    def modified_values(self, column: str | None = None) -> pa.Table:
+        """New values of modified rows, one table row each, in key order.
+
+        With ``column``: that column, for the rows modified in it. Without: all columns, for :attr:`modified_rows`.
+        """
+        return _table(self.after, self._modified_in(column), None if column is None else [column])
+
+    def modified_previous_values(self, column: str | None = None) -> pa.Table:
+        """Values before the update, of the same rows in the same order as :meth:`modified_values`."""
+        rows = self._modified_in(column)
+        previous = self.shifted.unapply(rows) if self.shifted.size else rows
+        return _table(self.before, previous, None if column is None else [column])
+
+    def then(self, later: Update) -> Update:
+        """This update and ``later``, which follows it, as one."""
+        snapshot = self.is_snapshot or later.is_snapshot
+        if self.before.schema != later.after.schema or self.after.schema != self.before.schema:
+            return Update.of_other_columns(self.before, later.after, step=later.step)
+        change = coalesce(self._change, later._change, self.before.row_set)
+        return Update(self.before, later.after, change, is_snapshot=snapshot, step=later.step)
+
+    def __bool__(self) -> bool:
+        return not self._change.is_empty
+
+    def __repr__(self) -> str:
+        kind = " snapshot" if self.is_snapshot else ""
+        return f"<Update{kind} {self._change} step={self.step}>"
+
+    def _modified_in(self, column: str | None) -> RowSet:
+        if column is None:
+            return self.modified_rows
+        return self._change.modified[_number(self.after.schema, column)]
+
+
+def _table(version: TableVersion, rows: RowSet, columns: Sequence[str] | None) -> pa.Table:
+    schema = version.schema
+    numbers = range(len(schema)) if columns is None else [_number(schema, name) for name in columns]
+    fields = pa.schema([schema.field(number) for number in numbers])
+    return pa.Table.from_arrays(version.read(rows, numbers), schema=fields)
+
+
+def _number(schema: pa.Schema, name: str) -> int:
+    number: int = schema.get_field_index(name)
+    if number < 0:
+        raise UnknownColumnError(f"there is no column {name!r} in view; there are: {', '.join(schema.names)}")
+    return number

@@ -1,0 +1,164 @@
+"""Publishing rows once: staged on the server, then committed as a whole."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from barrage_server.client.channel import Channel
+from barrage_server.client.failures import translated
+from barrage_server.client.patience import Progress, patiently
+from barrage_server.errors import BarrageError, PublishError, SchemaMismatchError
+from barrage_server.wire.protocol import (
+    ABORT_ACTION,
+    COMMIT_ACTION,
+    STAGE_COMMAND,
+    AbortRequest,
+    CommitRequest,
+    CommitResult,
+    StageEnd,
+    StageRequest,
+    StageResult,
+)
+
+__all__ = ["Uploadable", "Uploader", "act", "record_batches_of"]
+
+Uploadable = Any
+"""Rows to publish: a pyarrow table, record batch or record batch reader, a mapping of columns, or anything that speaks
+the Arrow PyCapsule protocol, such as a pandas or polars data frame."""
+
+_BATCH_BYTES: Final = 8 << 20
+
+
+def record_batches_of(data: Uploadable) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The schema and the rows of ``data``, in batches of a few MiB; a reader is read as the batches are asked for.
+
+    Raises:
+        SchemaMismatchError: it is nothing that holds rows.
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return data.schema, _sliced(data)
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, _sliced([data])
+    try:
+        table = data if isinstance(data, pa.Table) else pa.table(dict(data) if isinstance(data, Mapping) else data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise SchemaMismatchError(
+            f"cannot take rows from a {type(data).__name__}: {error}. Pass a pyarrow table, a mapping of columns, or a "
+            f"data frame."
+        ) from error
+    return table.schema, _sliced(table.to_batches())
+
+
+def _sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        rows = max(1, batch.num_rows * _BATCH_BYTES // max(1, batch.get_total_buffer_size()))
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+
+def stage(
+    channel: Channel, request: StageRequest, schema: pa.Schema, batches: Iterator[pa.RecordBatch], progress: Progress
+) -> StageResult:
+    """Send rows to where nobody sees them yet. Without the end marker, sent last, the server drops them."""
+    rows = 0
+    with translated(channel.address):
+        descriptor = flight.FlightDescriptor.for_command(STAGE_COMMAND)
+        writer, answers = channel.client().do_put(descriptor, schema, channel.options())
+        try:
+            writer.write_metadata(request.to_json())
+            for batch in batches:
+                progress.check()
+                writer.write_batch(batch)
+                progress.advance()
+                rows += batch.num_rows
+            writer.write_metadata(StageEnd(rows).to_json())
+            writer.done_writing()
+            answer = answers.read()
+        finally:
+            writer.close()  # what the server has against it comes out here
+    if answer is None:
+        raise PublishError(f"the server did not confirm the rows for '{request.table}'; nothing was published")
+    return StageResult.from_json(answer.to_pybytes())
+
+
+class Uploader:
+    """Publishes rows for one client: stages them, and commits them once all are there.
+
+    The server remembers the last batch of each publisher, and takes one that is not beyond it for a repetition. Batches
+    of one name must therefore be committed in order: each concurrent upload has a publisher's name of its own, and
+    names are used again.
+    """
+
+    def __init__(self, channel: Channel, timeout: float) -> None:
+        self._channel = channel
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._name = f"client-{uuid.uuid4()}"
+        self._names = 0
+        self._free: list[tuple[str, int]] = []
+
+    def publish(self, target: CommitRequest, data: Uploadable) -> int:
+        """Publish ``data`` as ``target`` says (its publisher, batch, tokens and schema are filled in here).
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            BarrageError: nothing was published.
+        """
+        schema, batches = record_batches_of(data)
+        publisher, batch = self._borrow()
+        try:
+            request = StageRequest(publisher, target.table, batch, attempt=uuid.uuid4().hex)
+            staged = patiently(
+                lambda progress: stage(self._channel, request, schema, batches, progress),
+                timeout=self._timeout,
+                what=f"publishing to '{target.table}'",
+            )
+            return self._commit(
+                replace(target, publisher=publisher, batch=batch, tokens=(staged.token,), schema=schema)
+            ).rows
+        finally:
+            with self._lock:
+                self._free.append((publisher, batch))
+
+    def _borrow(self) -> tuple[str, int]:
+        """A publisher's name that no other thread uses now, and its next batch number."""
+        with self._lock:
+            if self._free:
+                publisher, batch = self._free.pop()
+            else:
+                self._names += 1
+                publisher, batch = f"{self._name}-{self._names}", -1
+        return publisher, batch + 1
+
+    def _commit(self, request: CommitRequest) -> CommitResult:
+        try:
+            return CommitResult.from_json(act(self._channel, COMMIT_ACTION, request.to_json()))
+        except BarrageError:
+            _abort(self._channel, request.tokens)
+            raise
+
+
+def act(channel: Channel, action: str, body: bytes) -> bytes:
+    """One action; the body of its first result, or ``{}`` when there is none."""
+    with translated(channel.address):
+        results = list(channel.client().do_action(flight.Action(action, body), channel.short()))
+    answer: bytes = results[0].body.to_pybytes() if results else b"{}"
+    return answer
+
+
+def _abort(channel: Channel, tokens: tuple[str, ...]) -> None:
+    try:
+        act(channel, ABORT_ACTION, AbortRequest(tokens).to_json())
+    except BarrageError:
+        return  # they expire on the server by themselves
