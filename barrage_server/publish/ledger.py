@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 
 __all__ = ["Ledger"]
 
@@ -12,11 +13,15 @@ class Ledger:
 
     Batch numbers of one publisher only grow (Spark counts its micro-batches), so one number says about every batch
     whether it is in.
+
+    Publishers come and go, and none says that it will not return: beyond ``capacity`` entries, those that have not
+    committed for longest are forgotten.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int = 100_000) -> None:
         self._lock = threading.Lock()
-        self._last: dict[tuple[str, str], int] = {}
+        self._capacity = capacity
+        self._last: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def last(self, publisher: str, table: str) -> int | None:
         """The last batch that ``publisher`` committed to ``table``; ``None`` when there is none."""
@@ -33,11 +38,15 @@ class Ledger:
         with self._lock:
             key = (publisher, table)
             self._last[key] = max(batch, self._last.get(key, batch))
+            self._last.move_to_end(key)
+            while len(self._last) > self._capacity:
+                self._last.popitem(last=False)
 
     def forget_table(self, table: str) -> None:
         """Forget ``table``, which is gone: a table of that name made later starts with nothing committed."""
         with self._lock:
-            self._last = {key: batch for key, batch in self._last.items() if key[1] != table}
+            for key in [key for key in self._last if key[1] == table]:
+                del self._last[key]
 
     def entries(self) -> dict[tuple[str, str], int]:
         """A copy of everything: (publisher, table) -> last batch."""

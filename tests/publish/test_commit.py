@@ -1,0 +1,182 @@
+"""Commits: all or nothing, once per batch number."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.engine import UpdateGraph
+from barrage_server.errors import (
+    InvalidRequestError,
+    KeyMismatchError,
+    PublishError,
+    SchemaMismatchError,
+    UnknownColumnError,
+    UnsupportedTypeError,
+)
+from barrage_server.publish import Committer, Ledger, StagingArea
+from barrage_server.server.catalog import Catalog
+from barrage_server.wire.protocol import CommitRequest, PublishMode, StageRequest
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
+
+
+class Desk:
+    """A committer with what it works on."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog(UpdateGraph())
+        self.staging = StagingArea()
+        self.ledger = Ledger()
+        self.committer = Committer(self.catalog, self.staging, self.ledger)
+
+    def stage(
+        self, batch: int, *parts: dict[str, list[Any]], publisher: str = "query", schema: pa.Schema = SCHEMA
+    ) -> str:
+        token = self.staging.open(StageRequest(publisher, "t", batch, "attempt"), schema, 0.0)
+        rows = 0
+        for part in parts:
+            piece = pa.RecordBatch.from_pydict(part, schema=schema)
+            self.staging.add(token, piece, 0.0)
+            rows += piece.num_rows
+        self.staging.seal(token, rows, 0.0)
+        return token
+
+    def commit(self, batch: int, *tokens: str, publisher: str = "query", **options: Any) -> Any:
+        return self.committer.commit(CommitRequest(publisher, "t", batch, tokens=tokens, **options))
+
+    def rows(self) -> dict[str, list[Any]]:
+        content: dict[str, list[Any]] = self.catalog.get("t").to_arrow().to_pydict()
+        return content
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_parts_of_several_tasks_become_one_update(desk: Desk) -> None:
+    updates: list[Any] = []
+    desk.commit(0, schema=SCHEMA)
+    desk.catalog.get("t").add_listener(lambda update, before, after: updates.append(update))
+    first = desk.stage(1, {"k": ["a"], "v": [1]}, {"k": ["b"], "v": [2]})
+    second = desk.stage(1, {"k": ["c"], "v": [3]})
+    result = desk.commit(1, second, first)
+    assert (result.committed, result.duplicate, result.rows, result.last_batch) == (True, False, 3, 1)
+    assert result.step == desk.catalog.graph.step
+    assert desk.rows() == {"k": ["c", "a", "b"], "v": [3, 1, 2]}
+    assert len(updates) == 1
+
+
+def test_a_replayed_batch_changes_nothing_and_its_rows_are_let_go(desk: Desk) -> None:
+    desk.commit(7, desk.stage(7, {"k": ["a"], "v": [1]}))
+    again = desk.stage(7, {"k": ["a"], "v": [1]})
+    result = desk.commit(7, again)
+    assert (result.committed, result.duplicate, result.rows, result.last_batch) == (False, True, 0, 7)
+    assert desk.rows() == {"k": ["a"], "v": [1]}
+    assert desk.staging.statistics().entries == 0
+    older = desk.commit(3, desk.stage(3, {"k": ["z"], "v": [1]}))
+    assert older.duplicate
+    assert older.last_batch == 7
+
+
+def test_a_commit_that_is_repeated_with_the_same_tokens_is_a_duplicate_and_no_error(desk: Desk) -> None:
+    token = desk.stage(0, {"k": ["a"], "v": [1]})
+    desk.commit(0, token)
+    assert desk.commit(0, token).duplicate
+
+
+def test_two_publishers_have_batches_of_their_own(desk: Desk) -> None:
+    desk.commit(5, desk.stage(5, {"k": ["a"], "v": [1]}))
+    other = desk.commit(0, desk.stage(0, {"k": ["b"], "v": [2]}, publisher="other"), publisher="other")
+    assert other.committed
+    assert desk.rows() == {"k": ["a", "b"], "v": [1, 2]}
+
+
+def test_a_lost_part_commits_nothing(desk: Desk) -> None:
+    token = desk.stage(0, {"k": ["a"], "v": [1]})
+    with pytest.raises(PublishError):
+        desk.commit(0, token, "expired")
+    assert desk.catalog.tables() == ()
+    assert desk.ledger.last("query", "t") is None
+    assert desk.commit(0, token).committed
+
+
+def test_a_delta_that_does_not_fit_is_not_in_the_ledger(desk: Desk) -> None:
+    desk.commit(0, desk.stage(0, {"k": ["a"], "v": [1]}), mode=PublishMode.UPSERT, key=("k",))
+    with pytest.raises(KeyMismatchError):
+        desk.commit(1, desk.stage(1, {"k": ["b"], "v": [1]}), mode=PublishMode.UPSERT, key=("v",))
+    assert desk.ledger.last("query", "t") == 0
+    assert desk.rows() == {"k": ["a"], "v": [1]}
+
+
+def test_parts_of_different_schemas_are_refused(desk: Desk) -> None:
+    other = pa.schema([("k", pa.string())])
+    with pytest.raises(SchemaMismatchError, match="different schemas"):
+        desk.commit(0, desk.stage(0, {"k": ["a"], "v": [1]}), desk.stage(0, {"k": ["b"]}, schema=other))
+    assert desk.catalog.tables() == ()
+
+
+def test_an_empty_batch_makes_the_table_of_the_schema_that_comes_with_it(desk: Desk) -> None:
+    assert desk.commit(0, schema=SCHEMA, key=("k",), mode=PublishMode.UPSERT).rows == 0
+    assert desk.catalog.get("t").key_columns == ("k",)
+    with pytest.raises(InvalidRequestError, match="send the schema"):
+        desk.commit(1)
+
+
+def test_an_empty_batch_replaces_everything_by_nothing(desk: Desk) -> None:
+    desk.commit(0, desk.stage(0, {"k": ["a"], "v": [1]}), mode=PublishMode.REPLACE)
+    desk.commit(1, schema=SCHEMA, mode=PublishMode.REPLACE)
+    assert desk.rows() == {"k": [], "v": []}
+
+
+def test_rows_are_ordered_by_a_column_and_equal_ones_stay_as_they_came(desk: Desk) -> None:
+    first = desk.stage(0, {"k": ["late", "x"], "v": [9, 5]})
+    second = desk.stage(0, {"k": ["y", "early"], "v": [5, 1]})
+    desk.commit(0, first, second, order_by="v")
+    assert desk.rows() == {"k": ["early", "x", "y", "late"], "v": [1, 5, 5, 9]}
+
+
+def test_ordering_decides_which_row_of_a_key_is_last(desk: Desk) -> None:
+    token = desk.stage(0, {"k": ["a", "a", "a"], "v": [2, 3, 1]})
+    desk.commit(0, token, mode=PublishMode.UPSERT, key=("k",), order_by="v")
+    assert desk.rows() == {"k": ["a"], "v": [3]}
+
+
+def test_an_order_that_cannot_be_is_refused(desk: Desk) -> None:
+    with pytest.raises(UnknownColumnError, match="there are: k, v"):
+        desk.commit(0, desk.stage(0, {"k": ["a"], "v": [1]}), order_by="w")
+    nested = pa.schema([("s", pa.list_(pa.int8()))])
+    with pytest.raises(UnsupportedTypeError):
+        desk.commit(0, desk.stage(0, {"s": [[1]]}, schema=nested), order_by="s")
+    assert desk.catalog.tables() == ()
+
+
+def test_the_same_commit_from_many_threads_is_done_once(desk: Desk) -> None:
+    token = desk.stage(0, {"k": ["a"], "v": [1]})
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: desk.commit(0, token), range(32)))
+    assert sum(result.committed for result in results) == 1
+    assert desk.rows() == {"k": ["a"], "v": [1]}
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=30))
+def test_however_batches_are_replayed_each_row_is_there_once(attempts: list[tuple[int, bool]]) -> None:
+    """Batches come in order, each perhaps several times, each perhaps staged by an attempt that is given up."""
+    desk = Desk()
+    desk.commit(0, schema=SCHEMA)
+    done: list[int] = []
+    for offset, given_up in attempts:
+        batch = max(1, (done[-1] if done else 0) + 1 - offset)
+        token = desk.stage(batch, {"k": [str(batch)], "v": [batch]})
+        if given_up:
+            desk.staging.drop([token])
+            continue
+        if desk.commit(batch, token).committed:
+            done.append(batch)
+    assert desk.rows()["v"] == sorted(set(done)) == done

@@ -1,0 +1,183 @@
+"""What a publisher's rows do to a table that is there, and which table they make when there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
+from barrage_server.errors import (
+    AlreadyExistsError,
+    BarrageError,
+    InvalidRequestError,
+    KeyMismatchError,
+    SchemaMismatchError,
+    UnknownTableError,
+    UnsupportedOperationError,
+    UnsupportedTypeError,
+)
+from barrage_server.publish import Target, publish_rows
+from barrage_server.server.catalog import Catalog
+from barrage_server.wire.protocol import PublishMode, TableKind
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return Catalog(UpdateGraph())
+
+
+def batch(**columns: list[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
+
+
+def publish(catalog: Catalog, target: Target, *batches: pa.RecordBatch, schema: pa.Schema = SCHEMA) -> Table:
+    rows, table = publish_rows(catalog, target, schema, batches)
+    assert rows == sum(entry.num_rows for entry in batches)
+    return table
+
+
+ROWS = batch(k=["a", "b"], v=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        (Target("t"), AppendTable),
+        (Target("t", mode=PublishMode.APPEND), AppendTable),
+        (Target("t", key=("k",)), KeyedTable),
+        (Target("t", mode=PublishMode.UPSERT, key=("k",)), KeyedTable),
+        (Target("t", mode=PublishMode.REPLACE, key=("k",)), KeyedTable),
+        (Target("t", mode=PublishMode.REPLACE), ReplacedTable),
+        (Target("t", capacity=10), RingTable),
+        (Target("t", kind=TableKind.RING, capacity=10), RingTable),
+        (Target("t", kind=TableKind.BLINK), BlinkTable),
+        (Target("t", kind=TableKind.REPLACED), ReplacedTable),
+        (Target("t", kind=TableKind.KEYED, key=("k",)), KeyedTable),
+    ],
+)
+def test_a_new_table_is_of_the_kind_that_the_publisher_needs(
+    catalog: Catalog, target: Target, kind: type[Table]
+) -> None:
+    table = publish(catalog, target, ROWS)
+    assert type(table) is kind
+    assert table.to_arrow().to_pydict() == {"k": ["a", "b"], "v": [1, 2]}
+    assert catalog.find("t") is table
+
+
+@pytest.mark.parametrize(
+    ("target", "error"),
+    [
+        (Target("t", mode=PublishMode.UPSERT), KeyMismatchError),
+        (Target("t", mode=PublishMode.DELETE, key=("k",)), UnknownTableError),
+        (Target("t", kind=TableKind.KEYED), KeyMismatchError),
+        (Target("t", kind=TableKind.BLINK, key=("k",)), KeyMismatchError),
+        (Target("t", key=("nope",)), KeyMismatchError),
+        (Target("t", kind=TableKind.RING), InvalidRequestError),
+        (Target("t", kind=TableKind.BLINK, capacity=3), InvalidRequestError),
+        (Target("", kind=TableKind.BLINK), InvalidRequestError),
+        (Target("t", kind=TableKind.BLINK, mode=PublishMode.REPLACE), UnsupportedOperationError),
+    ],
+)
+def test_what_does_not_go_together_makes_no_table(catalog: Catalog, target: Target, error: type[BarrageError]) -> None:
+    with pytest.raises(error):
+        publish(catalog, target, ROWS)
+    assert catalog.tables() == ()
+
+
+def test_a_type_that_tables_cannot_hold_makes_no_table(catalog: Catalog) -> None:
+    union = pa.schema([("u", pa.sparse_union([pa.field("a", pa.int8())]))])
+    with pytest.raises(UnsupportedTypeError):
+        publish(catalog, Target("t"), schema=union)
+    assert catalog.tables() == ()
+
+
+def test_batches_become_one_cycle(catalog: Catalog) -> None:
+    updates: list[Any] = []
+    table = publish(catalog, Target("t"))
+    table.add_listener(lambda update, before, after: updates.append(update))
+    publish(catalog, Target("t"), ROWS, ROWS, ROWS)
+    assert [update.added.size for update in updates] == [6]
+
+
+def test_rows_for_a_table_with_keys_are_upserts_and_the_last_row_of_a_key_wins(catalog: Catalog) -> None:
+    publish(catalog, Target("t", key=("k",)), ROWS)
+    for mode in (None, PublishMode.APPEND, PublishMode.UPSERT):
+        table = publish(catalog, Target("t", mode=mode), batch(k=["b", "c"], v=[20, 30]), batch(k=["b"], v=[21]))
+        assert table.to_arrow().to_pydict() == {"k": ["a", "b", "c"], "v": [1, 21, 30]}
+
+
+def test_delete_takes_the_key_columns(catalog: Catalog) -> None:
+    publish(catalog, Target("t", key=("k",)), ROWS)
+    keys = pa.record_batch({"k": ["a", "zz"]})
+    table = publish(catalog, Target("t", mode=PublishMode.DELETE), keys, schema=keys.schema)
+    assert table.to_arrow().to_pydict() == {"k": ["b"], "v": [2]}
+
+
+@pytest.mark.parametrize("key", [("k",), None])
+def test_replace_makes_the_rows_the_whole_content(catalog: Catalog, key: tuple[str, ...] | None) -> None:
+    target = Target("t", mode=PublishMode.REPLACE, key=key)
+    publish(catalog, target, ROWS)
+    table = publish(catalog, target, batch(k=["c"], v=[3]))
+    assert table.to_arrow().to_pydict() == {"k": ["c"], "v": [3]}
+    assert publish(catalog, target).size == 0
+
+
+def test_null_is_a_key_like_any_other(catalog: Catalog) -> None:
+    publish(catalog, Target("t", key=("k",)), batch(k=[None, "a"], v=[1, 2]))
+    table = publish(catalog, Target("t"), batch(k=[None], v=[3]))
+    assert table.to_arrow().to_pydict() == {"k": [None, "a"], "v": [3, 2]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "error"),
+    [
+        (Target("t"), Target("t", mode=PublishMode.UPSERT), UnsupportedOperationError),
+        (Target("t"), Target("t", mode=PublishMode.REPLACE), UnsupportedOperationError),
+        (Target("t", kind=TableKind.REPLACED), Target("t", mode=PublishMode.APPEND), UnsupportedOperationError),
+        (Target("t", key=("k",)), Target("t", key=("v",)), KeyMismatchError),
+        (Target("t", key=("k",)), Target("t", key=("k", "v")), KeyMismatchError),
+        (Target("t"), Target("t", key=("k",)), KeyMismatchError),
+        (Target("t"), Target("t", kind=TableKind.BLINK), AlreadyExistsError),
+        (Target("t", capacity=3), Target("t", kind=TableKind.RING, capacity=4), AlreadyExistsError),
+    ],
+)
+def test_a_second_publisher_with_other_ideas_changes_nothing(
+    catalog: Catalog, first: Target, second: Target, error: type[BarrageError]
+) -> None:
+    table = publish(catalog, first, ROWS)
+    version = table.version
+    with pytest.raises(error):
+        publish(catalog, second, ROWS)
+    assert catalog.find("t") is table
+    assert table.version is version
+
+
+def test_a_batch_that_does_not_fit_changes_nothing_even_behind_one_that_does(catalog: Catalog) -> None:
+    table = publish(catalog, Target("t"), ROWS)
+    wrong = pa.record_batch({"k": ["a"], "other": [1]})
+    with pytest.raises(SchemaMismatchError):
+        publish_rows(catalog, Target("t"), SCHEMA, [ROWS, wrong])
+    assert table.size == 2
+
+
+def test_a_schema_that_does_not_fit_is_told_even_without_rows(catalog: Catalog) -> None:
+    publish(catalog, Target("t"))
+    with pytest.raises(SchemaMismatchError):
+        publish(catalog, Target("t"), schema=pa.schema([("k", pa.string()), ("v", pa.float32())]))
+
+
+def test_encodings_and_protocol_metadata_are_left_behind(catalog: Catalog) -> None:
+    schema = pa.schema(
+        [pa.field("k", pa.dictionary(pa.int8(), pa.string()), metadata={"deephaven:type": "x", "mine": "1"})],
+        metadata={"deephaven:attribute.x": "y", "barrage:put": "{}", "mine": "2"},
+    )
+    rows = pa.record_batch([pa.array(["a"]).dictionary_encode().cast(schema.field(0).type)], schema=schema)
+    table = publish(catalog, Target("t"), rows, schema=schema)
+    assert table.schema.field("k").type == pa.string()
+    assert table.schema.metadata == {b"mine": b"2"}
+    assert table.schema.field("k").metadata == {b"mine": b"1"}
+    assert table.to_arrow().to_pydict() == {"k": ["a"]}

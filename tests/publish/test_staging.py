@@ -1,0 +1,129 @@
+"""The staging area: named by token, bounded in bytes and time, and complete or gone."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from barrage_server.errors import LimitError, PublishError
+from barrage_server.publish import StagingArea, StagingLimits
+from barrage_server.wire.protocol import StageRequest
+
+REQUEST = StageRequest("query", "trades", 3, "attempt")
+BATCH = pa.record_batch({"n": pa.array([1, 2, 3], pa.int64())})
+
+
+def sealed(area: StagingArea, request: StageRequest = REQUEST, batches: int = 1, now: float = 0.0) -> str:
+    token = area.open(request, BATCH.schema, now)
+    for _ in range(batches):
+        area.add(token, BATCH, now)
+    area.seal(token, 3 * batches, now)
+    return token
+
+
+def test_what_is_sealed_is_found_in_the_order_of_the_tokens() -> None:
+    area = StagingArea()
+    first, second = sealed(area), sealed(area, batches=2)
+    found = area.find([second, first], "query", "trades", 3)
+    assert [entry.rows for entry in found] == [6, 3]
+
+
+def test_tokens_cannot_be_guessed_from_each_other() -> None:
+    area = StagingArea()
+    tokens = {sealed(area) for _ in range(50)}
+    assert len(tokens) == 50
+    assert min(map(len, tokens)) >= 24
+
+
+def test_a_wrong_row_count_drops_the_entry() -> None:
+    area = StagingArea()
+    token = area.open(REQUEST, BATCH.schema, 0.0)
+    area.add(token, BATCH, 0.0)
+    with pytest.raises(PublishError, match="4 rows were announced and 3 have arrived"):
+        area.seal(token, 4, 0.0)
+    assert area.statistics().entries == 0
+    assert area.statistics().nbytes == 0
+
+
+def test_what_is_not_sealed_cannot_be_committed() -> None:
+    area = StagingArea()
+    token = area.open(REQUEST, BATCH.schema, 0.0)
+    with pytest.raises(PublishError, match="still being staged"):
+        area.find([token], "query", "trades", 3)
+
+
+def test_nothing_is_added_behind_the_seal() -> None:
+    area = StagingArea()
+    token = sealed(area)
+    with pytest.raises(PublishError, match="to its end already"):
+        area.add(token, BATCH, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("publisher", "table", "batch"), [("x", "trades", 3), ("query", "x", 3), ("query", "trades", 4)]
+)
+def test_a_token_serves_only_what_it_was_staged_for(publisher: str, table: str, batch: int) -> None:
+    area = StagingArea()
+    with pytest.raises(PublishError, match="was staged for batch 3 of table 'trades'"):
+        area.find([sealed(area)], publisher, table, batch)
+
+
+def test_unknown_and_repeated_tokens_are_refused() -> None:
+    area = StagingArea()
+    token = sealed(area)
+    with pytest.raises(PublishError, match="unknown"):
+        area.find([token, "never"], "query", "trades", 3)
+    with pytest.raises(PublishError, match="twice"):
+        area.find([token, token], "query", "trades", 3)
+
+
+def test_dropping_counts_what_was_known() -> None:
+    area = StagingArea()
+    token = sealed(area)
+    assert area.drop([token, token, "never"]) == 1
+    assert area.drop([token]) == 0
+    assert area.statistics().nbytes == 0
+
+
+def test_one_entry_may_not_grow_beyond_its_limit() -> None:
+    area = StagingArea(StagingLimits(entry_bytes=BATCH.nbytes))
+    token = area.open(REQUEST, BATCH.schema, 0.0)
+    area.add(token, BATCH, 0.0)
+    with pytest.raises(LimitError, match="one staged batch"):
+        area.add(token, BATCH, 0.0)
+    assert area.statistics().entries == 0
+
+
+def test_all_entries_together_have_a_limit_and_dropping_makes_room() -> None:
+    area = StagingArea(StagingLimits(total_bytes=2 * BATCH.nbytes))
+    first, _ = sealed(area), sealed(area)
+    with pytest.raises(LimitError, match="all staged batches together"):
+        sealed(area)
+    area.drop([first])
+    sealed(area)
+
+
+def test_the_number_of_entries_has_a_limit() -> None:
+    area = StagingArea(StagingLimits(entries=1))
+    sealed(area)
+    with pytest.raises(LimitError, match="1 batches are staged already"):
+        sealed(area)
+
+
+def test_what_is_not_touched_expires() -> None:
+    area = StagingArea(StagingLimits(expiry_seconds=10))
+    old = sealed(area, now=0.0)
+    young = sealed(area, now=5.0)
+    assert area.expire(9.9) == 0
+    assert area.expire(10.0) == 1
+    with pytest.raises(PublishError, match="expired"):
+        area.find([old], "query", "trades", 3)
+    assert len(area.find([young], "query", "trades", 3)) == 1
+    assert area.statistics().expired == 1
+
+
+def test_statistics_count_what_is_there() -> None:
+    area = StagingArea()
+    sealed(area, batches=2)
+    figures = area.statistics()
+    assert (figures.entries, figures.rows, figures.nbytes) == (1, 6, 2 * BATCH.nbytes)
