@@ -1,0 +1,10 @@
+"""The command line: ``barrage-server serve``, ``demo``, ``tables``, ``watch``, ``snapshot``, ``publish``.
+
+Nothing heavy is imported before a command runs, so that ``--help`` and shell completion answer at once.
+"""
+
+from __future__ import annotations
+
+from barrage_server.cli.boundary import main
+
+__all__ = ["main"]

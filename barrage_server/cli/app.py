@@ -1,0 +1,181 @@
+"""The commands: arguments and help. What they do is in the modules beside this one, imported when a command runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from barrage_server.cli.text import names, parse_viewport
+
+if TYPE_CHECKING:
+    from barrage_server.cli.connection import Address
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Live tables over Arrow Flight: publish from Spark or Python, follow them from anywhere.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Uri = Annotated[str, typer.Argument(metavar="URI", help="Where the server is, as in grpc://127.0.0.1:10815.")]
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.")]
+Token = Annotated[
+    str | None,
+    typer.Option(envvar="BARRAGE_TOKEN", help="Token to log in with; better given as BARRAGE_TOKEN.", metavar="TOKEN"),
+]
+TlsCa = Annotated[Path | None, typer.Option(help="PEM certificates to trust, for grpc+tls.", metavar="FILE")]
+Columns = Annotated[str | None, typer.Option(help="Only these columns, separated by commas.", metavar="A,B")]
+Viewport = Annotated[
+    str | None, typer.Option(help="Row positions, the end not included, as in 0:50.", metavar="START:STOP")
+]
+Reverse = Annotated[bool, typer.Option("--reverse", help="Count positions from the last row.")]
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen at  [127.0.0.1]", metavar="ADDRESS")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen at; 0 takes a free one  [10815]", metavar="N")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings and tables.", metavar="FILE")] = None,
+    token: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Token that clients must present; repeat it for several. Better: BARRAGE_TOKENS.", metavar="TOKEN"
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Allow an address beyond this machine without TLS and tokens.")
+    ] = False,
+) -> None:
+    """Serve live tables. Prints its URI; runs until Ctrl-C.
+
+    Settings come from the flags, then BARRAGE_* in the environment, then the configuration file.
+    """
+    from barrage_server.cli.serve import serve_until_stopped
+
+    flags = {"host": host, "port": port, "tokens": token or None, "insecure": insecure or None}
+    serve_until_stopped(config, {name: value for name, value in flags.items() if value is not None})
+
+
+@app.command()
+def tables(
+    uri: Uri,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """List the tables of a server: size, kind, columns."""
+    from barrage_server.cli.tables import list_tables
+
+    list_tables(_address(uri, token, tls_ca), json_lines=json)
+
+
+@app.command()
+def watch(
+    uri: Uri,
+    table: TableName,
+    viewport: Viewport = None,
+    reverse: Reverse = False,
+    columns: Columns = None,
+    full: Annotated[bool, typer.Option("--full", help="Follow the whole table instead of a window.")] = False,
+    interval: Annotated[int, typer.Option(help="Milliseconds between updates, at least.", metavar="MS", min=0)] = 100,
+    updates: Annotated[int | None, typer.Option(help="Stop after this many updates.", metavar="N", min=0)] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Show the table once and stop; the same as --updates 0.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for the server and the table to be there.", metavar="S", min=0)
+    ] = 0,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Lines instead of a live view, as without a terminal.")
+    ] = False,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Watch a table tick. In a terminal a live view, else a line for every change."""
+    from barrage_server.cli.watch import Watch
+
+    if full and viewport is not None:
+        raise typer.BadParameter("--full and --viewport exclude each other: leave one of them out.")
+    Watch(
+        _address(uri, token, tls_ca),
+        table,
+        viewport=None if viewport is None else parse_viewport(viewport),
+        full=full,
+        reverse=reverse,
+        columns=names(columns),
+        interval_ms=interval,
+        limit=0 if once else updates,
+        patience=wait,
+        plain=plain,
+    ).run()
+
+
+@app.command()
+def snapshot(
+    uri: Uri,
+    table: TableName,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow or .csv.", metavar="FILE")
+    ],
+    viewport: Viewport = None,
+    reverse: Reverse = False,
+    columns: Columns = None,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Write what a table holds now to a file."""
+    from barrage_server.cli.transfer import save_snapshot
+
+    window = None if viewport is None else parse_viewport(viewport)
+    address = _address(uri, token, tls_ca)
+    save_snapshot(address, table, output, viewport=window, reverse=reverse, columns=names(columns))
+
+
+@app.command()
+def publish(
+    uri: Uri,
+    table: TableName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to read: .parquet, .arrow, .csv, or .jsonl.")],
+    key: Annotated[
+        list[str] | None, typer.Option(help="Key column of a new table; repeat it for several.", metavar="COLUMN")
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="append, upsert, replace or delete  [upsert when there is a key, else append]",
+            metavar="MODE",
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Kind of a new table: append, keyed, ring, blink or replaced.", metavar="KIND")
+    ] = None,
+    capacity: Annotated[int | None, typer.Option(help="Rows that a new ring keeps.", metavar="N", min=1)] = None,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Publish a file to a table, which is made if there is none. All of it becomes visible at once."""
+    from barrage_server.cli.transfer import publish_file
+
+    address = _address(uri, token, tls_ca)
+    publish_file(address, table, file, key=key or None, mode=mode, kind=kind, capacity=capacity)
+
+
+@app.command()
+def version() -> None:
+    """Print the versions of this program and of what it stands on."""
+    from barrage_server.cli.tables import print_versions
+
+    print_versions()
+
+
+def _address(uri: str, token: str | None, tls_ca: Path | None) -> Address:
+    from barrage_server.cli.connection import Address
+
+    return Address(uri, token, tls_ca)

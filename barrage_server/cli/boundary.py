@@ -1,0 +1,124 @@
+"""Where the command line ends: exit codes, one-line errors, and Ctrl-C that works at once."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn
+
+import typer
+
+from barrage_server.errors import BarrageError
+
+__all__ = ["EXIT_FAILURE", "EXIT_INTERRUPTED", "EXIT_TERMINATED", "EXIT_USAGE", "main", "run"]
+
+EXIT_FAILURE: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+EXIT_TERMINATED: Final = 143
+GRACE_SECONDS: Final = 5.0
+"""How long a command may clean up after Ctrl-C before the process ends anyway; a second Ctrl-C ends it at once."""
+
+# The base of every error about the arguments, wherever this version of typer keeps its copy of click.
+_UsageError: Final = typer.BadParameter.__base__
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command and return its exit code; errors become one line on stderr that says what to do.
+
+    With the environment variable ``BARRAGE_DEBUG`` set, errors come with their traceback.
+    """
+    from barrage_server.cli.app import app
+
+    try:
+        outcome = typer.main.get_command(app).main(args=list(args), prog_name="barrage-server", standalone_mode=False)
+    except typer.Abort:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`| head`). Python would complain again when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILURE
+    except (BarrageError, OSError) as error:
+        _explain(error)
+        return EXIT_FAILURE
+    except Exception as error:  # this is the last frame: what the user sees must be a sentence, not a traceback
+        if _UsageError is not None and isinstance(error, _UsageError):
+            return _explain_usage(error, args)
+        _explain(error, unexpected=True)
+        return EXIT_FAILURE
+    return outcome if isinstance(outcome, int) else 0
+
+
+def main() -> NoReturn:
+    """Entry point of the ``barrage-server`` program."""
+    with _ends_soon_after_interrupt():
+        code = run(sys.argv[1:])
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        if code in {EXIT_INTERRUPTED, EXIT_TERMINATED}:
+            # Threads inside gRPC may still wait for the other side; the commands have closed what they opened.
+            os._exit(code)
+    sys.exit(code)
+
+
+def _explain(error: BaseException, *, unexpected: bool = False) -> None:
+    if os.environ.get("BARRAGE_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+        return
+    text = " ".join(str(error).split()) or type(error).__name__
+    if unexpected:
+        text = f"unexpected {type(error).__name__}: {text} (set BARRAGE_DEBUG=1 for the details)"
+    print(f"barrage-server: {text}", file=sys.stderr)  # noqa: T201
+
+
+def _explain_usage(error: Exception, args: Sequence[str]) -> int:
+    message = getattr(error, "format_message", lambda: str(error))()
+    command = next((arg for arg in args if not arg.startswith("-")), "")
+    hint = f"barrage-server {command}".strip()
+    _explain(ValueError(f"{message} Try '{hint} --help'."))
+    return EXIT_USAGE
+
+
+@contextmanager
+def _ends_soon_after_interrupt() -> Iterator[None]:
+    """End the process soon after Ctrl-C or SIGTERM even while the main thread is inside a blocking call of gRPC.
+
+    Python runs signal handlers between two bytecodes of the main thread only; the wake-up descriptor is written at
+    once. SIGTERM ends a command the same way as Ctrl-C does; the exit code tells them apart.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    codes = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED}
+
+    def watch() -> None:
+        code = None
+        while True:
+            ready, _, _ = select.select([reading], [], [], None if code is None else GRACE_SECONDS)
+            received = os.read(reading, 1) if ready else b""
+            if ready and not received:
+                return  # the command has ended, and closed its end
+            again = code is not None
+            code = code or (codes.get(signal.Signals(received[0])) if received else None)
+            if again and code is not None:
+                os._exit(code)
+
+    def terminate(_number: int, _frame: object) -> NoReturn:
+        raise typer.Exit(EXIT_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=watch, name="interrupt-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGTERM, before)
+        os.close(writing)

@@ -1,0 +1,46 @@
+"""How a command reaches its server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import barrage_server as bs
+from barrage_server.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from barrage_server.client import Client
+
+__all__ = ["Address"]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is, and how to log in.
+
+    Attributes:
+        uri: ``grpc://host:port`` or ``grpc+tls://host:port``.
+        token: bearer token, when the server asks for one.
+        tls_ca: file of PEM certificates to trust instead of the system's.
+    """
+
+    uri: str
+    token: str | None = None
+    tls_ca: Path | None = None
+
+    def connect(self, wait: float = 0.0) -> Client:
+        """A client of that server; tries for ``wait`` seconds while nobody answers.
+
+        Raises:
+            InvalidRequestError: the certificates cannot be read.
+            UnavailableError: nobody answers.
+            AuthenticationError: the token is missing or wrong.
+        """
+        try:
+            roots = None if self.tls_ca is None else self.tls_ca.read_bytes()
+        except OSError as error:
+            raise InvalidRequestError(
+                f"cannot read the certificates in {str(self.tls_ca)!r}: {error.strerror}"
+            ) from None
+        return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)

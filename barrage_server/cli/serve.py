@@ -1,0 +1,100 @@
+"""A server in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import barrage_server as bs
+from barrage_server.cli.settings import TableSettings, load_settings
+from barrage_server.cli.text import count
+from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
+from barrage_server.server import Authenticator, Credentials
+from barrage_server.server.auth import shared_token
+from barrage_server.wire.protocol import TableKind
+
+__all__ = ["any_of", "serve_until_stopped"]
+
+_POLL_SECONDS: Final = 1.0
+"""On some systems a wait without end cannot be interrupted."""
+
+logger = logging.getLogger("barrage_server.cli")
+
+
+def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
+    """Serve until Ctrl-C or SIGTERM. Stdout gets one line, the URI, once clients can connect; the log is on stderr."""
+    settings = load_settings(config, flags)
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    with bs.Server(
+        settings.host,
+        settings.port,
+        token=any_of(settings.accepted_tokens),
+        limits=settings.limits,
+        subscriptions=settings.subscriptions,
+        tls=settings.tls_identity(),
+        insecure=settings.insecure,
+    ) as server:
+        for table in settings.tables:
+            declare(server, table)
+        if not settings.accepted_tokens:
+            logger.warning("no token is set: everybody who can reach %s may read and write", server.uri)
+        logger.info("%s, Ctrl-C ends", count(len(settings.tables), "tables declared"))
+        sys.stdout.write(f"{server.uri}\n")
+        sys.stdout.flush()
+        while not server.wait(_POLL_SECONDS):
+            pass
+
+
+def declare(server: bs.Server, table: TableSettings) -> None:
+    """Make one table of the configuration.
+
+    Raises:
+        InvalidRequestError: the declaration contradicts itself, or names a type that there is not.
+    """
+    try:
+        schema, kind = table.arrow_schema(), table.actual_kind
+        if kind is not TableKind.KEYED and table.key:
+            raise InvalidRequestError(f"a table of the kind '{kind}' has no key; use the kind 'keyed'")
+        if (kind is TableKind.RING) != (table.capacity is not None):
+            raise InvalidRequestError("a ring needs a capacity, the rows it keeps, and no other kind takes one")
+        match kind:
+            case TableKind.KEYED:
+                server.keyed_table(table.name, schema, key=table.key)
+            case TableKind.RING if table.capacity is not None:
+                server.ring_table(table.name, schema, capacity=table.capacity)
+            case TableKind.BLINK:
+                server.blink_table(table.name, schema)
+            case TableKind.REPLACED:
+                server.replaced_table(table.name, schema)
+            case _:
+                server.append_table(table.name, schema)
+    except BarrageError as error:
+        raise InvalidRequestError(f"table {table.name!r} of the configuration: {error}") from None
+
+
+def any_of(tokens: tuple[str, ...]) -> Authenticator | None:
+    """Lets in whoever shows one of the tokens; None without tokens, which lets everybody in."""
+    if not tokens:
+        return None
+    checks = [shared_token(token) for token in tokens]
+
+    def authenticate(credentials: Credentials) -> str:
+        users: list[str] = []
+        failure = AuthenticationError("No token was shown.")
+        for check in checks:  # all of them, so that the time tells nothing
+            try:
+                users.append(check(credentials))
+            except AuthenticationError as error:
+                failure = error
+        if not users:
+            raise failure
+        return users[0]
+
+    return authenticate

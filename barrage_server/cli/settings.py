@@ -1,0 +1,169 @@
+"""Settings of ``barrage-server serve``: flags, then the environment, then a TOML file, then defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from barrage_server.cli.arrow_types import parse_type
+from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.server import Limits
+from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.wire.protocol import TableKind
+
+__all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]
+
+DEFAULT_PORT: Final = 10815
+
+
+class TableSettings(BaseModel):
+    """A table that exists from the start.
+
+    Attributes:
+        name: what clients call it.
+        columns: Arrow type names by column name, in order, such as ``{sym = "string", price = "double"}``.
+        kind: ``append``, ``keyed``, ``ring``, ``blink`` or ``replaced``; else what ``key`` or ``capacity`` imply.
+        key: key columns, for ``keyed``.
+        capacity: rows kept, for ``ring``.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    columns: dict[str, str] = Field(min_length=1)
+    kind: TableKind | None = None
+    key: tuple[str, ...] = ()
+    capacity: int | None = Field(default=None, gt=0)
+
+    @property
+    def actual_kind(self) -> TableKind:
+        """The kind named, or else implied."""
+        if self.kind is not None:
+            return self.kind
+        return TableKind.KEYED if self.key else TableKind.RING if self.capacity else TableKind.APPEND
+
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as an Arrow schema; UnsupportedTypeError when a type name is wrong."""
+        return pa.schema([(name, parse_type(kind)) for name, kind in self.columns.items()])
+
+
+def _separated(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _known_fields(of: type) -> BeforeValidator:
+    """Refuse names that a dataclass does not have: pydantic would drop them without a word."""
+    known = {field.name for field in dataclasses.fields(of)}
+
+    def check(value: object) -> object:
+        unknown = sorted(set(value) - known) if isinstance(value, Mapping) else []
+        if unknown:
+            raise ValueError(f"unknown: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        return value
+
+    return BeforeValidator(check)
+
+
+class ServeSettings(BaseSettings):
+    """Everything ``serve`` can be told. In the environment the names are upper case after ``BARRAGE_``.
+
+    Attributes:
+        host: address to listen at.
+        port: 0 takes a free one.
+        token: what clients must show.
+        tokens: further tokens, with commas in the environment: several are good at a time while one is replaced.
+        insecure: allow an address beyond this machine without a token.
+        tls_certificate: PEM file of the certificate chain; serves ``grpc+tls`` together with ``tls_key``.
+        tls_key: PEM file of the private key.
+        log_level: what the log on stderr shows.
+        limits: see :class:`barrage_server.server.Limits`; its ``staging`` too.
+        subscriptions: see :class:`barrage_server.subscription.Limits`: update intervals, sizes of first snapshots.
+        tables: tables that exist from the start.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="BARRAGE_", env_nested_delimiter="__", extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)
+    token: SecretStr | None = None
+    tokens: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_separated)] = ()
+    insecure: bool = False
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    limits: Annotated[Limits, _known_fields(Limits)] = Field(default_factory=Limits)
+    subscriptions: Annotated[SubscriptionLimits, _known_fields(SubscriptionLimits)] = Field(
+        default_factory=SubscriptionLimits
+    )
+    tables: tuple[TableSettings, ...] = ()
+
+    @classmethod
+    def settings_customise_sources(  # the signature is the library's
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags win over the environment, which wins over the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @property
+    def accepted_tokens(self) -> tuple[str, ...]:
+        """All tokens that let a client in; empty when everybody is welcome."""
+        every = (*(() if self.token is None else (self.token,)), *self.tokens)
+        return tuple(dict.fromkeys(token.get_secret_value() for token in every))
+
+    def tls_identity(self) -> tuple[bytes, bytes] | None:
+        """Certificate chain and private key; None without TLS. InvalidRequestError when one cannot be read."""
+        if self.tls_certificate is None and self.tls_key is None:
+            return None
+        if self.tls_certificate is None or self.tls_key is None:
+            raise InvalidRequestError("TLS needs both tls_certificate and tls_key, two PEM files; one is missing.")
+        try:
+            return self.tls_certificate.read_bytes(), self.tls_key.read_bytes()
+        except OSError as error:
+            raise InvalidRequestError(f"cannot read {error.filename!r} for TLS: {error.strerror}") from None
+
+
+def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSettings:
+    """The settings in force.
+
+    Args:
+        config: TOML file, or None.
+        flags: what the command line said, by setting name.
+
+    Raises:
+        InvalidRequestError: the file is missing or is not TOML, or a setting is unknown or wrong.
+    """
+    if config is not None and not config.is_file():
+        raise InvalidRequestError(f"there is no configuration file {str(config)!r}")
+
+    class Configured(ServeSettings):
+        model_config = SettingsConfigDict(toml_file=config)
+
+    try:
+        return Configured(**flags)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidRequestError(f"{str(config)!r} is not TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "settings"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise InvalidRequestError(f"setting {where}: {first['msg'].removeprefix('Value error, ')}{more}") from None
+    except BarrageError as error:
+        raise InvalidRequestError(f"settings: {error}") from None

@@ -1,0 +1,44 @@
+"""Small texts of the command line: options read, numbers printed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import typer
+
+__all__ = ["count", "names", "parse_viewport", "rate"]
+
+_VIEWPORT: Final = re.compile(r"(\d+):(\d+)")
+
+
+def parse_viewport(text: str) -> range:
+    """``0:50`` is the first fifty rows: positions, the end not included, as in a Python slice."""
+    match = _VIEWPORT.fullmatch(text.strip())
+    if match is None or int(match[1]) >= int(match[2]):
+        raise typer.BadParameter(f"{text!r} is not a viewport: write START:STOP in row positions, as in 0:50.")
+    return range(int(match[1]), int(match[2]))
+
+
+def names(text: str | None) -> list[str] | None:
+    """Column names separated by commas; None stays None (every column)."""
+    if text is None:
+        return None
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise typer.BadParameter(
+            f"{text!r} is not a list of column names: write them separated by commas, as in sym,price."
+        )
+    return found
+
+
+def count(number: int, noun: str = "") -> str:
+    """``1,234 rows``; the noun is given in the plural."""
+    if not noun:
+        return f"{number:,}"
+    return f"{number:,} {noun.removesuffix('s') if number == 1 else noun}"
+
+
+def rate(rows: int, seconds: float) -> str:
+    """Rows a second, to three figures."""
+    return f"{float(f'{rows / max(seconds, 1e-9):.3g}'):,.0f} rows/s"
