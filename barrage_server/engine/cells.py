@@ -12,8 +12,8 @@ offsets of which pages are wanted.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,16 +53,19 @@ class Cells:
 
     Attributes:
         pages: page number -> cells. Never changed, only replaced: hold it to keep the pages.
+        dropped_before: pages that only have row keys below this one may have been dropped.
 
     """
 
-    __slots__ = ("_fill", "dtype", "page_bits", "pages")
+    __slots__ = ("_fill", "_shared", "dropped_before", "dtype", "page_bits", "pages")
 
     def __init__(self, dtype: npt.DTypeLike, *, page_bits: int = MAX_PAGE_BITS, fill: bool = False) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.page_bits = page_bits
         self.pages: Pages = {}
+        self.dropped_before = 0
         self._fill = fill
+        self._shared: set[int] = set()
 
     @property
     def nbytes(self) -> int:
@@ -74,16 +77,20 @@ class Cells:
         pages = self.pages
         for page, _, _, _, top in plan.segments(self.page_bits):
             cells = pages.get(page)
-            if cells is None or len(cells) < top:
+            if cells is None or len(cells) < top or page in self._shared:
                 self.resize(page, top)
                 pages = self.pages
 
     def resize(self, page: int, size: int) -> None:
-        """Make a page hold at least ``size`` cells."""
+        """Make a page hold at least ``size`` cells, and be nobody else's."""
         full = 1 << self.page_bits
         old = self.pages.get(page)
         if old is not None and len(old) >= size:
+            if page in self._shared:
+                self._shared.discard(page)
+                self.pages = {**self.pages, page: old.copy()}
             return
+        self._shared.discard(page)
         before = self.pages.get(page - 1)
         if before is not None and len(before) == full:
             # The table has grown through a whole page, so it will fill this one too. Unused memory is not touched.
@@ -107,13 +114,16 @@ class Cells:
 
     def drop_before(self, first_key: int) -> None:
         """Let go of the pages that lie wholly below ``first_key``."""
-        self.drop_pages([page for page in self.pages if page < first_key >> self.page_bits])
-
-    def drop_pages(self, numbers: Iterable[int]) -> None:
-        """Let go of pages."""
-        gone = set(numbers)
+        gone = [page for page in self.pages if page < first_key >> self.page_bits]
         if gone:
-            self.pages = {page: cells for page, cells in self.pages.items() if page not in gone}
+            self.dropped_before = max(self.dropped_before, (max(gone) + 1) << self.page_bits)
+            self._shared.difference_update(gone)
+            self.pages = {page: cells for page, cells in self.pages.items() if page >= first_key >> self.page_bits}
+
+    def leave_pages(self) -> None:
+        """Write to copies of the pages from now on, page by page as needed: those there are stay as they are."""
+        self._shared = set(self.pages)
+        self.dropped_before = 0
 
 
 def gather(pages: Pages, plan: ReadPlan, dtype: np.dtype[Any], page_bits: int) -> CellArray:
@@ -154,15 +164,29 @@ def view(pages: Pages, plan: ReadPlan, page_bits: int) -> CellArray | None:
     return cells[where]
 
 
-def gather_any(pages: Pages, keys: Int64Array, dtype: np.dtype[Any], page_bits: int) -> CellArray:
-    """A copy of the cells of ``keys``, which may be in any order and repeat."""
+def gather_any(
+    pages: Pages, keys: Int64Array, dtype: np.dtype[Any], page_bits: int, *, default: bool | None = None
+) -> CellArray:
+    """A copy of the cells of ``keys``, which may be in any order and repeat.
+
+    Args:
+        pages: the pages.
+        keys: row keys, int64.
+        dtype: the numpy type of a cell.
+        page_bits: a page has ``2**page_bits`` cells at most.
+        default: the value of cells in pages that do not exist; ``None``: they must.
+
+    Raises:
+        RowSetError: there are row keys for which there are no cells.
+
+    """
     if len(keys) == 0:
         return np.empty(0, dtype)
     mask = (1 << page_bits) - 1
     numbers = keys >> page_bits
     low, high = int(numbers.min()), int(numbers.max())
     try:
-        if low == high:
+        if low == high and low in pages:
             only: CellArray = pages[low][keys & mask]
             return only
         out = np.empty(len(keys), dtype)
@@ -170,15 +194,13 @@ def gather_any(pages: Pages, keys: Int64Array, dtype: np.dtype[Any], page_bits: 
         order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
         ordered = keys[order]
         edges = np.flatnonzero(np.diff(ordered >> page_bits)) + 1
-        bounds = [0, *edges.tolist(), len(keys)]
-        for start, stop in itertools.pairwise(bounds):
+        for start, stop in pairwise([0, *edges.tolist(), len(keys)]):
             part = ordered[start:stop]
-            out[order[start:stop]] = pages[int(part[0]) >> page_bits][part & mask]
+            page = int(part[0]) >> page_bits
+            out[order[start:stop]] = default if default is not None and page not in pages else pages[page][part & mask]
         return out
     except (KeyError, IndexError):
-        raise RowSetError(
-            f"No cells are stored for some of {len(keys)} row keys: they are not rows of the table."
-        ) from None
+        raise RowSetError(f"Some of {len(keys)} row keys have no cells: they are not rows of the table.") from None
 
 
 def _no_cells(plan: ReadPlan) -> RowSetError:

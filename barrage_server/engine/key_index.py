@@ -83,7 +83,7 @@ class KeyIndex:
             # An equal tag is a candidate. Nearly all are right; the others go on from the next slot.
             rows = self._rows[slots[hits]].astype(np.int64)
             given = keys if len(hits) == keys.count else keys.take(hits)
-            same = given.equal(KeyValues(self._read_keys(rows)))
+            same = self._equals_stored(given, rows)
             found[hits[same]] = rows[same]
             if same.all():
                 break
@@ -160,6 +160,17 @@ class KeyIndex:
             keep[rest[same]] = False
             rest = rest[~same]
         return np.flatnonzero(keep)
+
+    def _equals_stored(self, keys: KeyValues, rows: Int64Array) -> npt.NDArray[np.bool_]:
+        """Which keys equal those stored under ``rows``. In halves where the stored ones are too large for one array."""
+        try:
+            return keys.equal(KeyValues(self._read_keys(rows)))
+        except LimitError:
+            half = len(rows) // 2
+            if half == 0:
+                raise
+            first = self._equals_stored(keys.take(np.arange(half)), rows[:half])
+            return np.append(first, self._equals_stored(keys.take(np.arange(half, len(rows))), rows[half:]))
 
     def _tags_of(self, keys: KeyValues) -> Tags:
         tags = (self._hasher(keys) >> np.uint64(32)).astype(np.uint32)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -164,7 +164,7 @@ def _split_keys(keys: Int64Array, page_bits: int) -> Iterable[Segment]:
         edges = np.flatnonzero(np.diff(keys >> page_bits)) + 1
         bounds = [0, *edges.tolist(), len(keys)]
     segments = []
-    for start, stop in itertools.pairwise(bounds):
+    for start, stop in pairwise(bounds):
         if start < stop:
             part = offsets[start:stop]
             low, high = int(part[0]), int(part[-1])

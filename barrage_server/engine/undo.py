@@ -137,12 +137,11 @@ class UndoCursor:
         """What to put back into cells of ``column`` that have been gathered before this call: newest first, so in this
         order.
         """
-        found = self._collect(column, epoch)
-        if len(found) > _MAX_LOOSE_ENTRIES:
+        merged, loose = self._collect(column, epoch)
+        if len(loose) > _MAX_LOOSE_ENTRIES:
             self.absorb()
-            found = self._collect(column, epoch)
-        found.reverse()
-        return found
+            merged, loose = self._collect(column, epoch)
+        return [*reversed(loose), *reversed(merged)]
 
     def absorb(self) -> None:
         """Merge the entries of all complete nodes, so that those nodes can be freed. Costs what has changed, not what
@@ -162,10 +161,10 @@ class UndoCursor:
                 merged[key] = _push(merged.get(key, ()), _merge(new))
             self._state = _State(merged, node)
 
-    def _collect(self, column: int, epoch: int) -> list[UndoEntry]:
-        """All entries, oldest first."""
+    def _collect(self, column: int, epoch: int) -> tuple[tuple[UndoEntry, ...], list[UndoEntry]]:
+        """The entries that are merged and those that are not, oldest first."""
         levels, node = self._state
-        found = list(levels.get((column, epoch), ()))
+        found: list[UndoEntry] = []
         current: Undo | None = node
         while current is not None:
             following = current.next  # before the entries: see the module's docstring
@@ -173,7 +172,7 @@ class UndoCursor:
             if entries is not None:
                 found += [entry for entry in tuple(entries) if entry.epoch == epoch]
             current = following
-        return found
+        return levels.get((column, epoch), ()), found
 
 
 def restore(

@@ -1,0 +1,127 @@
+"""What a column of a table can do, and what a version holds of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.undo import Undo, UndoCursor
+from barrage_server.engine.values import BoolArray
+from barrage_server.errors import SchemaMismatchError
+from barrage_server.rowset import RowSet
+
+__all__ = ["Column", "ColumnSnapshot", "Rows"]
+
+Rows: TypeAlias = ReadPlan | RowSet | Int64Array
+
+
+class ColumnSnapshot(ABC):
+    """One column of one version: holds the storage of that moment, and reads it as it was then."""
+
+    __slots__ = ("epoch", "number", "type")
+
+    def __init__(self, data_type: pa.DataType, number: int, epoch: int) -> None:
+        self.type = data_type
+        self.number = number
+        self.epoch = epoch
+
+    @abstractmethod
+    def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
+        """The values of the rows of ``plan``, in key order, as one array of exactly the column's type.
+
+        Args:
+            plan: rows of the version.
+            cursor: what was overwritten since the version; ``None`` when nothing can have been.
+            frozen: the cells are never overwritten, so the array may share their memory.
+
+        Raises:
+            RowSetError: there are row keys that were never written.
+            LimitError: the values are together too large for one array.
+
+        """
+
+
+class Column(ABC):
+    """One column of a table, as the writer sees it. One thread writes at a time.
+
+    Attributes:
+        type: the Arrow type.
+        number: the column's number in its table, under which overwritten values are recorded.
+        epoch: how often the storage was compacted; see :mod:`barrage_server.engine.undo`.
+
+    """
+
+    def __init__(self, data_type: pa.DataType, number: int) -> None:
+        self.type = data_type
+        self.number = number
+        self.epoch = 0
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes held for the current state, garbage that is not yet collected included."""
+
+    @abstractmethod
+    def write(self, rows: Rows, values: pa.Array, undo: Undo | None) -> None:
+        """Set the values of ``rows``, in key order.
+
+        Args:
+            rows: the rows to write, known or new; row keys as an array must be strictly increasing.
+            values: one value per row, of exactly the column's type.
+            undo: where the old values go; ``None`` only when no version that is held can read these cells.
+
+        """
+
+    @abstractmethod
+    def move(self, sources: Int64Array, targets: Int64Array, undo: Undo | None) -> None:
+        """Copy the values of the row keys ``sources`` to ``targets``, as if all at once.
+
+        Both are strictly increasing and of one length; they may overlap. What is left under the sources does not matter
+        any more.
+        """
+
+    @abstractmethod
+    def changed(self, rows: Rows, values: pa.Array) -> BoolArray:
+        """For each of ``rows``, whether ``values`` differ from what is stored now.
+
+        Nulls equal nulls and NaN equals NaN; otherwise every bit counts (0.0 differs from -0.0).
+        """
+
+    @abstractmethod
+    def read_current(self, keys: Int64Array) -> pa.Array:
+        """The values stored now under row keys in any order, which may repeat. For the writer, not for readers."""
+
+    @abstractmethod
+    def snapshot(self) -> ColumnSnapshot:
+        """What a version holds of this column."""
+
+    @abstractmethod
+    def needs_compaction(self, live_rows: int) -> bool:
+        """Whether more than half of the storage is values that none of ``live_rows`` rows has any more."""
+
+    @abstractmethod
+    def compact(self, live: RowSet) -> None:
+        """Give the rows of ``live`` new storage, and start a new epoch. Snapshots taken before stay valid."""
+
+    @abstractmethod
+    def drop_before(self, first_key: int) -> None:
+        """Let go of storage that only rows below ``first_key`` used. Snapshots taken before keep what they need.
+
+        Args:
+            first_key: the lowest row key that is still needed, or one above all keys ever written when none is.
+
+        """
+
+    def check(self, plan: ReadPlan, values: pa.Array) -> None:
+        """Raise :class:`SchemaMismatchError` unless ``values`` are of the column's type, one per row of ``plan``."""
+        if values.type != self.type:
+            raise SchemaMismatchError(
+                f"Values of type {values.type} were given for a column of type {self.type}. Cast them first."
+            )
+        if len(values) != plan.size:
+            raise SchemaMismatchError(
+                f"{len(values)} values were given for {plan.size} rows. Give exactly one value per row."
+            )

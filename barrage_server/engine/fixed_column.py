@@ -1,0 +1,142 @@
+"""Columns whose values lie in cells themselves: numbers, times, booleans and other values of fixed width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barrage_server.engine.cells import Cells, Pages, gather, gather_any, view
+from barrage_server.engine.column import Column, ColumnSnapshot, Rows
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.types import cell_dtype
+from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry, restore
+from barrage_server.engine.values import BoolArray, cells_differ, from_cells, to_cells
+from barrage_server.rowset import RowSet
+
+__all__ = ["FixedColumn"]
+
+
+class _FixedSnapshot(ColumnSnapshot):
+    __slots__ = ("_dtype", "_page_bits", "_pages", "_valid_pages")
+
+    def __init__(self, column: FixedColumn) -> None:
+        super().__init__(column.type, column.number, column.epoch)
+        self._dtype = column.cells.dtype
+        self._page_bits = column.cells.page_bits
+        self._pages = column.cells.pages
+        self._valid_pages = column.valid.pages
+
+    def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
+        data = view(self._pages, plan, self._page_bits) if frozen else None
+        if data is None:
+            data = gather(self._pages, plan, self._dtype, self._page_bits)
+        valid = _gather_valid(self._valid_pages, plan, self._page_bits)
+        if cursor is not None and not frozen:
+            valid = restore(cursor.entries(self.number, self.epoch), plan, data, valid)
+        return from_cells(self.type, data, valid)
+
+
+class FixedColumn(Column):
+    """A column of values of fixed width.
+
+    Args:
+        data_type: the Arrow type, bool or of fixed width.
+        number: the column's number in its table.
+        page_bits: rows per page of storage, as a power of two.
+    """
+
+    def __init__(self, data_type: pa.DataType, number: int, page_bits: int) -> None:
+        super().__init__(data_type, number)
+        self.cells = Cells(cell_dtype(data_type), page_bits=page_bits)
+        # A page of validity exists only where some cell of the page was null once, and is as long as the page of cells.
+        self.valid = Cells(np.bool_, page_bits=page_bits, fill=True)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the cells and of their validity."""
+        return self.cells.nbytes + self.valid.nbytes
+
+    def write(self, rows: Rows, values: pa.Array, undo: Undo | None) -> None:
+        """Set the values of ``rows``; see :meth:`Column.write`."""
+        plan = ReadPlan.of(rows)
+        self.check(plan, values)
+        data, valid = to_cells(values)
+        self._write_cells(plan, data, valid, undo)
+
+    def _write_cells(self, plan: ReadPlan, data: npt.NDArray[Any], valid: BoolArray | None, undo: Undo | None) -> None:
+        if plan.size == 0:
+            return
+        if plan.first_key < self.cells.dropped_before:
+            # A page that was dropped comes back. Older versions still hold the former one, to which what is recorded
+            # about the new one must not apply: they keep all of today's pages to themselves, in an epoch of their own.
+            self.epoch += 1
+            self.cells.leave_pages()
+            self.valid.leave_pages()
+        self.cells.reserve(plan)
+        if undo is not None:
+            old_valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
+            undo.record(UndoEntry(self.number, self.epoch, plan.keys, self.cells.gather(plan), old_valid))
+        self.cells.scatter(plan, data)
+        if valid is not None or self.valid.pages:
+            self._write_valid(plan, valid)
+
+    def _write_valid(self, plan: ReadPlan, valid: BoolArray | None) -> None:
+        for page, where, start, stop, _ in plan.segments(self.valid.page_bits):
+            if page in self.valid.pages or (valid is not None and not valid[start:stop].all()):
+                self.valid.resize(page, len(self.cells.pages[page]))
+                self.valid.pages[page][where] = True if valid is None else valid[start:stop]
+
+    def move(self, sources: Int64Array, targets: Int64Array, undo: Undo | None) -> None:
+        """Copy cells; see :meth:`Column.move`."""
+        plan = ReadPlan.from_keys(sources)
+        data = self.cells.gather(plan)
+        valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
+        self._write_cells(ReadPlan.from_keys(targets), data, valid, undo)
+
+    def changed(self, rows: Rows, values: pa.Array) -> BoolArray:
+        """Compare the bytes of the cells; see :meth:`Column.changed`."""
+        plan = ReadPlan.of(rows)
+        self.check(plan, values)
+        stored_valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
+        return cells_differ(self.type, self.cells.gather(plan), stored_valid, *to_cells(values))
+
+    def read_current(self, keys: Int64Array) -> pa.Array:
+        """The cells as they are; see :meth:`Column.read_current`."""
+        data = gather_any(self.cells.pages, keys, self.cells.dtype, self.cells.page_bits)
+        valid = None
+        if self.valid.pages:
+            valid = gather_any(self.valid.pages, keys, self.valid.dtype, self.valid.page_bits, default=True)
+        return from_cells(self.type, data, valid)
+
+    def snapshot(self) -> ColumnSnapshot:
+        """The pages that there are."""
+        return _FixedSnapshot(self)
+
+    def needs_compaction(self, live_rows: int) -> bool:  # noqa: ARG002
+        """Never: an overwritten cell leaves no garbage."""
+        return False
+
+    def compact(self, live: RowSet) -> None:
+        """Nothing: an overwritten cell leaves no garbage."""
+
+    def drop_before(self, first_key: int) -> None:
+        """Let go of pages; see :meth:`Column.drop_before`."""
+        self.cells.drop_before(first_key)
+        self.valid.drop_before(first_key)
+
+
+def _gather_valid(pages: Pages, plan: ReadPlan, page_bits: int) -> BoolArray | None:
+    """Which rows of ``plan`` hold values; ``None`` when there never were nulls in these pages."""
+    if not pages:
+        return None
+    valid: BoolArray | None = None
+    for page, where, start, stop, _ in plan.segments(page_bits):
+        flags = pages.get(page)
+        if flags is not None:
+            if valid is None:
+                valid = np.ones(plan.size, np.bool_)
+            valid[start:stop] = flags[where]
+    return valid
