@@ -62,17 +62,17 @@ class SubscriptionRequest:
     def encode(self) -> bytes:
         """The finished app_metadata."""
         builder = flatbuffers.Builder(_BUILDER_BYTES)
-        viewport, columns = _selection(builder, self.viewport, self.columns)
-        token = None if self.subscription_token is None else builder.CreateByteVector(self.subscription_token)
         ticket = builder.CreateByteVector(self.ticket)
+        columns, viewport = _selection(builder, self.columns, self.viewport)
+        token = None if self.subscription_token is None else builder.CreateByteVector(self.subscription_token)
         chosen, table = self.options, SubscriptionOptionsTable
         table.Start(builder)
-        table.AddPreviewListLengthLimit(builder, chosen.preview_list_length_limit)
-        table.AddMaxMessageSize(builder, chosen.max_message_size)
-        table.AddBatchSize(builder, chosen.batch_size)
-        table.AddMinUpdateIntervalMs(builder, chosen.min_update_interval_ms)
-        table.AddColumnsAsList(builder, chosen.columns_as_list)
         table.AddUseDeephavenNulls(builder, chosen.use_deephaven_nulls)
+        table.AddMinUpdateIntervalMs(builder, chosen.min_update_interval_ms)
+        table.AddBatchSize(builder, chosen.batch_size)
+        table.AddMaxMessageSize(builder, chosen.max_message_size)
+        table.AddColumnsAsList(builder, chosen.columns_as_list)
+        table.AddPreviewListLengthLimit(builder, chosen.preview_list_length_limit)
         options = table.End(builder)
         request = SubscriptionRequestTable
         request.Start(builder)
@@ -126,8 +126,8 @@ class SnapshotRequest:
     def encode(self) -> bytes:
         """The finished app_metadata."""
         builder = flatbuffers.Builder(_BUILDER_BYTES)
-        viewport, columns = _selection(builder, self.viewport, self.columns)
         ticket = builder.CreateByteVector(self.ticket)
+        columns, viewport = _selection(builder, self.columns, self.viewport)
         chosen, table = self.options, SnapshotOptionsTable
         table.Start(builder)
         table.AddPreviewListLengthLimit(builder, chosen.preview_list_length_limit)
@@ -191,12 +191,12 @@ class PublicationRequest:
 
 
 def _selection(
-    builder: flatbuffers.Builder, viewport: RowSet | None, columns: tuple[int, ...] | None
+    builder: flatbuffers.Builder, columns: tuple[int, ...] | None, viewport: RowSet | None
 ) -> tuple[int | None, int | None]:
-    """Offsets of the encoded viewport and column set."""
+    """Offsets of the encoded column set and viewport."""
     return (
-        None if viewport is None else builder.CreateByteVector(encode_row_set(viewport)),
         None if columns is None else builder.CreateByteVector(encode_bit_set(columns)),
+        None if viewport is None else builder.CreateByteVector(encode_row_set(viewport)),
     )
 
 
