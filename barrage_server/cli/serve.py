@@ -45,7 +45,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
             declare(server, table)
         if not settings.accepted_tokens:
             logger.warning("no token is set: everybody who can reach %s may read and write", server.uri)
-        logger.info("%s, Ctrl-C ends", count(len(settings.tables), "tables declared"))
+        logger.info("%s declared, Ctrl-C ends", count(len(settings.tables), "tables"))
         sys.stdout.write(f"{server.uri}\n")
         sys.stdout.flush()
         while not server.wait(_POLL_SECONDS):

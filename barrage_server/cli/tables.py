@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["list_tables", "print_versions"]
 
+_NO_WRAPPING: Final = 10_000
 _JSON_SCALARS: Final = (str, int, float, bool)
 _STANDS_ON: Final = ("pyarrow", "numpy", "pyroaring", "flatbuffers", "pyspark")
 
@@ -34,6 +35,8 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
             sys.stdout.write(json.dumps(_described(info)) + "\n")
         return
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _NO_WRAPPING
     if not found:
         console.print("This server has no tables yet. Publish one: barrage-server publish URI TABLE FILE")
         return

@@ -80,5 +80,5 @@ def publish_file(
         reader = pa.RecordBatchReader.from_batches(source.schema, batches())
         client.publish(table, reader, key=key, mode=mode, kind=kind, capacity=capacity)
     seconds = time.monotonic() - started
-    speed = rate(sent, seconds)
-    console.print(f"{count(sent, 'rows')} of {file} published to {table} in {seconds:.2f} s, {speed}", markup=False)
+    speed = f", {rate(sent, seconds)}" if sent >= _ROWS_PER_BATCH else ""
+    console.print(f"{count(sent, 'rows')} of {file} published to {table} in {seconds:.2f} s{speed}", markup=False)

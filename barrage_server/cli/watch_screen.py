@@ -71,7 +71,7 @@ class Screen:
         cells = row_texts(version.read(shown))
         added = np.zeros(len(keys), dtype=bool)
         modified = [added] * len(schema)
-        if self._last is not None and self._last.after is version:
+        if self._last is not None and self._last.after.step == version.step and self._last.after.schema == schema:
             added = self._last.added.contains(keys)
             modified = [rows.contains(keys) for rows in self._last.change.modified]
         grid = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)

@@ -1,0 +1,202 @@
+"""The program as a process: start, signals, pipes, terminals, and how long ``--help`` takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+from barrage_server.cli.boundary import EXIT_INTERRUPTED, EXIT_TERMINATED
+from barrage_server.engine import KeyedTable
+
+from .conftest import Program
+
+SOON = 30.0
+
+
+def uri_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    uri = process.stdout.readline().strip()
+    assert re.fullmatch(r"grpc(\+tls)?://[^ ]+:\d+", uri), uri
+    return uri
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGTERM, EXIT_TERMINATED)], ids=["int", "term"]
+)
+def test_serve_prints_its_uri_and_ends_when_told(program: Program, number: signal.Signals, code: int) -> None:
+    process = program("serve", "--port", 0)
+    with bs.connect(uri_of(process)) as client:
+        assert client.tables() == []
+        client.publish("numbers", {"n": [1, 2, 3]})
+        with client.subscribe("numbers") as live:
+            assert live.size == 3
+            started = time.monotonic()
+            process.send_signal(number)
+            assert process.wait(SOON) == code
+            assert time.monotonic() - started < 10
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+
+
+def test_serve_reads_its_file_under_the_environment_under_the_flags(program: Program, tmp_path: Path) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text(
+        """
+        host = "localhost"
+        port = 1
+        token = "from-the-file"
+        [limits]
+        subscriptions = 0
+        [[tables]]
+        name = "quotes"
+        key = ["sym"]
+        columns = { sym = "string", price = "double" }
+        [[tables]]
+        name = "recent"
+        capacity = 10
+        columns = { at = "timestamp[us, tz=UTC]" }
+        """
+    )
+    process = program(
+        "serve", "--config", config, "--port", 0, BARRAGE_TOKEN="from-the-environment", BARRAGE_HOST="127.0.0.1"
+    )
+    uri = uri_of(process)
+    assert uri.startswith("grpc://127.0.0.1:")
+    with pytest.raises(bs.AuthenticationError):
+        bs.connect(uri, token="from-the-file")
+    with bs.connect(uri, token="from-the-environment") as client:
+        assert {info.name: info.key_columns for info in client.tables()} == {"quotes": ("sym",), "recent": ()}
+        with pytest.raises(bs.LimitError):
+            client.subscribe("quotes")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(SOON) == EXIT_INTERRUPTED
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_watch_stops_at_once(program: Program, server: bs.Server, quotes: KeyedTable, number: signal.Signals) -> None:
+    process = program("watch", server.uri, "quotes")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "quotes: 3 rows, 3 rows in view\n"
+    started = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=SOON)
+    assert time.monotonic() - started < 10
+    assert process.returncode in {EXIT_INTERRUPTED, EXIT_TERMINATED}
+    assert "Traceback" not in out + err
+
+
+def test_a_closed_pipe_ends_watch_without_a_word(program: Program, server: bs.Server, quotes: KeyedTable) -> None:
+    process = program("watch", server.uri, "quotes", "--interval", 1)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("quotes:")
+    process.stdout.close()
+    stop = threading.Event()
+
+    def tick() -> None:
+        price = 0.0
+        while not stop.wait(0.05):
+            price += 1
+            quotes.upsert({"sym": ["A"], "price": [price], "size": [1]})
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    try:
+        assert process.wait(SOON) == 1
+    finally:
+        stop.set()
+        ticker.join(SOON)
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stdout = None
+
+
+def test_a_terminal_gets_a_live_view(server: bs.Server, quotes: KeyedTable) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from barrage_server.cli import main; main()", "watch", server.uri, "quotes"],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TERM": "xterm-256color",
+            "COLUMNS": "80",
+            "LINES": "24",
+        },
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    try:
+        first = read_until(ours, "Ctrl-C ends")
+        assert "quotes" in first
+        assert "live" in first
+        assert "3 of 3 in view" in first
+        quotes.upsert({"sym": ["A", "Z"], "price": [1.25, 9.0], "size": [10, 90]})
+        second = read_until(ours, "4 of 4 in view")
+        assert re.search(r"\x1b\[1;33m *1\.25", second), "what has changed is in colour"
+        assert re.search(r"\x1b\[1;32mZ", second), "what is new is in another"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(SOON) == EXIT_INTERRUPTED
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait(SOON)
+        os.close(ours)
+
+
+def read_until(descriptor: int, text: str) -> str:
+    """What a terminal was sent, up to and including ``text``."""
+    seen = b""
+    deadline = time.monotonic() + SOON
+    while text not in seen.decode("utf-8", "replace"):
+        left = deadline - time.monotonic()
+        assert left > 0, f"{text!r} did not come; there was {seen!r}"
+        if select.select([descriptor], [], [], left)[0]:
+            seen += os.read(descriptor, 65536)
+    return seen.decode("utf-8", "replace")
+
+
+def test_several_tokens_are_good_at_a_time(program: Program) -> None:
+    process = program("serve", "--port", 0, "--token", "old", "--token", "new")
+    uri = uri_of(process)
+    for token in ("old", "new"):
+        with bs.connect(uri, token=token) as client:
+            assert client.tables() == []
+    for wrong in (None, "neither"):
+        with pytest.raises(bs.AuthenticationError):
+            bs.connect(uri, token=wrong)
+
+
+def test_json_lines_survive_a_pipe(program: Program, server: bs.Server, quotes: KeyedTable) -> None:
+    out, err = program("tables", server.uri, "--json").communicate(timeout=SOON)
+    assert json.loads(out)["name"] == "quotes"
+    assert err == ""
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; from barrage_server.cli.boundary import run; run(['--help']); print(sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=True,
+    )
+    modules = done.stdout.rsplit("[", 1)[1]
+    assert "serve" in done.stdout
+    for heavy in (pa.__name__, "numpy", "pydantic", "pyspark"):
+        assert f"'{heavy}'" not in modules

@@ -1,0 +1,129 @@
+"""Settings of ``serve``: which source wins, and how mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+from barrage_server.cli.serve import any_of, declare
+from barrage_server.cli.settings import DEFAULT_PORT, TableSettings, load_settings
+from barrage_server.errors import AuthenticationError, InvalidRequestError
+from barrage_server.server import Credentials
+from barrage_server.wire.protocol import TableKind
+
+
+def test_defaults_listen_on_this_machine_only() -> None:
+    settings = load_settings(None, {})
+    assert (settings.host, settings.port, settings.accepted_tokens, settings.insecure) == (
+        "127.0.0.1",
+        DEFAULT_PORT,
+        (),
+        False,
+    )
+
+
+def test_flags_win_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text('host = "file"\nport = 1\nlog_level = "error"\n')
+    monkeypatch.setenv("BARRAGE_HOST", "environment")
+    monkeypatch.setenv("BARRAGE_PORT", "2")
+    settings = load_settings(config, {"port": 3})
+    assert (settings.host, settings.port, settings.log_level) == ("environment", 3, "error")
+
+
+def test_limits_can_be_set_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text("[limits]\nuploads = 7\n[limits.staging]\nentries = 3\n[subscriptions]\nmin_interval_ms = 5\n")
+    monkeypatch.setenv("BARRAGE_LIMITS__SUBSCRIPTIONS", "9")
+    settings = load_settings(config, {})
+    assert (settings.limits.uploads, settings.limits.subscriptions) == (7, 9)
+    assert settings.limits.staging.entries == 3
+    assert settings.subscriptions.min_interval_ms == 5
+
+
+def test_tokens_are_collected_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARRAGE_TOKEN", "first-secret")
+    monkeypatch.setenv("BARRAGE_TOKENS", "second-secret, third-secret,first-secret")
+    settings = load_settings(None, {})
+    assert settings.accepted_tokens == ("first-secret", "second-secret", "third-secret")
+    assert not any(token in repr(settings) for token in settings.accepted_tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hots = 'x'", "setting hots: "),
+        ("port = 'many'", "setting port: "),
+        ("port = 70000", "setting port: "),
+        ("[limits]\nsubscription = 1", "setting limits: unknown: subscription; there are .*subscriptions"),
+        ("[limits]\nsubscriptions = -1", "subscriptions must not be negative"),
+        ("[[tables]]\nname = 'a'\ncolumns = {}", "setting tables.0.columns: "),
+        ("[[tables]]\nname = 'a'\ncolumns = {a = 'int64'}\nkeys = ['a']", "setting tables.0.keys: "),
+        ("port = ", "is not TOML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text(text)
+    with pytest.raises(InvalidRequestError, match=message):
+        load_settings(config, {})
+
+
+def test_half_of_a_tls_identity_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="TLS needs both"):
+        load_settings(None, {"tls_key": tmp_path / "key.pem"}).tls_identity()
+    both = {"tls_key": tmp_path / "key.pem", "tls_certificate": tmp_path / "cert.pem"}
+    with pytest.raises(InvalidRequestError, match="cannot read"):
+        load_settings(None, both).tls_identity()
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({}, TableKind.APPEND),
+        ({"key": ("a",)}, TableKind.KEYED),
+        ({"capacity": 5}, TableKind.RING),
+        ({"kind": "blink"}, TableKind.BLINK),
+        ({"kind": "replaced"}, TableKind.REPLACED),
+    ],
+)
+def test_a_declared_table_is_there_with_its_kind(fields: dict[str, object], kind: TableKind) -> None:
+    table = TableSettings.model_validate({"name": "t", "columns": {"a": "int64", "b": "list<string>"}, **fields})
+    assert table.actual_kind is kind
+    with bs.Server() as server:
+        declare(server, table)
+        assert server.table("t").schema == pa.schema([("a", pa.int64()), ("b", pa.list_(pa.string()))])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"columns": {"a": "int65"}},
+        {"key": ("b",)},
+        {"kind": "append", "key": ("a",)},
+        {"kind": "append", "capacity": 5},
+        {"kind": "ring"},
+        {"name": ""},
+    ],
+)
+def test_a_declaration_that_contradicts_itself_names_its_table(fields: dict[str, object]) -> None:
+    table = TableSettings.model_validate({"name": "mine", "columns": {"a": "int64"}, **fields})
+    with (
+        bs.Server() as server,
+        pytest.raises(InvalidRequestError, match=f"table '{table.name}' of the configuration: "),
+    ):
+        declare(server, table)
+
+
+def test_any_of_several_tokens_lets_in() -> None:
+    authenticate = any_of(("one", "two"))
+    assert authenticate is not None
+    for token in ("one", "two"):
+        assert authenticate(Credentials("bearer", "", token))
+        assert authenticate(Credentials("basic", "ann", token)) == "ann"
+    with pytest.raises(AuthenticationError):
+        authenticate(Credentials("bearer", "", "three"))
+    assert any_of(()) is None
