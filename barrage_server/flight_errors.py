@@ -34,17 +34,19 @@ __all__ = ["decode_end", "encode_end", "from_flight", "to_flight"]
 
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
-_TAGGED: Final = re.compile(
-    r"(?P<text>.*?) \[(?P<name>[A-Z]\w+)\](?:\. (?:Detail: |gRPC client debug context).*)?", re.DOTALL
-)
-_TAIL: Final = re.compile(r"(?:\. Detail: |\. gRPC client debug context: ).*", re.DOTALL)
+# What Arrow hangs on to the text of a status, on its way through the two ends.
+_BEFORE: Final = r"(?:Unknown error: )?"
+_BEHIND: Final = r"\. (?:Detail: |gRPC client debug context: ).*"
+_TAGGED: Final = re.compile(rf"{_BEFORE}(?P<text>.*?) \[(?P<name>[A-Z]\w+)\](?:{_BEHIND})?", re.DOTALL)
+_TAIL: Final = re.compile(_BEHIND, re.DOTALL)
 
 
 class _Untold:
-    """Keeps the traceback of an Arrow error at home.
+    """Keeps the traceback of an error at home.
 
     Arrow renders a Python exception with its whole traceback into the status that it sends, unless the rendering fails:
-    then it sends the name of the class. ``traceback`` asks every exception for its cause.
+    then it sends the name of the class. (Not for Flight's own errors, but for those too in some calls.) ``traceback``
+    asks every exception for its cause.
     """
 
     @property
@@ -60,20 +62,36 @@ class InvalidArgument(_Untold, pa.ArrowInvalid):  # type: ignore[misc]
     """Becomes INVALID_ARGUMENT."""
 
 
+class Unauthenticated(_Untold, fl.FlightUnauthenticatedError):  # type: ignore[misc]
+    """Becomes UNAUTHENTICATED."""
+
+
+class Unavailable(_Untold, fl.FlightUnavailableError):  # type: ignore[misc]
+    """Becomes UNAVAILABLE."""
+
+
+class TimedOut(_Untold, fl.FlightTimedOutError):  # type: ignore[misc]
+    """Becomes DEADLINE_EXCEEDED."""
+
+
+class Internal(_Untold, fl.FlightInternalError):  # type: ignore[misc]
+    """Becomes INTERNAL."""
+
+
 def to_flight(error: BarrageError) -> Exception:
     """The exception to raise in a ``pyarrow.flight`` server for ``error``; it carries text and class, no traceback."""
     text = f"{error} [{_public_name(error)}]"
     if isinstance(error, errors.NotFoundError):
         return NotFound(text)
     if isinstance(error, errors.AuthenticationError):
-        return _flight(fl.FlightUnauthenticatedError, text)
+        return Unauthenticated(text)
     if isinstance(error, errors.UnavailableError | errors.LimitError):
-        return _flight(fl.FlightUnavailableError, text)
+        return Unavailable(text)
     if isinstance(error, errors.DeadlineError):
-        return _flight(fl.FlightTimedOutError, text)
+        return TimedOut(text)
     if isinstance(error, errors.InvalidRequestError | errors.AlreadyExistsError | errors.PublishError):
         return InvalidArgument(text)
-    return _flight(fl.FlightInternalError, text)
+    return Internal(text)
 
 
 def from_flight(error: BaseException) -> BarrageError:
@@ -117,10 +135,6 @@ def _make(name: str, text: str) -> BarrageError:
     made = _CLASSES.get(name, BarrageError)(text)
     assert isinstance(made, BarrageError)
     return made
-
-
-def _flight(kind: type[Exception], text: str) -> Exception:
-    return kind(text)
 
 
 def _class_for(error: BaseException) -> type[BarrageError]:

@@ -19,8 +19,9 @@ from typing import Protocol
 
 __all__ = ["Pump", "Slot", "Task", "Topic"]
 
-# A step that has run for so many seconds is taken to be stuck, or large: the pool grows by one.
-_PATIENCE = 0.005
+# A step that has run for so many seconds is taken to be stuck, or large: the pool grows by one. Longer than the turn
+# that the interpreter gives to a thread, so that a step which merely waits for its turn does not count.
+_PATIENCE = 0.02
 # A thread that had nothing to do for so long ends, as long as another one is left.
 _IDLE_SECONDS = 5.0
 
@@ -56,7 +57,7 @@ class Topic:
 class Slot:
     """One task's place in the pump."""
 
-    __slots__ = ("again", "entry", "ready_at", "seen", "started", "state", "task", "topic")
+    __slots__ = ("again", "entry", "leaving", "seen", "started", "state", "task", "topic")
 
     def __init__(self, task: Task, topic: Topic) -> None:
         self.task = task
@@ -65,7 +66,7 @@ class Slot:
         self.seen = topic.serial
         self.again = False
         self.entry = 0  # the valid one of its entries among the timers
-        self.ready_at = 0.0
+        self.leaving = False
         self.started = 0.0
 
 
@@ -129,7 +130,7 @@ class Pump:
             if slot.state is _State.RUNNING:
                 slot.again = True
             elif slot.state in (_State.IDLE, _State.TIMED):
-                self._make_ready(slot, self._clock())
+                self._make_ready(slot)
                 self._summon()
 
     def run(self, slot: Slot) -> None:
@@ -148,8 +149,8 @@ class Pump:
     def remove(self, slot: Slot) -> None:
         """Never run ``slot`` again. Returns when no thread is in its step any more."""
         with self._lock:
+            slot.leaving = True
             while slot.state is _State.RUNNING:
-                slot.again = False
                 self._rest.wait()
             if slot.state is _State.READY:
                 self._ready.remove(slot)
@@ -184,8 +185,10 @@ class Pump:
     def _settle(self, slot: Slot, wake_at: float | None) -> None:
         self._running.discard(slot)
         now = self._clock()
-        if slot.again or (wake_at is not None and wake_at <= now):
-            self._make_ready(slot, now)
+        if slot.leaving:
+            slot.state = _State.REMOVED
+        elif slot.again or (wake_at is not None and wake_at <= now):
+            self._make_ready(slot)
         elif wake_at is not None:
             slot.state = _State.TIMED
             slot.entry = next(self._numbers)
@@ -193,7 +196,7 @@ class Pump:
             if self._leading_until is None or wake_at < self._leading_until:
                 self._summon()
         elif slot.seen != slot.topic.serial:
-            self._make_ready(slot, now)
+            self._make_ready(slot)
         else:
             slot.state = _State.IDLE
             slot.topic.idle.add(slot)
@@ -201,11 +204,10 @@ class Pump:
             self._summon()
         self._rest.notify_all()
 
-    def _make_ready(self, slot: Slot, now: float) -> None:
+    def _make_ready(self, slot: Slot) -> None:
         slot.topic.idle.discard(slot)
         slot.entry = 0
         slot.state = _State.READY
-        slot.ready_at = now
         self._ready.append(slot)
 
     def _summon(self) -> None:
@@ -277,9 +279,9 @@ class Pump:
         """Bring into the queue whom changes and timers concern."""
         for topic in self._changed:
             for slot in tuple(topic.idle):
-                self._make_ready(slot, now)
+                self._make_ready(slot)
         self._changed.clear()
         while self._timers and (self._timers[0][0] <= now or self._timers[0][1] != self._timers[0][2].entry):
             _, entry, slot = heapq.heappop(self._timers)
             if slot.entry == entry and slot.state is _State.TIMED:
-                self._make_ready(slot, now)
+                self._make_ready(slot)

@@ -1,0 +1,66 @@
+"""A connection is found by its peer and ended, and no other."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from barrage_server.server.sockets import parse_peer, shut_all, shut_peer
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        yield listener
+
+
+def connected(listener: socket.socket) -> tuple[socket.socket, socket.socket]:
+    client = socket.create_connection(listener.getsockname(), timeout=10)
+    accepted, _ = listener.accept()
+    accepted.settimeout(10)
+    return client, accepted
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:127.0.0.1:50000", ("127.0.0.1", 50000)),
+        ("ipv6:[::1]:50000", ("::1", 50000)),
+        ("ipv6:%5B::1%5D:50000", ("::1", 50000)),
+        ("ipv6:[::ffff:127.0.0.1]:50000", ("127.0.0.1", 50000)),
+        ("unix:/run/x", None),
+        ("ipv4:nonsense", None),
+        ("", None),
+    ],
+)
+def test_peers_are_read_as_flight_writes_them(peer: str, address: tuple[str, int] | None) -> None:
+    assert parse_peer(peer) == address
+
+
+def test_only_the_connection_of_that_peer_is_shut(listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    first, first_accepted = connected(listener)
+    second, second_accepted = connected(listener)
+    with first, first_accepted, second, second_accepted:
+        assert shut_peer(f"ipv4:127.0.0.1:{first.getsockname()[1]}", port)
+        assert first.recv(1) == b""
+        second_accepted.sendall(b"x")
+        assert second.recv(1) == b"x"
+        assert not shut_peer("ipv4:127.0.0.1:1", port)
+        assert not shut_peer("unix:/x", port)
+
+
+def test_all_connections_of_a_port_are_shut_and_the_listener_lives(listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+    pairs = [connected(listener) for _ in range(3)]
+    assert shut_all(port) == 3
+    for client, accepted in pairs:
+        with client, accepted:
+            assert client.recv(1) == b""
+    client, accepted = connected(listener)
+    with client, accepted:
+        accepted.sendall(b"x")
+        assert client.recv(1) == b"x"

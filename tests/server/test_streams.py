@@ -1,0 +1,114 @@
+"""Open streams are counted, limited, watched, and waited for in bounded time."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import pytest
+
+from barrage_server.errors import BarrageError, LimitError, UnavailableError
+from barrage_server.server.limits import Limits
+from barrage_server.server.streams import Streams, Watchdog
+from tests.server.follower import until
+
+
+class Fake:
+    def __init__(self, kind: str = "subscription", reason: str | None = None) -> None:
+        self.kind = kind
+        self.peer = "ipv4:127.0.0.1:1"
+        self.reason = reason
+        self.told: BarrageError | None = None
+
+    def overdue(self, now: float) -> str | None:
+        return self.reason
+
+    def end(self, error: BarrageError) -> None:
+        self.told = error
+
+
+def test_one_more_than_the_limit_is_refused_until_one_leaves() -> None:
+    streams = Streams({"subscription": 2})
+    first, second, third = Fake(), Fake(), Fake()
+    streams.admit(first)
+    streams.admit(second)
+    with pytest.raises(LimitError, match="has 2 subscriptions open"):
+        streams.admit(third)
+    streams.admit(Fake("download"))
+    streams.release(first)
+    streams.admit(third)
+    assert streams.open("subscription") == [second, third]
+    assert streams.count("subscription") == 2
+
+
+def test_a_door_that_closes_admits_nobody_and_waits_for_those_inside() -> None:
+    streams = Streams({})
+    inside = Fake()
+    streams.admit(inside)
+    streams.close()
+    with pytest.raises(UnavailableError):
+        streams.admit(Fake())
+    assert not streams.wait_empty(0.01)
+    waited: list[bool] = []
+    waiter = threading.Thread(target=lambda: waited.append(streams.wait_empty(10)))
+    waiter.start()
+    streams.release(inside)
+    waiter.join(10)
+    assert waited == [True]
+
+
+def test_releasing_twice_counts_once() -> None:
+    streams = Streams({})
+    stream = Fake()
+    streams.admit(stream)
+    streams.release(stream)
+    streams.release(stream)
+    assert streams.count("subscription") == 0
+
+
+def test_the_watchdog_cuts_off_whoever_is_overdue_and_keeps_house() -> None:
+    streams = Streams({})
+    kicked: list[str] = []
+    kept: list[float] = []
+    good, bad = Fake(), Fake(reason="slow")
+    streams.admit(good)
+    streams.admit(bad)
+
+    def kick(peer: str) -> bool:
+        kicked.append(peer)
+        bad.reason = None
+        return True
+
+    watchdog = Watchdog(streams, kick, kept.append)
+    watchdog.start()
+    until(lambda: kicked and kept)
+    assert watchdog.evicted == 1
+    streams.close()
+    watchdog.join(10)
+
+
+def test_the_watchdog_goes_on_after_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    streams = Streams({})
+    calls: list[float] = []
+
+    def housekeeping(now: float) -> None:
+        calls.append(now)
+        raise ValueError("broom")
+
+    watchdog = Watchdog(streams, lambda peer: True, housekeeping)
+    watchdog.PERIOD = watchdog.IDLE_PERIOD = 0.01
+    watchdog.start()
+    until(lambda: len(calls) >= 2)
+    streams.close()
+    watchdog.join(10)
+    assert "broom" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["slow_client_seconds", "idle_upload_seconds", "goodbye_seconds"])
+def test_limits_that_cannot_be_are_refused(name: str) -> None:
+    changes: dict[str, Any] = {name: 0}
+    with pytest.raises(BarrageError, match=name):
+        dataclasses.replace(Limits(), **changes)
+    with pytest.raises(BarrageError, match="subscriptions"):
+        Limits(subscriptions=-1)
