@@ -7,7 +7,6 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from benchmarks import data
 LOAD_STEP = 1 << 20
 
 
-class BareServer(flight.FlightServerBase):
+class BareServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """The limit: a Flight server that only hands out record batches that it has in memory."""
 
     def __init__(self) -> None:
@@ -60,15 +59,14 @@ class OurHost:
 
     def load(self, rows: int, table: str = "t", kind: str = "append") -> None:
         """Fill a table with ``rows`` rows."""
+        made: Any
         if kind == "keyed":
             made = self.server.keyed_table(table, data.SCHEMA, key=["id"])
-            add: Callable[[pa.RecordBatch], None] = made.upsert
         elif kind == "ring":
             made = self.server.ring_table(table, data.SCHEMA, capacity=rows)
-            add = made.append
         else:
             made = self.server.append_table(table, data.SCHEMA)
-            add = made.append
+        add = made.upsert if kind == "keyed" else made.append
         self.tables[table] = made
         for first in range(0, rows, LOAD_STEP):
             add(data.batch(first, min(LOAD_STEP, rows - first), first))

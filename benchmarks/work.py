@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import numpy as np
 import pyarrow.flight as flight
@@ -22,7 +23,7 @@ def doget(run: Run) -> None:
         bare.tell("load", rows=run.large)
         ours.tell("load", rows=run.large)
         seconds: dict[str, list[float]] = {"bare": [], "ours": []}
-        for _ in range(run.repeats):
+        for _ in range(2 * run.repeats + 1):
             for name, server, ticket in (("bare", bare, b""), ("ours", ours, b"s/t")):
                 seconds[name].append(_doget_once(server, ticket, run.large))
     limit = run.add(f"DoGet {run.large:,} rows", "bare pyarrow.flight server", seconds["bare"], "s")
@@ -98,10 +99,14 @@ def upsert(run: Run) -> None:
         ours.tell("load", rows=run.large, kind="keyed")
         with client.subscribe("t", interval_ms=50) as live:
             for _ in range(run.repeats):
-                step = live.step
+                goal = live.step + cycles
+
+                def done(table: bs.LiveTable, goal: int = goal) -> bool:
+                    return table.step >= goal
+
                 begin = time.perf_counter()
                 with ours.meanwhile("publish", table="t", rows=per_cycle, cycles=cycles, within=run.large):
-                    live.wait_until(lambda table, goal=step + cycles: table.step >= goal, timeout=120)
+                    live.wait_until(done, timeout=120)
                 rates.append(per_cycle * cycles / (time.perf_counter() - begin))
     run.add(f"upserts into {run.large:,} rows, one subscriber", "rows applied", rates, "rows/s")
     for size in (run.small, run.large):
@@ -113,30 +118,40 @@ def upsert(run: Run) -> None:
 
 
 def viewport(run: Run) -> None:
-    """A viewport of 100 rows moved at random, on a table that stands still and on one that ticks."""
-    medians: dict[tuple[str, int], float] = {}
+    """A viewport of 100 rows moved at random, on tables that stand still and on ones that tick.
+
+    The small and the large table take turns, so that whatever else the machine does falls on both.
+    """
     for kind in ("append", "keyed"):
-        for size in (run.small, run.large):
-            with host("ours") as ours, bs.connect(ours.uri) as client:
+        with ExitStack() as stack:
+            subscribed = []
+            for size in (run.small, run.large):
+                ours = stack.enter_context(host("ours"))
                 ours.tell("load", rows=size, kind=kind)
-                with client.subscribe("t", viewport=range(100), interval_ms=100) as live:
-                    still = _moves(live, size, 500)
-                    with ours.meanwhile(
-                        "publish", table="t", rows=100, cycles=400, pause_ms=5, within=size * (kind == "keyed")
-                    ):
-                        ticking = _moves(live, size, 500)
-            for name, took in (("still", still), ("ticking", ticking)):
-                work = f"viewport of 100 rows moved, {kind} table, {name}"
-                p50 = float(np.percentile(took, 50)) * 1e3
-                small = medians.setdefault((work, run.small), p50)
-                ratio = p50 / small if size != run.small else None
-                against = f"time at {run.small:,} rows" if ratio else ""
-                run.add(work, f"p50 at {size:,} rows", [p50], "ms", ratio=ratio, against=against)
-                run.add(work, f"p99 at {size:,} rows", [float(np.percentile(took, 99)) * 1e3], "ms")
+                client = stack.enter_context(bs.connect(ours.uri))
+                live = stack.enter_context(client.subscribe("t", viewport=range(100), interval_ms=100))
+                subscribed.append((size, ours, live))
+            still: dict[int, list[float]] = {run.small: [], run.large: []}
+            ticking: dict[int, list[float]] = {run.small: [], run.large: []}
+            for turn in range(10):
+                for size, ours, live in subscribed:
+                    still[size] += _moves(live, size, 60, turn)
+                    ids = size if kind == "keyed" else 0
+                    with ours.meanwhile("publish", table="t", rows=100, cycles=20, pause_ms=5, within=ids):
+                        ticking[size] += _moves(live, size, 60, turn)
+        for name, took in (("still", still), ("ticking", ticking)):
+            work = f"viewport of 100 rows moved, {kind} table, {name}"
+            for percentile in (50, 99):
+                small, large = (float(np.percentile(took[size], percentile)) * 1e3 for size in (run.small, run.large))
+                run.add(work, f"p{percentile} at {run.small:,} rows", [small], "ms")
+                against = f"time at {run.small:,} rows"
+                run.add(
+                    work, f"p{percentile} at {run.large:,} rows", [large], "ms", ratio=large / small, against=against
+                )
 
 
-def _moves(live: bs.LiveTable, size: int, count: int) -> list[float]:
-    random = np.random.default_rng(3)
+def _moves(live: bs.LiveTable, size: int, count: int, seed: int) -> list[float]:
+    random = np.random.default_rng(seed)
     took = []
     for start in random.integers(0, size - 100, count).tolist():
         begin = time.perf_counter()
