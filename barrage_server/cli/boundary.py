@@ -21,7 +21,7 @@ EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 EXIT_TERMINATED: Final = 143
-GRACE_SECONDS: Final = 5.0
+GRACE_SECONDS: Final = 10.0
 """How long a command may clean up after Ctrl-C before the process ends anyway; a second Ctrl-C ends it at once."""
 
 # The base of every error about the arguments, wherever this version of typer keeps its copy of click.

@@ -26,7 +26,7 @@ from barrage_server.wire.protocol import TableKind
 
 __all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]
 
-DEFAULT_PORT: Final = 10815
+DEFAULT_PORT: Final = 8815
 
 
 class TableSettings(BaseModel):
