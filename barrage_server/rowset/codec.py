@@ -287,13 +287,16 @@ def _ranges_of(values: Keys, limit: int | None) -> RangeList:
 
 # Long stretches of short commands are cut into commands by a regular expression, the only thing here that does so at
 # the speed of C.
-_SHORT_COMMANDS: Final = (
-    [rb"\x0c.", rb"\x09..", rb"\x0a.{4}", rb"\x0b.{8}"]
-    + [re.escape(bytes([_BYTE_ARRAY | 4, count])) + b".{%d}" % count for count in range(2, 9)]
-    + [re.escape(bytes([_SHORT_ARRAY | 4, count])) + b".{%d}" % (2 * count) for count in range(2, 9)]
+def _array_pattern(command: int, element: int) -> bytes:
+    counts = (re.escape(bytes([count])) + b".{%d}" % (count * element) for count in range(128))
+    return re.escape(bytes([command | _TYPES[1]])) + b"(?:" + b"|".join(counts) + b")"
+
+
+_SHORT_COMMANDS: Final = b"|".join(
+    [rb"\x0c.", rb"\x0a.{4}", rb"\x09..", _array_pattern(_BYTE_ARRAY, 1), _array_pattern(_SHORT_ARRAY, 2), rb"\x0b.{8}"]
 )
-_COMMAND: Final = re.compile(rb"(?s)(?=(..))(?:" + b"|".join(_SHORT_COMMANDS) + b")")
-_STRETCH: Final = re.compile(rb"(?s)(?:" + b"|".join(_SHORT_COMMANDS) + b"){0,65535}+")
+_COMMAND: Final = re.compile(rb"(?s)(?=(..))(?:" + _SHORT_COMMANDS + b")")
+_STRETCH: Final = re.compile(rb"(?s)(?:" + _SHORT_COMMANDS + b"){0,65535}+")
 _STRETCH_BYTES: Final = 512  # fewer are read by hand
 
 

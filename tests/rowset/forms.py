@@ -1,0 +1,60 @@
+"""Row sets in each of their representations, whatever the content would have chosen, and keys that hit the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from hypothesis import strategies as st
+
+from barrage_server.rowset import RowSet, _ranges, _roaring
+
+MAX_KEY = (1 << 63) - 1
+BASES = (0, 65_530, (1 << 31) - 20, 1 << 40, MAX_KEY - 60)  # roaring blocks, 32 bits, and both ends of the key space
+
+
+def as_listed(keys: Iterable[int]) -> RowSet:
+    """Give the set held as arrays of ranges."""
+    array = np.array(sorted(set(keys)), np.int64)
+    return RowSet._as_listed(*_ranges.compress(array)) if array.size else RowSet.EMPTY
+
+
+def as_bitmap(keys: Iterable[int]) -> RowSet:
+    """Give the set held as a roaring bitmap."""
+    array = np.array(sorted(set(keys)), np.int64)
+    return RowSet._as_bitmap(_roaring.from_keys(array)) if array.size else RowSet.EMPTY
+
+
+def as_chosen(keys: Iterable[int]) -> RowSet:
+    """Give the set held as its content suggests."""
+    return RowSet.from_keys(sorted(keys))
+
+
+def forms(keys: Iterable[int]) -> list[RowSet]:
+    """Give the same set in every representation."""
+    wanted = sorted(keys)
+    return [as_chosen(wanted), as_listed(wanted), as_bitmap(wanted)]
+
+
+def is_bitmap(rows: RowSet) -> bool:
+    return rows._bits is not None
+
+
+def is_listed(rows: RowSet) -> bool:
+    return rows._bits is None and not rows.is_contiguous
+
+
+in_some_form = st.sampled_from([as_chosen, as_listed, as_bitmap])
+
+
+@st.composite
+def key_sets(draw: st.DrawFn, *, span: int = 60, bases: tuple[int, ...] = BASES) -> set[int]:
+    """Give a set of keys near one or two of the bases, dense enough to have runs and sparse enough to have gaps."""
+    keys: set[int] = set()
+    for base in draw(st.lists(st.sampled_from(bases), min_size=1, max_size=2)):
+        offsets = draw(st.lists(st.integers(0, span), max_size=24))
+        keys.update(base + offset for offset in offsets)
+        if draw(st.booleans()):
+            first = draw(st.integers(0, span))
+            keys.update(range(base + first, base + draw(st.integers(first, span)) + 1))
+    return keys
