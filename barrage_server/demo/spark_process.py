@@ -1,0 +1,120 @@
+"""Spark, in a process of its own: it cannot disturb the terminal there, and can be ended at once."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import barrage_server
+from barrage_server.errors import PublishError
+
+__all__ = ["SparkProcess"]
+
+_SECONDS_TO_END: Final = 1.5
+
+
+class SparkProcess:
+    """The process of :mod:`barrage_server.demo.job`: orders go in, reports come out, Spark's own words go to a file."""
+
+    def __init__(self, orders: dict[str, object], log: Path) -> None:
+        self.log = log
+        self._reports: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        reading, writing = os.pipe()
+        try:
+            with log.open("wb") as output:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "barrage_server.demo.job", json.dumps(orders | {"reports": writing})],
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=(writing,),
+                    env=_environment(),
+                    cwd=log.parent,
+                    # A session of its own: Ctrl-C in the terminal reaches this process only, which ends that one.
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self._reader = threading.Thread(target=self._read, args=(reading,), name="spark-reports", daemon=True)
+        self._reader.start()
+
+    def reports(self, timeout: float) -> Iterator[dict[str, Any]]:
+        """What has been reported since the last call; waits up to ``timeout`` seconds for the first.
+
+        PublishError when Spark has failed, or has ended without being told to.
+        """
+        with contextlib.suppress(queue.Empty):
+            report = self._reports.get(timeout=timeout)
+            while True:
+                if report["event"] == "failed":
+                    raise PublishError(f"Spark failed: {report['text']} (its log: {self.log})")
+                if report["event"] == "ended":
+                    code = self._process.wait(_SECONDS_TO_END)
+                    raise PublishError(f"Spark ended unexpectedly, with exit code {code} (its log: {self.log})")
+                yield report
+                report = self._reports.get_nowait()
+
+    def finish(self) -> None:
+        """Tell it that no more input comes: it works off what is there, and computes the tables as a batch."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(b"finish\n")
+            self._process.stdin.flush()
+
+    def close(self) -> None:
+        """End it, whatever it is doing, with its Java and its workers."""
+        group = self._process.pid
+        # The leader of the group is not waited for before this, so the group's number cannot be another's.
+        for ending in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, ending)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_SECONDS_TO_END)
+                break
+        # Java may outlive the leader for a moment, while it removes its files.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+        if self._process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+        self._reader.join(_SECONDS_TO_END)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, descriptor: int) -> None:
+        with os.fdopen(descriptor) as lines:
+            for line in lines:
+                self._reports.put(json.loads(line))
+        self._reports.put({"event": "ended"})
+
+
+def _environment() -> dict[str, str]:
+    """The environment, in which this package can be imported even when it runs from a checkout."""
+    env = dict(os.environ)
+    try:
+        importlib.metadata.distribution("barrage-server")
+    except importlib.metadata.PackageNotFoundError:
+        root = Path(barrage_server.__file__).parents[1]
+        folders = [str(root), str(root / "generated"), env.get("PYTHONPATH", "")]
+        env["PYTHONPATH"] = os.pathsep.join(folder for folder in folders if folder)
+    return env

@@ -1,0 +1,29 @@
+"""The four tables of the demo: names and keys. Needs no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["BOARD", "CARRIERS", "FLIGHTS", "TABLES", "TOP_DELAYS", "WORST_DELAYS", "DemoTable"]
+
+WORST_DELAYS: Final = 100
+"""Rows of ``top_delays``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoTable:
+    """A table: ``key`` identifies a row; ``at_least`` is the delay in minutes from which a flight counts."""
+
+    name: str
+    key: tuple[str, ...]
+    about: str
+    at_least: int = 0
+
+
+FLIGHTS: Final = DemoTable("flights", ("seq",), "every flight")
+CARRIERS: Final = DemoTable("carriers", ("carrier",), "flights, delays and cancellations per carrier")
+BOARD: Final = DemoTable("board", ("origin", "dest"), "last departure per route")
+TOP_DELAYS: Final = DemoTable("top_delays", ("time_hour", "carrier", "flight"), "the 100 worst delays so far", 60)
+
+TABLES: Final = (FLIGHTS, CARRIERS, BOARD, TOP_DELAYS)
