@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, Table, UpdateGraph
+from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.errors import KeyMismatchError, UnknownTableError, UnsupportedOperationError
 from barrage_server.wire.protocol import PublishMode, TableKind
 
@@ -81,7 +81,9 @@ def publish_rows(
         kind = _kind_of_new(target)
         table, created = store.ensure(target.table, schema, kind, target.key or (), target.capacity)
     elif target.kind is not None:
-        table, created = store.ensure(target.table, table.schema, target.kind, table.key_columns, target.capacity)
+        key = table.key_columns if target.kind is TableKind.KEYED else ()
+        capacity = table.capacity if target.capacity is None and isinstance(table, RingTable) else target.capacity
+        table, created = store.ensure(target.table, table.schema, target.kind, key, capacity)
     try:
         _check_key(table, target)
         _apply(table, _mode_for(table, target.mode), schema, batches)

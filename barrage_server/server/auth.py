@@ -159,8 +159,8 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]
         with boundary("the handshake", "a caller"):
             try:
                 payload = bytes(incoming.read())
-            except StopIteration:
-                return  # came with the header, and Gate has answered
+            except (StopIteration, OSError):
+                return  # an empty handshake: came with the header, and Gate has answered
             if payload:
                 outgoing.write(self._bearers.issue(self._authenticate(_from_payload(payload))).encode())
 

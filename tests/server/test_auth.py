@@ -1,0 +1,248 @@
+"""Nobody gets in without good credentials, whatever the call and whatever the way."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+
+from barrage_server.errors import AuthenticationError, InvalidRequestError
+from barrage_server.flight_errors import from_flight
+from barrage_server.server import Credentials, Server
+from barrage_server.server.auth import Bearers
+from barrage_server.wire.metadata import SubscriptionRequest
+from tests.server.conftest import SCHEMA
+from tests.server.follower import QUICK, Follower
+
+TOKEN = "open sesame"
+BARE = fl.FlightDescriptor.for_path("quotes")
+
+
+@pytest.fixture
+def guarded() -> Iterator[Server]:
+    with Server(token=TOKEN) as server:
+        server.append_table("quotes", SCHEMA)
+        yield server
+
+
+def put(client: fl.FlightClient, options: fl.FlightCallOptions) -> None:
+    writer, reader = client.do_put(BARE, SCHEMA, options)
+    try:
+        writer.done_writing()
+        reader.read()
+    finally:
+        writer.close()
+
+
+def exchange(client: fl.FlightClient, options: fl.FlightCallOptions) -> None:
+    writer, reader = client.do_exchange(fl.FlightDescriptor.for_command(b"dphn"), options)
+    try:
+        writer.write_metadata(SubscriptionRequest(b"s/quotes", options=QUICK).encode())
+        reader.read_chunk()
+        reader.cancel()
+    finally:
+        with suppress(fl.FlightCancelledError):
+            writer.close()
+
+
+Called = Callable[[fl.FlightClient, fl.FlightCallOptions], Any]
+CALLS: dict[str, Called] = {
+    "ListFlights": lambda client, options: list(client.list_flights(b"", options)),
+    "GetFlightInfo": lambda client, options: client.get_flight_info(BARE, options),
+    "GetSchema": lambda client, options: client.get_schema(BARE, options),
+    "DoGet": lambda client, options: client.do_get(fl.Ticket(b"s/quotes"), options).read_all(),
+    "DoPut": put,
+    "DoExchange": exchange,
+    "DoAction": lambda client, options: list(client.do_action("barrage.health", options)),
+    "ListActions": lambda client, options: client.list_actions(options),
+}
+
+
+def options(*headers: tuple[bytes, bytes]) -> fl.FlightCallOptions:
+    return fl.FlightCallOptions(headers=list(headers), timeout=20)
+
+
+def basic(user: str, password: str) -> bytes:
+    return b"Basic " + base64.b64encode(f"{user}:{password}".encode())
+
+
+BAD = {
+    "none": options(),
+    "empty": options((b"authorization", b"")),
+    "wrong token": options((b"authorization", b"Bearer open sesam")),
+    "longer token": options((b"authorization", b"Bearer open sesame!")),
+    "no scheme": options((b"authorization", b"opensesame")),
+    "anonymous": options((b"authorization", b"Anonymous")),
+    "wrong password": options((b"authorization", basic("me", "nope"))),
+    "no base64": options((b"authorization", b"Basic ????")),
+    "token as user": options((b"authorization", basic(TOKEN, ""))),
+    "forged": options((b"authorization", b"Bearer " + Bearers().issue("me").encode())),
+    "forged, older way": options((b"auth-token-bin", Bearers().issue("me").encode())),
+    "other header": options((b"token", TOKEN.encode())),
+}
+GOOD = {
+    "token": options((b"authorization", b"Bearer " + TOKEN.encode())),
+    "scheme in capitals": options((b"authorization", b"BEARER " + TOKEN.encode())),
+    "password": options((b"authorization", basic("me", TOKEN))),
+    "older way": options((b"auth-token-bin", TOKEN.encode())),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("credentials", BAD)
+def test_bad_credentials_are_refused(guarded: Server, call: str, credentials: str) -> None:
+    # pyarrow's get_schema() raises the status as an OSError
+    with fl.connect(guarded.uri) as client, pytest.raises((fl.FlightUnauthenticatedError, OSError)) as caught:
+        CALLS[call](client, BAD[credentials])
+    assert type(from_flight(caught.value)) is AuthenticationError
+    assert TOKEN not in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("credentials", GOOD)
+def test_good_credentials_let_in(guarded: Server, call: str, credentials: str) -> None:
+    with fl.connect(guarded.uri) as client:
+        CALLS[call](client, GOOD[credentials])
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("credentials", BAD)
+def test_without_a_token_everybody_is_welcome_whatever_they_show(server: Server, call: str, credentials: str) -> None:
+    server.append_table("quotes", SCHEMA)
+    with fl.connect(server.uri) as client:
+        CALLS[call](client, BAD[credentials])
+
+
+def test_basic_credentials_are_exchanged_for_a_bearer_token(guarded: Server) -> None:
+    with fl.connect(guarded.uri) as client:
+        header = client.authenticate_basic_token("me", TOKEN)
+        assert header[0] == b"authorization"
+        assert header[1].startswith(b"Bearer ")
+        assert TOKEN.encode() not in header[1]
+        with fl.connect(guarded.uri) as other:
+            assert len(list(other.list_flights(b"", options(header)))) == 1
+        with pytest.raises(fl.FlightUnauthenticatedError):
+            client.authenticate_basic_token("me", "nope")
+
+
+class Payload(fl.ClientAuthHandler):  # type: ignore[misc]
+    def __init__(self, payload: bytes) -> None:
+        super().__init__()
+        self.payload = payload
+        self.token = b""
+
+    def authenticate(self, outgoing: Any, incoming: Any) -> None:
+        outgoing.write(self.payload)
+        self.token = incoming.read()
+
+    def get_token(self) -> bytes:
+        return self.token
+
+
+@pytest.mark.parametrize("payload", [TOKEN.encode(), b"me:" + TOKEN.encode(), fl.BasicAuth("me", TOKEN).serialize()])
+def test_the_handshake_takes_credentials_as_payload_too(guarded: Server, payload: bytes) -> None:
+    with fl.connect(guarded.uri) as client:
+        client.authenticate(Payload(payload))
+        assert len(list(client.list_flights())) == 1
+
+
+@pytest.mark.parametrize("payload", [b"nope", b"me:nope", b"\xff", fl.BasicAuth("me", "nope").serialize()])
+def test_a_handshake_with_bad_credentials_is_refused(guarded: Server, payload: bytes) -> None:
+    with fl.connect(guarded.uri) as client, pytest.raises(fl.FlightUnauthenticatedError) as caught:
+        client.authenticate(Payload(payload))
+    assert "Traceback" not in str(caught.value)
+
+
+def test_without_a_token_a_handshake_succeeds(server: Server) -> None:
+    with fl.connect(server.uri) as client:
+        header = client.authenticate_basic_token("me", "anything")
+        assert list(client.list_flights(b"", options(header))) == []
+
+
+def test_an_authenticator_of_ones_own_decides_and_names_the_caller() -> None:
+    def authenticate(credentials: Credentials) -> str:
+        if (credentials.scheme, credentials.secret) == ("custom", "42"):
+            return "ada"
+        raise AuthenticationError("Say 42.")
+
+    with Server(token=authenticate) as server, fl.connect(server.uri) as client:
+        server.append_table("quotes", SCHEMA)
+        with pytest.raises(fl.FlightUnauthenticatedError, match="Say 42"):
+            list(client.list_flights())
+        with Follower(client, "quotes", headers=[(b"authorization", b"Custom 42")]) as follower:
+            follower.wait(lambda follower: follower.messages)
+            assert server.statistics().subscriptions[0].user == "ada"
+
+
+def test_a_fault_of_the_authenticator_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+    def authenticate(credentials: Credentials) -> str:
+        raise RuntimeError("database password hunter2")
+
+    with Server(token=authenticate) as server, fl.connect(server.uri) as client:  # noqa: SIM117
+        with pytest.raises(fl.FlightInternalError) as caught:
+            list(client.list_flights())
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" in caplog.text
+
+
+def test_a_bearer_token_ends_and_cannot_be_changed() -> None:
+    now = [1000.0]
+    bearers = Bearers(lifetime=60, clock=lambda: now[0])
+    token = bearers.issue("ada")
+    assert bearers.user_of(token) == "ada"
+    body, _, signature = token.partition(".")
+    assert bearers.user_of(f"{body}x.{signature}") is None
+    assert bearers.user_of(f"{body}.{signature[:-1]}0") in (None, "ada")
+    assert bearers.user_of(body) is None
+    assert bearers.user_of("") is None
+    assert Bearers().user_of(token) is None
+    now[0] = 1060.0
+    assert bearers.user_of(token) is None
+
+
+def test_a_stream_goes_on_when_the_token_it_began_with_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(token=TOKEN) as server, fl.connect(server.uri) as client:
+        table = server.append_table("quotes", SCHEMA)
+        header = client.authenticate_basic_token("me", TOKEN)
+        with Follower(client, "quotes", headers=[header]) as follower:
+            follower.wait(lambda follower: follower.messages)
+            monkeypatch.setattr(Bearers, "user_of", lambda self, token: None)
+            with pytest.raises(fl.FlightUnauthenticatedError):
+                list(client.list_flights(b"", options(header)))
+            table.append({"sym": ["A"], "price": [1.0]})
+            follower.wait(lambda follower: follower.rows)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_listening_beyond_this_machine_needs_a_token(host: str) -> None:
+    with pytest.raises(InvalidRequestError, match="insecure=True"):
+        Server(host)
+
+
+def test_listening_beyond_this_machine_is_allowed_with_a_token_or_on_purpose() -> None:
+    for server in (Server("0.0.0.0", token=TOKEN), Server("0.0.0.0", insecure=True)):
+        with server, fl.connect(server.uri) as client:
+            assert server.uri.startswith("grpc://127.0.0.1:")
+            server.append_table("quotes", SCHEMA)
+            (info,) = client.list_flights(b"", GOOD["token"])
+            assert info.endpoints[0].locations[0].uri.startswith(b"arrow-flight-reuse-connection:")
+
+
+def test_an_empty_token_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="empty token"):
+        Server(token="")
+
+
+def test_secrets_do_not_show() -> None:
+    assert "hunter2" not in repr(Credentials("basic", "me", "hunter2"))
+    schema = pa.schema([("a", pa.int8())])
+    with Server(token="hunter2") as server:
+        server.append_table("t", schema)
+        assert "hunter2" not in repr(server)
+        assert "hunter2" not in repr(server.statistics())
