@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _POLL_SECONDS: Final = 0.2
-# The second compiler and a concurrent collector pay off after minutes; in so short a life they cost half of all the work.
+# The second compiler and a concurrent collector pay off after minutes; in so short a life they cost half of the work.
 _JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
