@@ -21,6 +21,7 @@ __all__ = ["Parts", "assemble", "take_apart"]
 
 _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
+_FIXED_WIDTH: Final = (types.is_primitive, types.is_decimal, types.is_fixed_size_binary, types.is_interval)
 MAX_DEPTH: Final = 64
 
 
@@ -243,7 +244,6 @@ def _is_variable(data_type: pa.DataType) -> bool:
 
 def _width(data_type: pa.DataType) -> int:
     """Bytes of one value of a fixed-width type."""
-    try:
-        return int(data_type.bit_width) // 8
-    except ValueError as error:
-        raise UnsupportedTypeError(f"columns of type {data_type} cannot be sent; cast them to a plain type") from error
+    if not any(is_fixed(data_type) for is_fixed in _FIXED_WIDTH):
+        raise UnsupportedTypeError(f"columns of type {data_type} cannot be sent; cast them to a plain type")
+    return int(data_type.bit_width) // 8

@@ -49,6 +49,11 @@ class Scenario:
         return str(self.manifest.get("rpc", "")).startswith("DoGet")
 
     @property
+    def has_updates(self) -> bool:
+        """Whether the server's messages are updates; in uploads they are receipts."""
+        return str(self.manifest.get("rpc", "DoExchange")).startswith(("DoExchange", "DoGet"))
+
+    @property
     def expects_error(self) -> bool:
         return self.name.startswith("error_")
 

@@ -1,0 +1,138 @@
+"""Arrays taken apart for IPC bodies and put together again."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barrage_server.errors import UnsupportedTypeError, WireFormatError
+from barrage_server.wire.arrow_message import BatchHeader, encapsulated, encode_batch_header
+from barrage_server.wire.layout import take_apart
+from barrage_server.wire.raw import decode_ragged_batch
+from tests.wire.arrays import arrays, even_columns
+
+
+def packed(columns: list[pa.Array]) -> tuple[bytes, bytes]:
+    parts = take_apart(columns)
+    header = encode_batch_header(max(map(len, columns), default=0), parts.nodes, parts.spans, parts.size)
+    body = b"".join(bytes(memoryview(piece)) for piece in parts.body)
+    assert len(body) == parts.size
+    return header, body
+
+
+def schema_of(columns: list[pa.Array]) -> pa.Schema:
+    return pa.schema([pa.field(f"c{number}", column.type) for number, column in enumerate(columns)])
+
+
+@given(st.lists(arrays(), min_size=1, max_size=4))
+def test_there_and_back(columns: list[pa.Array]) -> None:
+    """Columns of different lengths, slices of anything."""
+    header, body = packed(columns)
+    for got, column in zip(decode_ragged_batch(header, body, schema_of(columns)), columns, strict=True):
+        assert got.equals(column)
+
+
+@given(even_columns())
+def test_arrow_reads_what_is_written(columns: list[pa.Array]) -> None:
+    """With columns of one length this is a plain Arrow record batch."""
+    header, body = packed(columns)
+    schema = schema_of(columns)
+    message = pa.ipc.read_message(pa.BufferReader(encapsulated(header, body)))
+    batch = pa.ipc.read_record_batch(message, schema)
+    batch.validate(full=True)
+    assert batch.equals(pa.record_batch(columns, schema=schema))
+
+
+@given(even_columns())
+def test_what_arrow_writes_is_read(columns: list[pa.Array]) -> None:
+    schema = schema_of(columns)
+    message = pa.ipc.read_message(pa.record_batch(columns, schema=schema).serialize())
+    got = decode_ragged_batch(message.metadata.to_pybytes(), message.body.to_pybytes(), schema)
+    for array, column in zip(got, columns, strict=True):
+        assert array.equals(column)
+
+
+@given(st.lists(arrays(), min_size=1, max_size=3))
+def test_what_deephaven_readers_rely_on(columns: list[pa.Array]) -> None:
+    """Buffers lie behind each other at multiples of 8, padding included; empty columns have no bytes at all."""
+    header, body = packed(columns)
+    batch = BatchHeader.decode(header)
+    spans = batch.buffers.cast("q").tolist()
+    at = 0
+    for offset, size in zip(spans[::2], spans[1::2], strict=True):
+        assert offset == at
+        assert size % 8 == 0
+        at += size
+    assert at == len(body) == batch.body_length
+    if not any(len(column) for column in columns):
+        assert not body
+
+
+@settings(max_examples=300)
+@given(st.lists(arrays(), min_size=1, max_size=3), st.data())
+def test_damage(columns: list[pa.Array], data: st.DataObject) -> None:
+    """Changed headers and bodies give arrays that are sound, or WireFormatError."""
+    header, body = (bytearray(part) for part in packed(columns))
+    for target in (header, body):
+        for _ in range(data.draw(st.integers(0, 3)) if target else 0):
+            target[data.draw(st.integers(0, len(target) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(body)))
+    try:
+        for array in decode_ragged_batch(bytes(header), bytes(body[: max(cut, len(body) // 2)]), schema_of(columns)):
+            array.validate(full=not pa.types.is_primitive(array.type))
+    except (WireFormatError, UnsupportedTypeError):
+        return
+
+
+def test_bodies_at_odd_addresses() -> None:
+    columns = [pa.array([1, None, 3]), pa.array(["a", "b", None])]
+    header, body = packed(columns)
+    shifted = memoryview(b"x" + body)[1:]
+    for column, got in zip(columns, decode_ragged_batch(header, shifted, schema_of(columns)), strict=True):
+        assert got.equals(column)
+
+
+def test_compressed_batches_are_read() -> None:
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+    batch = pa.record_batch([pa.array(range(1000)), pa.array(["text"] * 1000)], schema=schema)
+    message = _compressed(batch)
+    got = decode_ragged_batch(message.metadata.to_pybytes(), message.body.to_pybytes(), schema)
+    assert pa.record_batch(got, schema=schema).equals(batch)
+    with pytest.raises(WireFormatError, match="decompressed"):
+        decode_ragged_batch(message.metadata.to_pybytes(), bytes(message.body.size), schema)
+
+
+def _compressed(batch: pa.RecordBatch) -> pa.Message:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(batch)
+    reader = pa.ipc.MessageReader.open_stream(sink.getvalue())
+    reader.read_next_message()
+    return reader.read_next_message()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array(["a"]).dictionary_encode(),
+        pa.array(["a"], pa.string_view()),
+        pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1])]),
+    ],
+    ids=["dictionary", "view", "union"],
+)
+def test_types_that_do_not_travel(array: pa.Array) -> None:
+    with pytest.raises(UnsupportedTypeError, match="cast them"):
+        take_apart([array])
+
+
+def test_nodes_that_are_left_over() -> None:
+    columns = [pa.array([1]), pa.array([2])]
+    header, body = packed(columns)
+    with pytest.raises(WireFormatError, match="more field nodes"):
+        decode_ragged_batch(header, body, schema_of(columns[:1]))
+    with pytest.raises(WireFormatError, match="missing"):
+        decode_ragged_batch(header, body, schema_of([*columns, pa.array([3])]))
+    with pytest.raises(WireFormatError, match="announced"):
+        decode_ragged_batch(header, body[:-8], schema_of(columns))
