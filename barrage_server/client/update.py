@@ -101,6 +101,8 @@ class Update:
     def modified_previous_values(self, column: str | None = None) -> pa.Table:
         """Values before the update, of the same rows in the same order as :meth:`modified_values`."""
         rows = self._modified_in(column)
+        if not rows:  # the versions may have different columns then
+            return _table(self.after, rows, None if column is None else [column])
         previous = self.shifted.unapply(rows) if self.shifted.size else rows
         return _table(self.before, previous, None if column is None else [column])
 

@@ -76,12 +76,20 @@ class FixedColumn(Column):
             self.cells.leave_pages()
             self.valid.leave_pages()
         self.cells.reserve(plan)
+        if self.valid.pages:
+            self._lengthen_valid(plan)
         if undo is not None:
             old_valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
             undo.record(UndoEntry(self.number, self.epoch, plan.keys, self.cells.gather(plan), old_valid))
         self.cells.scatter(plan, data)
         if valid is not None or self.valid.pages:
             self._write_valid(plan, valid)
+
+    def _lengthen_valid(self, plan: ReadPlan) -> None:
+        """Where pages of cells have grown, their validity must be read beyond its end for the undo record."""
+        for page, _, _, _, _ in plan.segments(self.valid.page_bits):
+            if page in self.valid.pages:
+                self.valid.resize(page, len(self.cells.pages[page]))
 
     def _write_valid(self, plan: ReadPlan, valid: BoolArray | None) -> None:
         for page, where, start, stop, _ in plan.segments(self.valid.page_bits):
