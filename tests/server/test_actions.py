@@ -1,0 +1,141 @@
+"""DoAction and ListActions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+
+from barrage_server.engine import KeyedTable, RingTable
+from barrage_server.errors import (
+    AlreadyExistsError,
+    BarrageError,
+    KeyMismatchError,
+    LimitError,
+    NotFoundError,
+    PublishError,
+    UnknownTableError,
+    WireFormatError,
+)
+from barrage_server.flight_errors import from_flight
+from barrage_server.server import Limits, Server
+from barrage_server.wire.protocol import CommitRequest, CreateRequest, PublishMode, TableKind
+from tests.server.conftest import SCHEMA
+from tests.server.follower import Follower
+
+
+def act(client: fl.FlightClient, name: str, body: Any = b"") -> Any:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    (result,) = client.do_action((name, data))
+    return json.loads(result.body.to_pybytes())
+
+
+def refused(client: fl.FlightClient, name: str, body: Any = b"") -> BarrageError:
+    with pytest.raises((pa.ArrowException, OSError)) as caught:
+        act(client, name, body)
+    return from_flight(caught.value)
+
+
+def test_every_action_is_listed_with_a_description(client: fl.FlightClient) -> None:
+    actions = {action.type: action.description for action in client.list_actions()}
+    assert set(actions) == {
+        f"barrage.{name}" for name in ("commit", "abort", "last_batch", "create", "drop", "statistics", "health")
+    }
+    assert all(actions.values())
+
+
+def test_health_says_that_it_serves(client: fl.FlightClient, quotes: KeyedTable) -> None:
+    assert act(client, "barrage.health") == {"status": "serving", "step": 1, "tables": 1}
+
+
+def test_tables_are_made_once(server: Server, client: fl.FlightClient) -> None:
+    ring = CreateRequest("recent", SCHEMA, TableKind.RING, capacity=5).to_json()
+    for _ in range(2):
+        act(client, "barrage.create", ring)
+    table = server.table("recent")
+    assert isinstance(table, RingTable)
+    assert table.capacity == 5
+    other = CreateRequest("recent", SCHEMA, TableKind.RING, capacity=6).to_json()
+    error = refused(client, "barrage.create", other)
+    assert type(error) is AlreadyExistsError
+    assert "its capacity is 5 rows" in str(error)
+    keyed = CreateRequest("k", SCHEMA, TableKind.KEYED, ("sym",)).to_json()
+    act(client, "barrage.create", keyed)
+    assert server.table("k").key_columns == ("sym",)
+
+
+def test_dropping_ends_the_streams_that_follow(server: Server, client: fl.FlightClient, quotes: KeyedTable) -> None:
+    with Follower(client, "quotes") as follower:
+        follower.wait(lambda follower: follower.messages)
+        act(client, "barrage.drop", {"table": "quotes"})
+        error = follower.wait_ended()
+        assert type(error) is UnknownTableError
+        assert "dropped" in str(error)
+    assert type(refused(client, "barrage.drop", {"table": "quotes"})) is UnknownTableError
+    assert server.tables() == ()
+
+
+def test_a_table_of_the_same_name_starts_with_an_empty_ledger(server: Server, client: fl.FlightClient) -> None:
+    body = CommitRequest("query", "t", 4, schema=SCHEMA).to_json()
+    assert act(client, "barrage.commit", body)["committed"]
+    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {"last_batch": 4}
+    act(client, "barrage.drop", {"table": "t"})
+    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {}
+    assert act(client, "barrage.commit", body)["committed"]
+
+
+def test_a_second_sink_with_other_keys_is_refused(client: fl.FlightClient) -> None:
+    first = CommitRequest("one", "t", 0, PublishMode.UPSERT, key=("sym",), schema=SCHEMA).to_json()
+    second = CommitRequest("two", "t", 0, PublishMode.UPSERT, key=("price",), schema=SCHEMA).to_json()
+    act(client, "barrage.commit", first)
+    error = refused(client, "barrage.commit", second)
+    assert type(error) is KeyMismatchError
+    assert "has the key sym" in str(error)
+
+
+def test_statistics_are_json(client: fl.FlightClient, quotes: KeyedTable) -> None:
+    with Follower(client, "quotes") as follower:
+        follower.wait(lambda follower: follower.messages)
+        figures = act(client, "barrage.statistics")
+        assert figures["tables"][0]["rows"] == 2
+        assert figures["tables"][0]["subscribers"] == 1
+        (subscription,) = figures["subscriptions"]
+        assert subscription["table"] == "quotes"
+        assert (subscription["messages"], subscription["rows"], subscription["behind"]) == (1, 2, 0)
+        assert subscription["nbytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "kind"),
+    [
+        ("barrage.commmit", b"", NotFoundError),
+        ("", b"", NotFoundError),
+        ("barrage.commit", b"", WireFormatError),
+        ("barrage.commit", b"\xff", WireFormatError),
+        ("barrage.commit", {"publisher": "q"}, WireFormatError),
+        ("barrage.commit", {"publisher": "q", "table": "t", "batch": "0", "tokens": []}, WireFormatError),
+        ("barrage.commit", {"publisher": "q", "table": "t", "batch": 0, "tokens": ["x"]}, PublishError),
+        ("barrage.commit", {"publisher": "q", "table": "t", "batch": 0, "tokens": [], "mode": "x"}, WireFormatError),
+        ("barrage.create", {"table": "t"}, WireFormatError),
+        ("barrage.create", {"table": "t", "schema": "AAAA"}, WireFormatError),
+        ("barrage.drop", {"table": 3}, WireFormatError),
+        ("barrage.drop", {"table": "nope"}, UnknownTableError),
+        ("barrage.abort", {"tokens": "x"}, WireFormatError),
+        ("barrage.last_batch", {}, WireFormatError),
+        ("barrage.statistics", b"[", WireFormatError),
+    ],
+)
+def test_actions_that_make_no_sense(client: fl.FlightClient, name: str, body: Any, kind: type[BarrageError]) -> None:
+    assert type(refused(client, name, body)) is kind
+
+
+def test_aborting_what_is_not_there_is_no_error(client: fl.FlightClient) -> None:
+    assert act(client, "barrage.abort", {"tokens": ["gone"]}) == {"dropped": 0}
+
+
+def test_too_large_a_body_is_refused() -> None:
+    with Server(limits=Limits(request_bytes=100)) as server, fl.connect(server.uri) as client:
+        assert type(refused(client, "barrage.abort", b" " * 101)) is LimitError
