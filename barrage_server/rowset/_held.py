@@ -237,7 +237,10 @@ class HeldKeys:
     @property
     def range_count(self) -> int:
         """The number of ranges, none of which touches another."""
-        return min(1, self._size) if self.is_contiguous else self.ranges()[0].size
+        if self.is_contiguous:
+            return min(1, self._size)
+        bits = self._bits
+        return self.ranges()[0].size if bits is None or self._ranges is not None else _roaring.range_count(bits)
 
     def ranges(self) -> RangeList:
         """Give the inclusive ``(starts, ends)`` of the ranges: int64, sorted, read-only, none touching the next."""
@@ -246,7 +249,7 @@ class HeldKeys:
             if self._bits is None:
                 ranges = np.array([self._first], np.int64), np.array([self._last], np.int64)
             else:
-                ranges = _ranges.compress(self.keys())
+                ranges = _roaring.to_ranges(self._bits)
             ranges[0].flags.writeable = ranges[1].flags.writeable = False
             if ranges[0].size <= _CACHED:
                 self._ranges = ranges

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from pyroaring import BitMap64
 
-from barrage_server.rowset._ranges import Keys, expand
+from barrage_server.rowset._ranges import Keys, RangeList, expand
 
 Bits: TypeAlias = BitMap64
 
@@ -45,6 +45,24 @@ def to_keys(bits: Bits) -> Keys:
     return np.frombuffer(bits.to_array(), np.int64) if bits else np.empty(0, np.int64)
 
 
+def range_count(bits: Bits) -> int:
+    """Give the number of ranges: of keys whose predecessor is missing."""
+    return int(len(bits) - bits.intersection_cardinality(bits.shift(1)))
+
+
+def to_ranges(bits: Bits) -> RangeList:
+    """Give the ranges; keys within long ones are never listed."""
+    return to_keys(bits - bits.shift(1)), to_keys(bits - bits.shift(-1))
+
+
+def without(bits: Bits, starts: Keys, ends: Keys) -> Bits:
+    """Give the keys that are in none of a few ranges, however wide these are."""
+    kept = bits.copy()
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        kept.remove_range(start, end + 1)
+    return kept
+
+
 def restrict(bits: Bits, first: int, last: int) -> Bits:
     """Give the keys within first..last; the cost follows the keys there, not the width of the range."""
     low, high = bits.min(), bits.max()
@@ -54,10 +72,8 @@ def restrict(bits: Bits, first: int, last: int) -> Bits:
     if (last - first) >> 16 <= _BLOCKS:
         return bits & BitMap64(range(first, last + 1))
     kept = bits.copy()
-    if first > low:
-        kept.remove_range(low, first)
-    if last < high:
-        kept.remove_range(last + 1, high + 1)
+    kept.remove_range(0, first)
+    kept.remove_range(last + 1, high + 1)
     return kept
 
 

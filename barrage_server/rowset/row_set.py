@@ -66,6 +66,12 @@ class RowSet(HeldKeys):
             return self
         if other.is_contiguous and other._first <= self._first and self._last <= other._last:
             return other
+        if (
+            self.is_contiguous
+            and other.is_contiguous
+            and max(self._first, other._first) - 1 <= min(self._last, other._last)
+        ):
+            return RowSet._span(min(self._first, other._first), max(self._last, other._last))
         mine, theirs = self._pair(other)
         if mine is not None and theirs is not None:
             return RowSet._of_bits(mine | theirs)
@@ -104,9 +110,17 @@ class RowSet(HeldKeys):
             other = other.restrict(first, last)
             if not other._size:
                 return self
+        if self.is_contiguous and other.is_contiguous and (first == self._first or last == self._last):
+            return (
+                RowSet.from_range(last + 1, self._last)
+                if first == self._first
+                else RowSet._span(self._first, first - 1)
+            )
         mine, theirs = self._pair(other)
         if mine is not None and theirs is not None:
             return RowSet._of_bits(mine - theirs)
+        if mine is not None and other.range_count <= _FEW:
+            return RowSet._of_bits(_roaring.without(mine, *other.ranges()))
         return RowSet._of_ranges(*_ranges.difference(self.ranges(), other.ranges()))
 
     def is_disjoint(self, other: RowSet) -> bool:
