@@ -11,6 +11,7 @@ import json
 import os
 import selectors
 import sys
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +30,7 @@ __all__ = ["main"]
 
 _POLL_SECONDS: Final = 0.2
 # The second compiler and a concurrent collector pay off after minutes; in so short a life they cost half of the work.
-_JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
 class _Job:
@@ -62,7 +63,8 @@ class _Job:
         cores = self._orders["cores"]
         conf = {
             "spark.driver.memory": self._orders["memory"],
-            "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+            "spark.driver.extraJavaOptions": f'{_JAVA_OPTIONS} "-Djava.io.tmpdir={tempfile.gettempdir()}"',
+            "spark.local.dir": tempfile.gettempdir(),
             "spark.sql.shuffle.partitions": str(cores),
             "spark.sql.streaming.numRecentProgressUpdates": "5",
             "spark.sql.streaming.checkpointLocation": self._orders["checkpoints"],

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,8 @@ from barrage_server.errors import PublishError
 
 __all__ = ["SparkProcess"]
 
-_SECONDS_TO_END: Final = 1.5
+_SECONDS_TO_END: Final = 0.3
+"""How long killed processes may take to be gone. Where nobody collects orphans they seem to be there for ever."""
 
 
 class SparkProcess:
@@ -39,7 +41,7 @@ class SparkProcess:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     pass_fds=(writing,),
-                    env=_environment(),
+                    env=_environment(log.parent),
                     cwd=log.parent,
                     # A session of its own: Ctrl-C in the terminal reaches this process only, which ends that one.
                     start_new_session=True,
@@ -63,7 +65,7 @@ class SparkProcess:
                 if report["event"] == "failed":
                     raise PublishError(f"Spark failed: {report['text']} (its log: {self.log})")
                 if report["event"] == "ended":
-                    code = self._process.wait(_SECONDS_TO_END)
+                    code = self._process.wait()
                     raise PublishError(f"Spark ended unexpectedly, with exit code {code} (its log: {self.log})")
                 yield report
                 report = self._reports.get_nowait()
@@ -76,18 +78,18 @@ class SparkProcess:
             self._process.stdin.flush()
 
     def close(self) -> None:
-        """End it, whatever it is doing, with its Java and its workers."""
+        """End it, whatever it is doing, with its Java and its workers.
+
+        Nothing is lost by not asking first: all its files, temporary ones included, are in the folder of the demo.
+        """
         group = self._process.pid
-        # The leader of the group is not waited for before this, so the group's number cannot be another's.
-        for ending in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, ending)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_SECONDS_TO_END)
-                break
-        # Java may outlive the leader for a moment, while it removes its files.
+        deadline = time.monotonic() + _SECONDS_TO_END
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
+            self._process.wait()
+            while time.monotonic() < deadline:
+                os.killpg(group, signal.SIGKILL)
+                time.sleep(_SECONDS_TO_END / 20)
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
@@ -108,9 +110,9 @@ class SparkProcess:
         self._reports.put({"event": "ended"})
 
 
-def _environment() -> dict[str, str]:
-    """The environment, in which this package can be imported even when it runs from a checkout."""
-    env = dict(os.environ)
+def _environment(folder: Path) -> dict[str, str]:
+    """The environment, with temporary files in ``folder``; this package is found even when it runs from a checkout."""
+    env = os.environ | {"TMPDIR": str(folder)}
     try:
         importlib.metadata.distribution("barrage-server")
     except importlib.metadata.PackageNotFoundError:
