@@ -110,6 +110,7 @@ class RowSet(HeldKeys):
             other = other.restrict(first, last)
             if not other._size:
                 return self
+            first, last = other._first, other._last
         if self.is_contiguous and other.is_contiguous and (first == self._first or last == self._last):
             return (
                 RowSet.from_range(last + 1, self._last)
