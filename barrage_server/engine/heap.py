@@ -66,7 +66,7 @@ class HeapView:
         """
         count = len(indexes)
         if count == 0:
-            return pa.array([], self.type)
+            return pa.nulls(0, self.type)
         first, last = int(indexes[0]), int(indexes[-1])
         try:
             if (last - first) & _INDEX_MASK == count - 1 and (
@@ -95,18 +95,18 @@ class HeapView:
 
     def slice(self, first: int, count: int) -> pa.Array:
         """``count`` values from the absolute index ``first`` on, without a copy when they lie in one chunk."""
+        parts = self._slices(first, count)
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+    def _slices(self, first: int, count: int) -> list[pa.Array]:
         number = bisect_right(self.starts, first) - 1
-        offset = first - self.starts[number]
-        part = self.chunks[number].slice(offset, count)
-        if len(part) == count:
-            return part
-        parts, missing = [part], count - len(part)
-        while missing:
+        parts = [self.chunks[number].slice(first - self.starts[number], count)]
+        count -= len(parts[0])
+        while count:
             number += 1
-            part = self.chunks[number].slice(0, missing)
-            parts.append(part)
-            missing -= len(part)
-        return pa.concat_arrays(parts)
+            parts.append(self.chunks[number].slice(0, count))
+            count -= len(parts[-1])
+        return parts
 
     def _pick(self, indexes: IndexArray) -> pa.Array:
         base = self.starts[0]

@@ -198,7 +198,7 @@ def _combine(chunks: list[pa.Array], target: pa.DataType) -> pa.Array:
     if len(chunks) == 1:
         return chunks[0]
     if not chunks:
-        return pa.array([], target)
+        return pa.nulls(0, target)
     try:
         return pa.concat_arrays(chunks)
     except pa.ArrowInvalid as error:

@@ -77,7 +77,7 @@ class Undo:
 
     """
 
-    __slots__ = ("entries", "next")
+    __slots__ = ("__weakref__", "entries", "next")
 
     def __init__(self) -> None:
         self.next: Undo | None = None

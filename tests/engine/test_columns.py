@@ -1,0 +1,361 @@
+"""Columns against the simplest model: a dict of values per version."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.engine.column import ColumnSnapshot
+from barrage_server.engine.columns import make_column
+from barrage_server.engine.plan import ReadPlan
+from barrage_server.engine.undo import Undo, UndoCursor
+from barrage_server.errors import RowSetError, SchemaMismatchError
+from barrage_server.rowset import RowSet
+from tests.engine.samples import SAMPLES, pick, shown
+
+HEAPED = ["string", "list<string>", "struct", "json"]
+
+places = st.integers(0, 40)
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.dictionaries(places, st.integers(0, 6), min_size=1, max_size=12)),
+        st.tuples(st.just("move"), st.tuples(places, st.integers(-5, 5))),
+        st.tuples(st.just("drop"), places),
+        st.tuples(st.just("compact"), st.none()),
+        st.tuples(st.just("absorb"), st.integers(0, 100)),
+        st.tuples(st.just("version"), st.none()),
+    ),
+    max_size=25,
+)
+
+
+class Model:
+    """A column, and beside it what each version must read."""
+
+    def __init__(self, sample: pa.Array, page_bits: int, spread: int) -> None:
+        self.sample = sample
+        self.spread = spread
+        self.column = make_column(sample.type, number=3, page_bits=page_bits)
+        self.undo = Undo()
+        self.values: dict[int, int] = {}
+        self.versions: list[tuple[ColumnSnapshot, UndoCursor, dict[int, int]]] = []
+
+    def apply(self, name: str, argument: Any) -> None:
+        getattr(self, name)(argument)
+
+    def write(self, chosen: dict[int, int]) -> None:
+        chosen = {place * self.spread: value for place, value in sorted(chosen.items())}
+        values = pick(self.sample, list(chosen.values()), padding=len(chosen) % 11)
+        keys = np.array(list(chosen), np.int64)
+        known = [key in self.values for key in chosen]
+        if any(known):
+            rows = RowSet.from_keys(keys[known])
+            given = values.filter(pa.array(known))
+            old = pick(self.sample, [self.values[key] for key in rows.keys().tolist()])
+            expected = [ours != theirs for ours, theirs in zip(shown(old), shown(given), strict=True)]
+            assert self.column.changed(rows, given).tolist() == expected
+        self.column.write(keys, values, self.undo)
+        self.values.update(chosen)
+
+    def move(self, argument: tuple[int, int]) -> None:
+        first, delta = argument[0] * self.spread, argument[1] * self.spread
+        sources = [key for key in sorted(self.values) if key >= first and key + delta >= 0]
+        moved = {key + delta: self.values[key] for key in sources}
+        self.column.move(np.array(sources, np.int64), np.array(sorted(moved), np.int64), self.undo)
+        for key in sources:
+            del self.values[key]
+        self.values.update(moved)
+
+    def drop(self, place: int) -> None:
+        self.values = {key: value for key, value in self.values.items() if key >= place * self.spread}
+        self.column.drop_before(min(self.values, default=100 * self.spread))
+
+    def compact(self, _: None) -> None:
+        epoch = self.column.epoch
+        self.column.compact(RowSet.from_keys(np.array(sorted(self.values), np.int64)))
+        assert self.column.epoch >= epoch
+
+    def absorb(self, number: int) -> None:
+        if self.versions:
+            self.versions[number % len(self.versions)][1].absorb()
+
+    def version(self, _: None) -> None:
+        self.undo = self.undo.start_next()
+        self.versions.append((self.column.snapshot(), UndoCursor(self.undo), dict(self.values)))
+
+    def check(self) -> None:
+        for snapshot, cursor, values in self.versions:
+            keys = sorted(values)
+            for part in (keys, keys[1::2], keys[len(keys) // 3 :][:5]):
+                rows = np.array(part, np.int64)
+                expected = pick(self.sample, [values[key] for key in part])
+                for plan in (ReadPlan.from_keys(rows), ReadPlan.from_row_set(RowSet.from_keys(rows))):
+                    check_equal(snapshot.read(plan, cursor), expected)
+        current = np.array(sorted(self.values), np.int64)[::-1].repeat(2)
+        expected = pick(self.sample, [self.values[key] for key in current.tolist()])
+        check_equal(self.column.read_current(current), expected)
+
+
+def check_equal(got: pa.Array, expected: pa.Array) -> None:
+    got.validate(full=True)
+    assert got.type == expected.type
+    assert shown(got) == shown(expected)
+    assert got.null_count == expected.null_count
+
+
+@given(st.sampled_from(list(SAMPLES)), st.sampled_from([(3, 1), (11, 1), (11, 150)]), operations)
+def test_every_version_reads_what_it_saw(name: str, shape: tuple[int, int], steps: list[tuple[str, Any]]) -> None:
+    model = Model(SAMPLES[name], *shape)
+    model.version(None)
+    for operation, argument in steps:
+        model.apply(operation, argument)
+        if operation == "version":
+            model.check()
+    model.version(None)
+    model.check()
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_type_is_read_as_it_was_written(name: str) -> None:
+    sample = SAMPLES[name]
+    column = make_column(sample.type, number=0)
+    rows = RowSet.flat(len(sample))
+    column.write(rows, pick(sample, range(len(sample)), padding=5), None)
+    snapshot = column.snapshot()
+    for frozen in (False, True):
+        check_equal(snapshot.read(ReadPlan.from_row_set(rows), frozen=frozen), sample)
+        without_nulls = snapshot.read(ReadPlan.from_range(1, len(sample) - 1), frozen=frozen)
+        check_equal(without_nulls, sample.slice(1))
+        assert snapshot.read(ReadPlan.from_range(0, -1), frozen=frozen).equals(sample.slice(0, 0))
+    assert not column.changed(rows, sample).any()
+    assert column.read_current(np.array([], np.int64)).type == sample.type
+    assert column.nbytes >= 0
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_column_without_nulls_has_no_validity(name: str) -> None:
+    if name == "null":
+        return
+    sample = SAMPLES[name]
+    column = make_column(sample.type, number=0)
+    column.write(RowSet.flat(2), pick(sample, [1, 1]), None)
+    assert column.snapshot().read(ReadPlan.from_range(0, 1)).buffers()[0] is None
+
+
+def test_a_frozen_run_of_fixed_width_shares_the_memory_of_its_page() -> None:
+    column = make_column(pa.int64(), number=0)
+    column.write(RowSet.flat(100), pa.array(range(100)), None)
+    plan = ReadPlan.from_range(10, 19)
+    shared = column.snapshot().read(plan, frozen=True)
+    again = column.snapshot().read(plan, frozen=True)
+    copied = column.snapshot().read(plan)
+    assert shared.buffers()[1].address == again.buffers()[1].address != copied.buffers()[1].address
+    del column
+    assert shared.to_pylist() == copied.to_pylist() == list(range(10, 20))
+
+
+def test_nan_equals_nan_whatever_its_bits_and_zeros_differ() -> None:
+    column = make_column(pa.float64(), number=0)
+    payload = np.array([0x7FF8000000000001, 0x7FF8000000000002, 0], np.uint64).view(np.float64)
+    column.write(RowSet.flat(3), pa.array(payload), None)
+    assert column.changed(RowSet.flat(3), pa.array([float("nan"), float("nan"), -0.0])).tolist() == [False, False, True]
+    stored = column.read_current(np.array([0, 1]))
+    assert np.frombuffer(stored.buffers()[1], np.uint64).tolist() == payload[:2].view(np.uint64).tolist()
+
+
+def test_what_lies_under_nulls_does_not_count() -> None:
+    column = make_column(pa.int64(), number=0)
+    rows = RowSet.flat(2)
+    first = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\x00"), pa.py_buffer(np.array([1, 2]))])
+    column.write(rows, first, None)
+    assert not column.changed(rows, pa.nulls(2, pa.int64())).any()
+
+
+@pytest.mark.parametrize("name", HEAPED)
+def test_moving_and_overwriting_leave_garbage_that_is_collected(name: str) -> None:
+    sample = SAMPLES[name]
+    column = make_column(sample.type, number=0)
+    rows = RowSet.flat(1000)
+    values = pick(sample, range(1000))
+    column.write(rows, values, None)
+    undo = Undo()
+    held, cursor = column.snapshot(), UndoCursor(undo)
+    grown = 0
+    while not column.needs_compaction(1000):
+        column.write(rows, values, undo)
+        grown += 1
+        assert grown < 10_000
+    before = column.nbytes
+    live = RowSet.from_range(0, 99)
+    column.compact(live)
+    assert column.nbytes < before
+    assert not column.needs_compaction(100)
+    assert column.epoch == held.epoch + 1
+    check_equal(column.snapshot().read(ReadPlan.from_row_set(live)), values.slice(0, 100))
+    check_equal(held.read(ReadPlan.from_row_set(rows), cursor), values)
+
+
+@pytest.mark.parametrize("name", ["int64", "null", "bool"])
+def test_columns_of_fixed_width_have_no_garbage(name: str) -> None:
+    sample = SAMPLES[name]
+    column = make_column(sample.type, number=0)
+    column.write(RowSet.flat(10), pick(sample, range(10)), None)
+    assert not column.needs_compaction(0)
+    column.compact(RowSet.flat(5))
+    assert column.epoch == 0
+    check_equal(column.snapshot().read(ReadPlan.from_range(0, 9)), pick(sample, range(10)))
+
+
+@pytest.mark.parametrize("name", ["int64", "string", "null", "list<string>"])
+def test_a_ring_keeps_its_size(name: str) -> None:
+    sample = SAMPLES[name]
+    column = make_column(sample.type, number=0, page_bits=4)
+    sizes, versions = [], []
+    for cycle in range(200):
+        rows = RowSet.from_range(10 * cycle, 10 * cycle + 9)
+        column.write(rows, pick(sample, range(cycle, cycle + 10)), None)
+        first = max(0, 10 * cycle - 50)
+        column.drop_before(first)
+        versions.append((column.snapshot(), first, 10 * cycle + 9))
+        sizes.append(column.nbytes)
+    assert max(sizes[100:]) <= max(sizes[:100])
+    for snapshot, first, last in versions[::20]:
+        expected = pick(sample, [key // 10 + key % 10 for key in range(first, last + 1)])
+        check_equal(snapshot.read(ReadPlan.from_range(first, last), frozen=True), expected)
+
+
+def test_dropping_everything_frees_the_heap() -> None:
+    column = make_column(pa.string(), number=0, page_bits=4)
+    column.write(RowSet.flat(40), pa.array(["x"] * 40), None)
+    column.drop_before(40)
+    assert column.nbytes < 200
+    column.write(RowSet.from_range(40, 41), pa.array(["a", "b"]), None)
+    assert column.read_current(np.array([40, 41])).to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("first_key", [5, 38, 10_000 - 1])
+def test_dropping_below_a_row_that_was_never_written_keeps_the_heap(first_key: int) -> None:
+    column = make_column(pa.string(), number=0, page_bits=4)
+    keys = np.array([0, 1, 39, 10_000])
+    column.write(keys, pa.array(list("abcd")), None)
+    column.drop_before(first_key)
+    assert column.read_current(keys[keys >= first_key]).to_pylist() == list("abcd")[int((keys < first_key).sum()) :]
+
+
+@pytest.mark.parametrize("name", ["int64", "string"])
+def test_rows_that_come_back_to_a_dropped_page_do_not_disturb_older_versions(name: str) -> None:
+    model = Model(SAMPLES[name], 3, 1)
+    model.write(dict.fromkeys(range(20), 1))
+    model.version(None)
+    model.drop(10)
+    model.version(None)
+    model.write({2: 2, 12: 2})
+    model.version(None)
+    model.write({2: 3, 12: 3, 19: 3})
+    model.version(None)
+    model.check()
+
+
+@pytest.mark.parametrize("name", ["int64", "string", "null"])
+def test_values_of_another_type_or_number_are_refused(name: str) -> None:
+    column = make_column(SAMPLES[name].type, number=0)
+    with pytest.raises(SchemaMismatchError, match="a column of type"):
+        column.write(RowSet.flat(1), pa.array([1], pa.int32()), None)
+    with pytest.raises(SchemaMismatchError, match="2 values were given for 3 rows"):
+        column.write(RowSet.flat(3), pick(SAMPLES[name], [0, 1]), None)
+    with pytest.raises(SchemaMismatchError):
+        column.changed(RowSet.flat(3), pick(SAMPLES[name], [0, 1]))
+
+
+@pytest.mark.parametrize("name", ["int64", "string"])
+def test_rows_that_were_never_written_are_refused(name: str) -> None:
+    column = make_column(SAMPLES[name].type, number=0)
+    for frozen in (False, True):
+        with pytest.raises(RowSetError):
+            column.snapshot().read(ReadPlan.from_range(0, 0), frozen=frozen)
+    with pytest.raises(RowSetError):
+        column.read_current(np.array([7]))
+
+
+@pytest.mark.parametrize("name", ["int64", "string", "null"])
+def test_nothing_can_be_written(name: str) -> None:
+    column = make_column(SAMPLES[name].type, number=0)
+    undo = Undo()
+    none = np.array([], np.int64)
+    column.write(RowSet.empty(), pick(SAMPLES[name], []), undo)
+    column.move(none, none, undo)
+    column.drop_before(5)
+    column.compact(RowSet.empty())
+    assert undo.entries == {}
+    assert column.nbytes == 0
+
+
+@pytest.fixture
+def eager_switching() -> Iterator[None]:
+    """Let threads take turns as often as possible."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("eager_switching")
+@pytest.mark.parametrize("name", ["int64", "decimal128", "string"])
+def test_versions_do_not_change_while_a_writer_goes_on(name: str) -> None:
+    """Readers keep versions while cells are overwritten, moved, compacted and grown, without any lock between them."""
+    sample = SAMPLES[name].slice(1)
+    rng = np.random.default_rng(5)
+    model = Model(sample, 11, 1)
+    model.write({place: place for place in range(300)})
+    model.version(None)
+    published = [model.versions[-1]]
+    done = Event()
+    failures: list[str] = []
+
+    def read(seed: int) -> None:
+        choose = np.random.default_rng(seed)
+        held = [published[0]]
+        while not done.is_set() and not failures:
+            held.append(published[0])
+            if len(held) > 6:
+                del held[int(choose.integers(len(held)))]
+            for snapshot, cursor, values in held:
+                keys = np.sort(choose.choice(np.array(list(values)), 40, replace=False))
+                got = snapshot.read(ReadPlan.from_keys(keys), cursor)
+                expected = pick(sample, [values[key] for key in keys.tolist()])
+                if not got.equals(expected):
+                    failures.append(f"{got} is not {expected}")
+                if choose.random() < 0.02:
+                    cursor.absorb()
+
+    readers = [Thread(target=read, args=(seed,)) for seed in (1, 2)]
+    for reader in readers:
+        reader.start()
+    try:
+        for cycle in range(400):
+            for _ in range(3):
+                places = rng.choice(300 + cycle * 4, 60, replace=False)
+                chosen = {int(place): int(rng.integers(100)) for place in places}
+                keys = np.array(sorted(chosen))
+                model.column.write(keys, pick(sample, [chosen[key] for key in keys.tolist()]), model.undo)
+                model.values = {**model.values, **chosen}
+            if cycle % 50 == 49:
+                model.compact(None)
+            if cycle % 50 == 20:
+                model.move((200, 1))
+            model.undo = model.undo.start_next()
+            published[0] = (model.column.snapshot(), UndoCursor(model.undo), dict(model.values))
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join(30)
+    assert failures == []
+    assert not any(reader.is_alive() for reader in readers)

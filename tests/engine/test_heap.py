@@ -1,0 +1,151 @@
+"""The heap of values of variable width."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.engine import heap as heap_module
+from barrage_server.engine.heap import INDEX, Heap, HeapView, IndexArray
+from barrage_server.errors import LimitError
+from tests.engine.samples import SAMPLES, half_full, pick, shown
+
+NESTED = [name for name, array in SAMPLES.items() if pa.types.is_nested(array.type)]
+TYPES = ["string", "large_string", "binary", "fixed_size_binary[0]", *NESTED]
+
+appends = st.lists(st.lists(st.integers(0, 6), max_size=12), max_size=12)
+
+
+@given(st.sampled_from(TYPES), appends, st.integers(2, 20), st.sampled_from([0, 2**32 - 7, 2**33 + 5]), st.data())
+def test_values_are_found_under_their_indexes(
+    name: str, batches: list[list[int]], chunk_rows: int, start: int, data: st.DataObject
+) -> None:
+    sample = SAMPLES[name]
+    heap = Heap(sample.type, chunk_rows=chunk_rows)
+    heap.next_index = start  # as after having taken and dropped that many
+    model: dict[int, str] = {}
+    views = []
+    for chosen in batches:
+        values = pick(sample, chosen, padding=3)
+        indexes = heap.append(values)
+        assert indexes.dtype == INDEX
+        model.update(zip(indexes.tolist(), shown(values), strict=True))
+        views.append((heap.snapshot(), list(model)))
+    assert len(heap) == len(model)
+    for view, known in views:
+        if known:
+            wanted = data.draw(st.lists(st.sampled_from(known), max_size=20))
+            got = view.take(np.array(wanted, INDEX))
+            got.validate(full=True)
+            assert got.type == sample.type
+            assert shown(got) == [model[index] for index in wanted]
+            run = view.take(np.array(known, INDEX))
+            assert shown(run) == [model[index] for index in known]
+
+
+def test_consecutive_indexes_in_a_chunk_are_a_slice_without_a_copy() -> None:
+    heap = Heap(pa.string())
+    indexes = heap.append(pa.array(["a", "b", "c", "d"]))
+    view = heap.snapshot()
+    got = view.take(indexes[1:3])
+    assert got.to_pylist() == ["b", "c"]
+    assert got.buffers()[2].address == view.chunks[0].buffers()[2].address
+
+
+def test_many_rows_out_of_few_chunks_are_taken_chunk_by_chunk() -> None:
+    heap = Heap(pa.string(), chunk_rows=1000)
+    values = [str(number) for number in range(5000)]
+    heap.append(pa.array(values))
+    rng = np.random.default_rng(1)
+    for wanted in (np.arange(0, 5000, 2), rng.integers(0, 5000, 3000), np.arange(1, 999, 3)):
+        assert heap.snapshot().take(wanted.astype(INDEX)).to_pylist() == [values[index] for index in wanted]
+
+
+def test_what_is_appended_is_copied_so_that_no_message_is_kept_alive() -> None:
+    heap = Heap(pa.string())
+    message = pa.array(["value"] * 100)
+    heap.append(message)
+    (chunk,) = heap.snapshot().chunks
+    assert chunk.buffers()[2].address != message.buffers()[2].address
+
+
+def test_single_values_are_merged_into_few_chunks() -> None:
+    heap = Heap(pa.string())
+    for number in range(1000):
+        heap.append(pa.array([str(number)]))
+    assert len(heap.snapshot().chunks) <= 10
+    assert heap.nbytes == sum(chunk.nbytes for chunk in heap.snapshot().chunks)
+
+
+def test_chunks_are_limited_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap_module, "MAX_CHUNK_BYTES", 1000)
+    heap = Heap(pa.string(), chunk_rows=64)
+    heap.append(pa.array(["x" * 100] * 50))
+    heap.append(pa.array(["y" * 5000, "z"]))
+    heap.append(pa.array([""] * 200))
+    chunks = heap.snapshot().chunks
+    assert max(len(chunk) for chunk in chunks) <= 64
+    assert all(chunk.nbytes <= 1000 or len(chunk) == 1 for chunk in chunks)
+    assert len(heap) == 252
+
+
+def test_dropping_frees_leading_chunks_and_views_keep_them() -> None:
+    heap = Heap(pa.int64(), chunk_rows=10)
+    heap.append(pa.array(range(35)))
+    view = heap.snapshot()
+    heap.drop_before(5)
+    assert heap.first_index == 0
+    heap.drop_before(29)
+    assert (heap.first_index, len(heap), heap.nbytes) == (20, 15, 15 * 8)
+    assert heap.snapshot().take(np.array([20, 34], INDEX)).to_pylist() == [20, 34]
+    assert view.take(np.array([0], INDEX)).to_pylist() == [0]
+    heap.drop_before(heap.next_index)
+    assert (heap.first_index, len(heap), heap.nbytes) == (35, 0, 0)
+    assert heap.append(pa.array([7])).tolist() == [35]
+
+
+def test_an_index_modulo_2_32_is_that_of_a_value_that_is_there() -> None:
+    heap = Heap(pa.int64(), chunk_rows=4)
+    heap.next_index = 2**32 - 3
+    indexes = heap.append(pa.array(range(8)))
+    assert indexes.tolist() == [2**32 - 3, 2**32 - 2, 2**32 - 1, 0, 1, 2, 3, 4]
+    assert [heap.absolute(int(index)) for index in indexes] == list(range(2**32 - 3, 2**32 + 5))
+
+
+def test_a_full_heap_refuses_more() -> None:
+    heap = Heap(pa.string())
+    heap.append(pa.array(["a"]))
+    heap.next_index = 2**32 - 1
+    with pytest.raises(LimitError, match="Split the table"):
+        heap.append(pa.array(["b"]))
+
+
+def test_values_too_large_for_one_array_are_refused() -> None:
+    large = half_full()
+    heap = Heap(large.type)
+    (index,) = heap.append(large)
+    assert len(heap.snapshot().take(np.array([index], INDEX))) == 1
+    with pytest.raises(LimitError, match="Read fewer"):
+        heap.snapshot().take(np.array([index, index], INDEX))
+
+
+def test_values_too_large_for_one_array_can_be_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    heap = Heap(pa.string())
+    indexes = heap.append(pa.array(["a", "bb", "ccc", "dddd"]))
+    take = HeapView.take
+
+    def take_little(view: HeapView, wanted: IndexArray) -> pa.Array:
+        values = take(view, wanted)
+        if sum(len(value) for value in values.to_pylist()) > 4:
+            raise LimitError("too large")
+        return values
+
+    monkeypatch.setattr(HeapView, "take", take_little)
+    pieces = list(heap.snapshot().pieces(indexes))
+    assert [piece.to_pylist() for piece in pieces] == [["a", "bb"], ["ccc"], ["dddd"]]
+    heap.append(pa.array(["eeeee"]))
+    with pytest.raises(LimitError):
+        list(heap.snapshot().pieces(np.array([4], INDEX)))

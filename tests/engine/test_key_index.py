@@ -1,0 +1,241 @@
+"""The key index against a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.engine.key_index import KeyIndex
+from barrage_server.engine.key_values import HashArray, KeyValues, hash_keys
+from barrage_server.engine.plan import Int64Array
+from barrage_server.errors import LimitError, UnsupportedTypeError
+from tests.engine.samples import FLAT, SAMPLES, pick, shown
+
+Hasher = Callable[[KeyValues], HashArray]
+
+
+def three_hashes(keys: KeyValues) -> HashArray:
+    """Three values for the slot and for the tag: collisions are the rule."""
+    return (keys.hash() % np.uint64(3)) << np.uint64(32)
+
+
+def one_hash(keys: KeyValues) -> HashArray:
+    """Everything collides."""
+    return np.zeros(keys.count, np.uint64)
+
+
+HASHERS: list[Hasher] = [hash_keys, three_hashes, one_hash]
+
+
+def key_of(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Equal for equal keys: there is one zero."""
+    return tuple("0.0" if text == "-0.0" else text for text in texts)
+
+
+class Model:
+    """An index, the rows that it indexes, and a dict that says the same."""
+
+    def __init__(self, names: list[str], hasher: Hasher, first_row: int = 0) -> None:
+        self.samples = [SAMPLES[name] for name in names]
+        self.index = KeyIndex([sample.type for sample in self.samples], self.read_keys, hasher=hasher)
+        self.rows: dict[int, tuple[int, ...]] = {}
+        self.known: dict[tuple[str, ...], int] = {}
+        self.next_row = first_row
+
+    def read_keys(self, rows: Int64Array) -> list[pa.Array]:
+        return self.columns([self.rows[row] for row in rows.tolist()])
+
+    def columns(self, keys: list[tuple[int, ...]]) -> list[pa.Array]:
+        return [
+            pick(sample, [key[number] for key in keys], padding=number + 2)
+            for number, sample in enumerate(self.samples)
+        ]
+
+    def keys(self, columns: list[pa.Array]) -> list[tuple[str, ...]]:
+        return [key_of(texts) for texts in zip(*map(shown, columns), strict=True)]
+
+    def check(self, drawn: list[tuple[int, ...]]) -> None:
+        columns = self.columns(drawn)
+        expected = [self.known.get(key, -1) for key in self.keys(columns)]
+        found = self.index.lookup(columns)
+        assert found.dtype == np.int64
+        assert found.tolist() == expected
+        assert len(self.index) == len(self.known)
+
+    def upsert(self, drawn: list[tuple[int, ...]]) -> None:
+        keys = self.keys(self.columns(drawn))
+        last = self.index.deduplicate(self.columns(drawn)).tolist()
+        assert last == sorted({key: position for position, key in enumerate(keys)}.values())
+        found = self.index.lookup(self.columns([drawn[position] for position in last]))
+        new = [position for position, row in zip(last, found.tolist(), strict=True) if row < 0]
+        rows = np.arange(self.next_row, self.next_row + len(new), dtype=np.int64)[::-1]
+        self.next_row += len(new)
+        self.index.insert(self.columns([drawn[position] for position in new]), rows)
+        for position, row in zip(new, rows.tolist(), strict=True):
+            self.rows[row] = drawn[position]
+            self.known[keys[position]] = row
+
+    def delete(self, drawn: list[tuple[int, ...]]) -> None:
+        keys = set(self.keys(self.columns(drawn))) & set(self.known)
+        rows = np.array(sorted(self.known.pop(key) for key in keys), np.int64)
+        self.index.remove(rows)
+
+
+batches = st.lists(
+    st.tuples(st.booleans(), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=15)), max_size=8
+)
+
+
+@pytest.mark.parametrize("hasher", HASHERS)
+@given(st.lists(st.sampled_from(FLAT), min_size=1, max_size=2), st.sampled_from([0, 2**32 - 3]), batches)
+def test_keys_are_found_until_they_are_removed(
+    hasher: Hasher, names: list[str], first_row: int, steps: list[tuple[bool, list[tuple[int, ...]]]]
+) -> None:
+    model = Model(names, hasher, first_row)
+    for adding, drawn in steps:
+        model.upsert(drawn) if adding else model.delete(drawn)
+        model.check([(first, second) for first in range(7) for second in range(7)])
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_every_flat_type_can_be_a_key(name: str) -> None:
+    model = Model([name], hash_keys)
+    everything: list[tuple[int, ...]] = [(number,) for number in range(len(SAMPLES[name]))]
+    model.upsert(everything)
+    model.check(everything)
+
+
+class Integers:
+    """An index over one column of integers, kept in an array."""
+
+    def __init__(self, stored: Int64Array, hasher: Hasher = hash_keys) -> None:
+        self.stored = stored
+        self.index = KeyIndex([pa.int64()], lambda rows: [pa.array(self.stored[rows])], hasher=hasher)
+
+    def insert(self, first: int, last: int) -> None:
+        self.index.insert([pa.array(self.stored[first : last + 1])], np.arange(first, last + 1))
+
+
+def test_the_table_grows_and_stays_small() -> None:
+    keys = np.random.default_rng(3).permutation(100_000).astype(np.int64) * 1024
+    table = Integers(keys)
+    for first in range(0, len(keys), 7000):
+        table.insert(first, min(first + 7000, len(keys)) - 1)
+    assert len(table.index) == len(keys)
+    assert table.index.lookup([pa.array(keys)]).tolist() == list(range(len(keys)))
+    assert (table.index.lookup([pa.array(keys + 1)]) == -1).all()
+    assert table.index.nbytes <= 8 * len(keys) * 4
+
+
+def test_removed_entries_do_not_pile_up() -> None:
+    table = Integers(np.arange(100_000))
+    for first in range(0, 100_000, 500):
+        table.insert(first, first + 499)
+        table.index.remove(np.arange(first, first + 490))
+    assert len(table.index) == 2000
+    assert table.index.nbytes <= 2**13 * 8
+    assert np.flatnonzero(table.index.lookup([pa.array(table.stored)]) >= 0).tolist() == [
+        row for row in range(100_000) if row % 500 >= 490
+    ]
+
+
+def test_removing_rows_that_are_not_there_does_nothing() -> None:
+    table = Integers(np.arange(10))
+    table.index.remove(np.array([1]))
+    table.insert(0, 4)
+    table.index.remove(np.array([7, 2, 2, 8]))
+    table.index.remove(np.array([2]))
+    table.index.remove(np.array([], np.int64))
+    assert len(table.index) == 4
+    assert table.index.lookup([pa.array(range(10))]).tolist() == [0, 1, -1, 3, 4, -1, -1, -1, -1, -1]
+
+
+def test_a_removed_key_can_come_back_under_another_row() -> None:
+    table = Integers(np.array([5, 6, 5]), one_hash)
+    table.insert(0, 1)
+    table.index.remove(np.array([0]))
+    table.insert(2, 2)
+    assert table.index.lookup([pa.array([5, 6])]).tolist() == [2, 1]
+
+
+def test_stored_keys_too_large_for_one_array_are_compared_in_parts() -> None:
+    stored = np.arange(10)
+
+    def read_keys(rows: Int64Array) -> list[pa.Array]:
+        if len(rows) > 3:
+            raise LimitError("too large")
+        return [pa.array(stored[rows])]
+
+    index = KeyIndex([pa.int64()], read_keys)
+    index.insert([pa.array(stored)], stored)
+    assert index.lookup([pa.array([*range(10), 11])]).tolist() == [*range(10), -1]
+
+
+def test_a_stored_key_that_cannot_be_read_is_an_error() -> None:
+    def read_keys(rows: Int64Array) -> list[pa.Array]:
+        raise LimitError("too large")
+
+    index = KeyIndex([pa.int64()], read_keys)
+    index.insert([pa.array([1])], np.array([1]))
+    with pytest.raises(LimitError):
+        index.lookup([pa.array([1])])
+
+
+def test_nested_keys_are_refused() -> None:
+    with pytest.raises(UnsupportedTypeError):
+        KeyIndex([pa.list_(pa.int8())], lambda rows: [])
+
+
+def test_more_keys_than_slots_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barrage_server.engine.key_index._MAX_SLOTS", 2048)
+    table = Integers(np.arange(3000))
+    table.insert(0, 1000)
+    with pytest.raises(LimitError, match="1,024 keys"):
+        table.insert(1001, 2000)
+
+
+@given(st.lists(st.none() | st.binary(max_size=40), max_size=30), st.integers(0, 30), st.integers(0, 30))
+def test_the_hash_of_bytes_depends_on_nothing_but_them(values: list[bytes | None], start: int, padding: int) -> None:
+    """Not on what stands before and behind them in the buffer, nor on where it ends."""
+    column = pa.array([b"x" * padding, *values], pa.binary()).slice(1)
+    part = column.slice(min(start, len(values)))
+    one_by_one = [hash_keys(KeyValues([pa.array([value], pa.binary())])).tolist()[0] for value in part.to_pylist()]
+    assert hash_keys(KeyValues([part])).tolist() == one_by_one
+    assert hash_keys(KeyValues([part.cast(pa.large_binary())])).tolist() == one_by_one
+
+
+def test_keys_that_are_alike_have_hashes_that_are_not() -> None:
+    texts = [
+        "",
+        "\0",
+        "\0\0",
+        "a",
+        "a\0",
+        "b",
+        "abcdefgh",
+        "abcdefgh\0",
+        "habcdefg",
+        "abcdefghabcdefgh",
+        "x" * 64,
+        "x" * 65,
+    ]
+    texts += [f"key {number:09}" for number in range(100_000)]
+    columns: list[Any] = [pa.array(texts), pa.array(np.arange(100_000)), pa.array(np.arange(100_000) / 8)]
+    for column in columns:
+        hashes = hash_keys(KeyValues([column]))
+        assert len(np.unique(hashes)) == len(column)
+        # Slots are chosen by single bits: each must be set about as often as not.
+        share = np.unpackbits(hashes.view(np.uint8)).mean()
+        assert 0.49 < share < 0.51
+
+
+def test_the_order_of_key_columns_counts() -> None:
+    first, second = pa.array([1, 2]), pa.array([2, 1])
+    hashes = hash_keys(KeyValues([first, second]))
+    assert hashes[0] != hashes[1]

@@ -1,0 +1,174 @@
+"""The chain of old values: what a reader puts back, in which order, and how the chain is freed."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.engine.plan import ReadPlan
+from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry, restore
+
+SIZE = 12
+# A write: rows, each with a new value or null (negative).
+write = st.dictionaries(st.integers(0, SIZE - 1), st.integers(-3, 9), min_size=1)
+cycles = st.lists(st.lists(write, max_size=3), min_size=1, max_size=40)
+
+
+class Cells:
+    """Cells without pages, written as a column writes them."""
+
+    def __init__(self) -> None:
+        self.data = np.zeros(SIZE, np.int64)
+        self.valid = np.ones(SIZE, np.bool_)
+        self.undo = Undo()
+
+    def write(self, values: dict[int, int], epoch: int = 0) -> None:
+        keys = np.array(sorted(values))
+        old_valid = self.valid[keys]
+        record = UndoEntry(0, epoch, keys, self.data[keys], None if old_valid.all() else old_valid)
+        self.undo.record(record)
+        self.data[keys] = [values[key] for key in keys.tolist()]
+        self.valid[keys] = self.data[keys] >= 0
+
+    def start_version(self) -> tuple[UndoCursor, list[int | None]]:
+        self.undo = self.undo.start_next()
+        return UndoCursor(self.undo), self.read(None, range(SIZE))
+
+    def read(self, cursor: UndoCursor | None, rows: range | list[int], epoch: int = 0) -> list[int | None]:
+        keys = np.array(rows, np.int64)
+        data, valid = self.data[keys], None if self.valid[keys].all() else self.valid[keys]
+        if cursor is not None:
+            valid = restore(cursor.entries(0, epoch), ReadPlan.from_keys(keys), data, valid)
+        flags = [True] * len(keys) if valid is None else valid.tolist()
+        return [value if flag else None for value, flag in zip(data.tolist(), flags, strict=True)]
+
+
+@given(cycles, st.sets(st.integers(0, 1000)), st.sets(st.integers(0, SIZE - 1), min_size=1))
+def test_every_version_reads_what_it_saw(
+    history: list[list[dict[int, int]]], absorbing: set[int], some: set[int]
+) -> None:
+    cells = Cells()
+    versions = [cells.start_version()]
+    for number, writes in enumerate(history):
+        for values in writes:
+            cells.write(values)
+        versions.append(cells.start_version())
+        if number in absorbing:
+            versions[number // 2][0].absorb()
+    rows = sorted(some)
+    for cursor, expected in versions:
+        assert cells.read(cursor, rows) == [expected[row] for row in rows]
+        assert cells.read(cursor, range(3, 9)) == expected[3:9]
+        cursor.absorb()
+        assert cells.read(cursor, range(SIZE)) == expected
+
+
+def test_within_a_cycle_the_first_record_wins() -> None:
+    cells = Cells()
+    cursor, before = cells.start_version()
+    cells.write({1: 5})
+    cells.write({1: 6, 2: 7})
+    assert cells.read(cursor, range(SIZE)) == before
+
+
+def test_entries_of_other_columns_and_epochs_say_nothing() -> None:
+    cells = Cells()
+    cursor, _ = cells.start_version()
+    cells.write({1: 5}, epoch=1)
+    assert cursor.entries(0, 0) == []
+    assert cursor.entries(1, 1) == []
+    assert len(cursor.entries(0, 1)) == 1
+
+
+def test_a_cursor_that_knows_its_epochs_drops_what_it_does_not_need() -> None:
+    cells = Cells()
+    cells.start_version()
+    cursor, other = UndoCursor(cells.undo, [0]), UndoCursor(cells.undo)
+    cells.write({1: 5}, epoch=1)
+    cells.start_version()
+    cursor.absorb()
+    other.absorb()
+    assert cursor.nbytes == 0
+    assert other.nbytes == 16
+
+
+@pytest.mark.parametrize("null", [False, True])
+def test_absorbed_nodes_are_freed(null: bool) -> None:
+    cells = Cells()
+    cursor, before = cells.start_version()
+    node = weakref.ref(cells.undo)
+    for number in range(3):
+        cells.write({number: -1 if null else 5})
+        cells.start_version()
+    assert cursor.pending == 3
+    assert node() is not None
+    cursor.absorb()
+    assert cursor.pending == 0
+    assert node() is None
+    assert cells.read(cursor, range(SIZE)) == before
+
+
+def test_nodes_vanish_with_the_last_version() -> None:
+    cells = Cells()
+    cursor, _ = cells.start_version()
+    node = weakref.ref(cells.undo)
+    cells.write({1: 1})
+    cells.start_version()
+    assert node() is not None
+    del cursor
+    assert node() is None
+
+
+def test_reading_merges_a_long_chain_by_itself() -> None:
+    cells = Cells()
+    cursor, before = cells.start_version()
+    for number in range(100):
+        cells.write({number % SIZE: number})
+        cells.start_version()
+    assert cursor.pending == 100
+    assert cells.read(cursor, range(SIZE)) == before
+    assert cursor.pending == 0
+    assert len(cursor.entries(0, 0)) == 1
+
+
+def test_merged_values_take_the_space_of_the_rows_that_changed() -> None:
+    cells = Cells()
+    cursor, _ = cells.start_version()
+    for number in range(2000):
+        cells.write({number % 3: number})
+        cells.start_version()
+        if number % 10 == 0:
+            cursor.absorb()
+    cursor.absorb()
+    assert cursor.nbytes <= 3 * 3 * 16
+
+
+def test_a_node_is_looked_at_only_as_far_as_it_was_complete() -> None:
+    """A record that comes while the reader is between two nodes must not let a newer one win."""
+
+    class Racing(Undo):
+        """Lets the writer go on while the reader asks for the link to the next node."""
+
+        __slots__ = ()
+        go_on = True
+
+        def __getattribute__(self, name: str) -> object:
+            value = super().__getattribute__(name)
+            if name == "next" and value is None and Racing.go_on:
+                Racing.go_on = False
+                cells.write({1: 8})
+                cells.start_version()
+                cells.write({1: 9})
+            return value
+
+    cells = Cells()
+    cells.undo = Racing()
+    cursor, before = UndoCursor(cells.undo), [0] * SIZE
+    gathered = cells.data[:3].copy()
+    restore(cursor.entries(0, 0), ReadPlan.from_range(0, 2), gathered, None)
+    assert gathered.tolist() == before[:3]
+    assert cells.read(cursor, range(SIZE)) == before
