@@ -1,0 +1,173 @@
+"""A server's tables, its life and its end."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import threading
+import time
+import weakref
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+
+from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable
+from barrage_server.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    KeyMismatchError,
+    UnavailableError,
+    UnknownTableError,
+    UnsupportedTypeError,
+)
+from barrage_server.server import Server
+from tests.server.conftest import SCHEMA
+from tests.server.follower import Follower, until
+
+
+def test_each_kind_of_table_is_made_and_given_again(server: Server) -> None:
+    made = [
+        server.append_table("append", SCHEMA),
+        server.keyed_table("keyed", SCHEMA, key=["sym"]),
+        server.ring_table("ring", SCHEMA, capacity=3),
+        server.blink_table("blink", SCHEMA),
+        server.replaced_table("replaced", SCHEMA),
+    ]
+    assert [type(table) for table in made] == [AppendTable, KeyedTable, RingTable, BlinkTable, ReplacedTable]
+    assert server.append_table("append", SCHEMA) is made[0]
+    assert server.keyed_table("keyed", SCHEMA, key=["sym"]) is made[1]
+    assert server.ring_table("ring", SCHEMA, capacity=3) is made[2]
+    assert server.table("blink") is made[3]
+    assert [table.name for table in server.tables()] == ["append", "blink", "keyed", "replaced", "ring"]
+
+
+def test_another_table_under_a_name_that_is_taken_is_refused(server: Server) -> None:
+    server.keyed_table("t", SCHEMA, key=["sym"])
+    with pytest.raises(AlreadyExistsError, match="not of the kind 'append'"):
+        server.append_table("t", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match="its key is sym"):
+        server.keyed_table("t", SCHEMA, key=["price"])
+    with pytest.raises(AlreadyExistsError, match="its columns are sym string, price double"):
+        server.keyed_table("t", pa.schema([("sym", pa.string())]), key=["sym"])
+
+
+def test_impossible_tables_are_refused(server: Server) -> None:
+    with pytest.raises(KeyMismatchError):
+        server.keyed_table("t", SCHEMA, key=["nope"])
+    with pytest.raises(UnsupportedTypeError):
+        server.append_table("t", pa.schema([("u", pa.dense_union([pa.field("a", pa.int8())]))]))
+    with pytest.raises(InvalidRequestError):
+        server.append_table("", SCHEMA)
+    with pytest.raises(InvalidRequestError):
+        server.append_table("t", pa.schema([]))
+    with pytest.raises(UnknownTableError):
+        server.table("t")
+    with pytest.raises(UnknownTableError):
+        server.drop("t")
+    assert server.tables() == ()
+
+
+def test_several_tables_change_together_or_not_at_all(server: Server) -> None:
+    one, other = server.append_table("one", SCHEMA), server.append_table("other", SCHEMA)
+    with server.cycle():
+        one.append({"sym": ["A"], "price": [1.0]})
+        other.append({"sym": ["A"], "price": [1.0]})
+        assert one.size == other.size == 0
+    assert one.version.step == other.version.step == 1
+    with pytest.raises(ZeroDivisionError), server.cycle():
+        one.append({"sym": ["B"], "price": [1.0]})
+        raise ZeroDivisionError
+    assert one.size == 1
+
+
+def test_it_takes_the_port_it_is_told_and_says_when_it_is_taken() -> None:
+    with Server() as first:
+        assert first.uri == f"grpc://127.0.0.1:{first.port}"
+        assert repr(first) == f"<Server {first.uri} tables=0>"
+        with pytest.raises(UnavailableError, match="is the port in use"):
+            Server(port=first.port)
+    with Server(port=first.port) as second:
+        assert second.port == first.port
+
+
+def test_ipv6_is_served_too() -> None:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        with pytest.raises(UnavailableError):
+            Server("::1")
+        return
+    with Server("::1") as server, fl.connect(server.uri) as client:
+        assert server.uri.startswith("grpc://[::1]:")
+        assert list(client.list_flights()) == []
+
+
+def test_closing_is_quick_and_may_be_repeated() -> None:
+    server = Server()
+    began = time.monotonic()
+    server.close()
+    server.close()
+    server.shutdown()
+    assert time.monotonic() - began < 2
+    assert server.wait(0)
+    assert "closed" in repr(server)
+    with fl.connect(server.uri) as client, pytest.raises(fl.FlightUnavailableError):
+        list(client.list_flights(b"", fl.FlightCallOptions(timeout=5)))
+
+
+def test_followers_are_told_when_the_server_closes() -> None:
+    server = Server()
+    server.append_table("quotes", SCHEMA)
+    with fl.connect(server.uri) as client, Follower(client, "quotes") as follower:
+        follower.wait(lambda follower: follower.messages)
+        began = time.monotonic()
+        server.close()
+        assert time.monotonic() - began < 2
+        error = follower.wait_ended()
+        assert type(error) is UnavailableError
+        assert str(error) == "The server is shutting down."
+
+
+def test_waiting_ends_when_the_server_is_closed() -> None:
+    server = Server()
+    assert not server.wait(0.01)
+    waiter = threading.Thread(target=server.serve_forever)
+    waiter.start()
+    server.close()
+    waiter.join(10)
+    assert not waiter.is_alive()
+
+
+def test_an_interrupt_closes_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+
+    def interrupted(timeout: float | None = None) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, "wait", interrupted)
+    server.serve_forever()
+    assert "closed" in repr(server)
+
+
+def test_a_closed_server_leaves_no_thread_and_no_table_behind() -> None:
+    before = {thread.name for thread in threading.enumerate()}
+    server = Server()
+    table = server.append_table("quotes", SCHEMA)
+    with fl.connect(server.uri) as client, Follower(client, "quotes") as follower:
+        follower.wait(lambda follower: follower.messages)
+    server.close()
+    until(lambda: {thread.name for thread in threading.enumerate()} <= before)
+    gone = weakref.ref(table)
+    del table, server, follower
+    until(lambda: gc.collect() >= 0 and gone() is None)
+
+
+def test_two_servers_live_in_one_process() -> None:
+    with Server() as one, Server() as other:
+        one.append_table("one", SCHEMA)
+        other.append_table("other", SCHEMA)
+        for server, name in ((one, b"one"), (other, b"other")):
+            with fl.connect(server.uri) as client:
+                assert [info.descriptor.path[1] for info in client.list_flights()] == [name]
