@@ -33,8 +33,8 @@ class Publication:
     """Keeps a table on the server equal to a table here. Made by :meth:`Client.publish`.
 
     It runs on a thread of its own. Changes that come faster than they can be sent, or than ``interval_ms``, travel
-    together, so a slow connection costs staleness and not memory. Use it as a context manager, or :meth:`close` it: the
-    table stays on the server as it was last.
+    together, so a slow connection costs staleness and not memory. The table is on the server once this is made. Use it
+    as a context manager, or :meth:`close` it: the table stays on the server as it was last.
     """
 
     def __init__(self, channel: Channel, name: str, table: Table, *, interval_ms: int, timeout: float) -> None:
@@ -46,11 +46,13 @@ class Publication:
         self._closing = False
         self._ended = False
         self._answered = False
+        self._confirmed = False
         self._error: BarrageError | None = None
         self._sent_step = -1
         self._messages = 0
         self._pid = os.getpid()
-        limits = Limits(default_interval_ms=max(1, interval_ms), min_interval_ms=1)
+        # The first content goes as one message: readers on the server see all of it or nothing.
+        limits = Limits(default_interval_ms=max(1, interval_ms), min_interval_ms=1, snapshot_part_cells=1 << 62)
         options = SubscriptionOptions(columns_as_list=True)
         self._subscription = Subscription(
             TableFeed(table, limits),
@@ -69,6 +71,7 @@ class Publication:
         self._listener = threading.Thread(target=self._listen, name=f"barrage-publish-{name}-answers", daemon=True)
         self._sender.start()
         self._listener.start()
+        self._wait_for_table()
 
     @property
     def error(self) -> BarrageError | None:
@@ -139,6 +142,20 @@ class Publication:
         state = "open" if self.is_open else "closed" if self._error is None else "failed"
         return f"<Publication {self.name!r} {state} messages={self._messages}>"
 
+    def _wait_for_table(self) -> None:
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: self._confirmed or self._ended, self._timeout)
+                if self._confirmed:
+                    return
+            self.close()
+            raise DeadlineError(f"the server did not take '{self.name}' in {self._timeout:g} s")
+        except BaseException:
+            with self._changed:
+                self._closing = True
+                self._changed.notify_all()
+            raise
+
     def _on_change(self, _update: TableUpdate, _before: TableVersion, _after: TableVersion) -> None:
         with self._changed:
             self._changed.notify_all()
@@ -204,7 +221,9 @@ class Publication:
         """Wait for the server to end the call, which it does early when it has something against it."""
         try:
             while self._answers.read() is not None:
-                continue
+                with self._changed:
+                    self._confirmed = True  # the first answer says that the table is there
+                    self._changed.notify_all()
         except (flight.FlightError, pa.ArrowException, OSError) as error:
             logger.debug("publication of %r: %s", self.name, error)  # closing the writer raises the same
         with self._changed:

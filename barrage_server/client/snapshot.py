@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pyarrow as pa
 import pyarrow.flight as flight
 
@@ -51,20 +53,26 @@ def windowed(channel: Channel, name: str, window: Window, progress: Progress) ->
             writer.write_metadata(request.encode())
             writer.done_writing()
             messages = MessageReader(reader.schema)
-            message = _first_message(reader, messages, progress)
-        finally:
+            message = _only_message(reader, messages, progress)
+        except BaseException:
             reader.cancel()
+            raise
+        finally:
+            with suppress(pa.ArrowException):  # it only repeats what reading has raised
+                writer.close()
     schema = user_schema(messages.schema)
     fields = pa.schema([schema.field(number) for number in window.columns], schema.metadata)
     return pa.Table.from_arrays([message.add_columns[number] for number in window.columns], schema=fields)
 
 
-def _first_message(reader: flight.FlightStreamReader, messages: MessageReader, progress: Progress) -> IncomingMessage:
+def _only_message(reader: flight.FlightStreamReader, messages: MessageReader, progress: Progress) -> IncomingMessage:
+    """The one message of a stream, which is read to its end."""
+    found: IncomingMessage | None = None
     while True:
         try:
             chunk = reader.read_chunk()
         except StopIteration:
-            raise UnavailableError("the server ended the stream before the snapshot was complete") from None
+            break
         progress.advance()
         metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
         if chunk.data is None:
@@ -72,6 +80,7 @@ def _first_message(reader: flight.FlightStreamReader, messages: MessageReader, p
             if reason is not None:
                 raise reason
             continue
-        message = messages.feed(chunk.data, metadata)
-        if message is not None:
-            return message
+        found = messages.feed(chunk.data, metadata) or found
+    if found is None:
+        raise UnavailableError("the server ended the stream before the snapshot was complete")
+    return found

@@ -176,6 +176,8 @@ class Upload:
                 if message is not None:
                     table = self._apply(name, plain, table, message)
                     updates += 1
+                    if updates == 1:  # the publisher may now tell others that the table is there
+                        self._reply(json_bytes({"table": name, "updates": 1, "step": table.version.step}))
         step = -1 if table is None else table.version.step
         logger.info("%s published %d updates of %s", self.peer, updates, name)
         self._reply(json_bytes({"table": name, "updates": updates, "step": step}))
