@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
+from barrage_server.wire.soundness import check_sound
 
 __all__ = ["Parts", "assemble", "take_apart"]
 
@@ -144,11 +145,11 @@ def assemble(data_types: list[pa.DataType], nodes: memoryview, spans: memoryview
     for data_type in data_types:
         try:
             array = _assemble(data_type, source, 0)
-            array.validate(full=not types.is_primitive(data_type))
         except (pa.ArrowException, OverflowError, IndexError, ValueError) as error:
             raise WireFormatError(
                 f"damaged record batch: a column of type {data_type} does not fit its data"
             ) from error
+        check_sound(array)
         arrays.append(array)
     source.finish()
     return arrays

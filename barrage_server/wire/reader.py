@@ -12,6 +12,7 @@ from barrage_server.errors import WireFormatError
 from barrage_server.wire.metadata import UpdateMetadata, decode_message
 from barrage_server.wire.nulls import from_deephaven_nulls, has_deephaven_null
 from barrage_server.wire.schema import is_list_schema, plain_schema
+from barrage_server.wire.soundness import check_sound
 
 __all__ = ["IncomingMessage", "MessageReader"]
 
@@ -109,9 +110,12 @@ class MessageReader:
                 return None
             raise WireFormatError("update metadata came without a record batch")
         try:
-            batch.validate(full=self._check_data)
+            batch.validate()
         except (pa.ArrowException, ValueError) as error:
             raise WireFormatError("damaged record batch: its columns do not fit their data") from error
+        if self._check_data:
+            for column in batch.columns:
+                check_sound(column)
         return self.feed_columns(batch.columns, batch.num_rows, app_metadata)
 
     def feed_columns(

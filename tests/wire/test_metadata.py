@@ -233,7 +233,7 @@ class TestDamage:
     def test_modified_rows_that_overlap(self) -> None:
         """Nodes within one another's bytes would let a small message cost the square of its length."""
         rows = encode_row_set(RowSet.from_keys(np.arange(0, 100_000, 2)))
-        # Root, field list with slot 10 alone, table; the vector of two nodes, their field list, they; two lengths, rows.
+        # Root, field list with slot 10 alone, table; the vector of two nodes, their field list, they; lengths, rows.
         head = struct.pack("<I", 36) + struct.pack("<2H14H", 32, 8, *([0] * 10), 4, 0, 0, 0) + struct.pack("<iI", 32, 4)
         nodes = struct.pack("<3I", 2, 16, 20)
         tables = struct.pack("<3H2x", 6, 8, 4) + struct.pack("<iIiI", 8, 16, 16, 4)

@@ -1,0 +1,151 @@
+"""The JSON messages of publishing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.errors import WireFormatError
+from barrage_server.wire import protocol
+from barrage_server.wire.json_object import JsonObject
+from barrage_server.wire.protocol import (
+    AbortRequest,
+    AbortResult,
+    CommitRequest,
+    CommitResult,
+    CreateRequest,
+    DropRequest,
+    LastBatchRequest,
+    LastBatchResult,
+    PublishMode,
+    PutOptions,
+    StageEnd,
+    StageRequest,
+    StageResult,
+    TableKind,
+)
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), metadata={"unit": "m"})], metadata={"a": "b"})
+MESSAGES: list[Any] = [
+    StageRequest("query", "table", 3, "attempt"),
+    StageEnd(12),
+    StageResult("token", 12),
+    CommitRequest("query", "table", 0),
+    CommitRequest(
+        "query",
+        "tablé",
+        7,
+        PublishMode.UPSERT,
+        ("one", "two"),
+        ("k",),
+        "time",
+        SCHEMA,
+        TableKind.RING,
+        100,
+    ),
+    CommitResult(True, False, 5, 7, 1 << 40),
+    AbortRequest(("one",)),
+    AbortResult(1),
+    LastBatchRequest("query", "table"),
+    LastBatchResult(None),
+    LastBatchResult(0),
+    CreateRequest("table", SCHEMA),
+    CreateRequest("table", SCHEMA, TableKind.KEYED, ("k",)),
+    DropRequest("table"),
+    PutOptions(),
+    PutOptions(PublishMode.REPLACE, ("k",), TableKind.KEYED, 5),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_there_and_back(message: Any) -> None:
+    assert type(message).from_json(message.to_json()) == message
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_unknown_fields_are_ignored_and_nulls_left_out(message: Any) -> None:
+    fields = json.loads(message.to_json())
+    assert None not in fields.values()
+    assert type(message).from_json(json.dumps({**fields, "added_later": 1}).encode()) == message
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+@given(wrong=st.none() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2), data=st.data())
+def test_wrong_values_are_refused_by_name(message: Any, wrong: Any, data: st.DataObject) -> None:
+    fields = json.loads(message.to_json())
+    if fields:
+        fields[data.draw(st.sampled_from(sorted(fields)))] = wrong
+    try:
+        type(message).from_json(json.dumps(fields).encode())
+    except WireFormatError as error:
+        assert str(error)
+
+
+@given(st.binary(max_size=30))
+def test_noise(noise: bytes) -> None:
+    for message in MESSAGES:
+        with pytest.raises(WireFormatError, match=r"JSON"):
+            message.from_json(noise + b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        (CommitRequest, b'{"table": "t", "batch": 1, "tokens": []}', "field 'publisher' is missing"),
+        (CommitRequest, b'{"publisher": "p", "table": "t", "batch": true, "tokens": []}', "'batch' must be a 64-bit"),
+        (CommitRequest, b'{"publisher": "p", "table": "t", "batch": 9223372036854775808, "tokens": []}', "64-bit"),
+        (
+            CommitRequest,
+            b'{"publisher": "p", "table": "t", "batch": 1, "tokens": [], "mode": "x"}',
+            "use one of append",
+        ),
+        (
+            CommitRequest,
+            b'{"publisher": "p", "table": "t", "batch": 1, "tokens": [], "kind": "x"}',
+            "use one of append",
+        ),
+        (CommitRequest, b'{"publisher": "p", "table": "t", "batch": 1, "tokens": [], "schema": "x"}', "Arrow schema"),
+        (CommitRequest, b'{"publisher": "p", "table": "t", "batch": 1, "tokens": [], "capacity": 0}', "positive"),
+        (CommitRequest, b'{"publisher": "p", "table": "t", "batch": 1, "tokens": "abc"}', "a list of strings"),
+        (CreateRequest, b'{"table": "t"}', "'schema' is missing"),
+        (StageEnd, b'{"end": false, "rows": 1}', "must be true"),
+        (StageEnd, b'{"end": true, "rows": -1}', "negative"),
+        (PutOptions, b'{"barrage": 3}', "must be an object"),
+        (DropRequest, b"[1]", "expected a JSON object, got a list"),
+    ],
+)
+def test_texts_say_what_is_wrong(kind: Any, data: bytes, text: str) -> None:
+    with pytest.raises(WireFormatError, match=text):
+        kind.from_json(data)
+
+
+def test_put_options_of_somebody_else() -> None:
+    """app_metadata that is JSON but not ours belongs to the user."""
+    assert PutOptions.from_json(b'{"note": 1}') is None
+
+
+def test_put_options_in_the_schema() -> None:
+    options = PutOptions(key=("k",))
+    assert PutOptions.from_schema_metadata(options.to_schema_metadata()) == options
+
+
+def test_schemas_travel_with_their_metadata() -> None:
+    got = CreateRequest.from_json(CreateRequest("t", SCHEMA).to_json())
+    assert got.schema.equals(SCHEMA, check_metadata=True)
+
+
+def test_json_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barrage_server.wire.json_object.MAX_JSON_BYTES", 10)
+    with pytest.raises(WireFormatError, match="more than the 10 allowed"):
+        JsonObject.parse(b'{"a": "0123456789"}', "a test")
+
+
+def test_actions_are_named_after_the_project() -> None:
+    actions = [value for name, value in vars(protocol).items() if name.endswith("_ACTION")]
+    assert len(actions) == len(set(actions)) == 6
+    assert all(action.startswith("barrage.") for action in actions)

@@ -1,0 +1,75 @@
+"""FlightData by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barrage_server.errors import MessageTooLargeError, WireFormatError
+from barrage_server.wire import raw
+from barrage_server.wire.raw import Descriptor, FlightDataParts, decode_flight_data, encode_flight_data
+
+DPHN_DESCRIPTOR = bytes.fromhex("080212046470686e")
+
+
+@given(
+    header=st.binary(max_size=300),
+    app_metadata=st.none() | st.binary(max_size=300),
+    body=st.none() | st.lists(st.binary(max_size=200), max_size=3),
+)
+def test_there_and_back(header: bytes, app_metadata: bytes | None, body: list[bytes] | None) -> None:
+    got = decode_flight_data(encode_flight_data(header, app_metadata, body, DPHN_DESCRIPTOR))
+    assert got.descriptor == Descriptor(raw.COMMAND_DESCRIPTOR, b"dphn")
+    assert (got.data_header, got.app_metadata) == (header, app_metadata)
+    assert (None if got.data_body is None else bytes(got.data_body)) == (None if body is None else b"".join(body))
+
+
+def test_the_bodys_tag_is_there_even_when_it_is_empty() -> None:
+    """deephaven-clients 6: Java throws without it."""
+    assert encode_flight_data(b"h", None, []) == b"\x12\x01h\xc2\x3e\x00"
+    assert encode_flight_data(b"h", None, None) == b"\x12\x01h"
+
+
+def test_fields_come_in_the_order_that_java_wants() -> None:
+    assert encode_flight_data(b"h", b"m", [b"b"]) == b"\x12\x01h\x1a\x01m\xc2\x3e\x01b"
+
+
+def test_paths() -> None:
+    descriptor = b"\x08\x01\x1a\x05scope\x1a\x02t\xc3"
+    with pytest.raises(WireFormatError, match="UTF-8"):
+        decode_flight_data(encode_flight_data(b"", None, None, descriptor))
+    got = decode_flight_data(encode_flight_data(b"", None, None, descriptor[:-1] + b"1"))
+    assert got.descriptor == Descriptor(raw.PATH_DESCRIPTOR, path=("scope", "t1"))
+
+
+def test_unknown_fields_are_skipped() -> None:
+    """One of each wire type: varint, 64-bit, bytes, 32-bit."""
+    unknown = b"\x20\x96\x01" + b"\x29" + b"8" * 8 + b"\x32\x02ab" + b"\x3d" + b"4" * 4
+    assert decode_flight_data(unknown + b"\x12\x01h" + unknown) == FlightDataParts(data_header=b"h")
+
+
+def test_the_empty_message() -> None:
+    assert decode_flight_data(b"") == FlightDataParts()
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=60))
+def test_noise(noise: bytes) -> None:
+    try:
+        decode_flight_data(noise)
+        decode_flight_data(b"\x0a" + bytes([len(noise)]) + noise)
+    except WireFormatError:
+        return
+
+
+@pytest.mark.parametrize("data", [b"\x12", b"\x12\xff", b"\x12\x05abc", b"\xff" * 11, b"\x13", b"\x29abc"])
+def test_damage(data: bytes) -> None:
+    with pytest.raises(WireFormatError, match="damaged FlightData"):
+        decode_flight_data(data)
+
+
+def test_messages_that_grpc_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw, "MAX_MESSAGE", 10)
+    with pytest.raises(MessageTooLargeError, match="more than gRPC carries"):
+        encode_flight_data(b"0123456789", None, None)
