@@ -13,6 +13,8 @@ from barrage_server.server.translate import guarded
 
 __all__ = ["Download"]
 
+_MESSAGE_BYTES = 4 << 20
+
 
 class Download:
     """Batches that Flight fetches one by one from its own thread, after the handler has returned.
@@ -51,13 +53,21 @@ class Download:
         self._hub.streams.admit(self)
         try:
             for batch in self._version.batches():
-                if self._ending is not None:
-                    raise self._ending
-                self._fetched = self._hub.clock()
-                yield batch if batch.schema.metadata == self._schema.metadata else _with_schema(batch, self._schema)
+                for part in _parts(batch):
+                    if self._ending is not None:
+                        raise self._ending
+                    self._fetched = self._hub.clock()
+                    yield part
         finally:
             self._hub.streams.release(self)
 
 
-def _with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Slices of about ``_MESSAGE_BYTES``: many clients take no large messages, and none takes more than 2 GiB."""
+    count = min(batch.num_rows, -(-batch.nbytes // _MESSAGE_BYTES))
+    if count <= 1:
+        yield batch
+        return
+    rows = -(-batch.num_rows // count)
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -254,20 +254,23 @@ class Pump:
             self._work.notify()
 
     def _wait(self, now: float) -> None:
-        """Wait for a summons; one thread, the leader, also waits for the next timer."""
+        """Wait for a summons. One thread, the leader, also waits for whatever time comes next."""
+        until = now + _IDLE_SECONDS
+        if self._timers:
+            until = min(until, self._timers[0][0])
+        if self._ready:
+            until = min(until, now + _PATIENCE)  # somebody may be stuck by then
         self._idle_threads += 1
         try:
-            if self._leading_until is not None:
+            if self._leading_until is not None and self._leading_until <= until:
                 self._work.wait(_IDLE_SECONDS)
                 return
-            until = self._timers[0][0] if self._timers else now + _IDLE_SECONDS
-            if self._ready:
-                until = min(until, now + _PATIENCE)
             self._leading_until = until
             try:
                 self._work.wait(max(0.0, until - now))
             finally:
-                self._leading_until = None
+                if self._leading_until == until:  # else somebody with an earlier time has taken over
+                    self._leading_until = None
         finally:
             self._idle_threads -= 1
 

@@ -134,7 +134,7 @@ def test_nobody_waits_for_tasks_that_are_stuck(pump: Pump) -> None:
         pump.changed(other)
         until(lambda: task.steps == round_ + 1)  # noqa: B023
         waits.append(time.monotonic() - began)
-    assert sorted(waits)[10] < 0.25
+    assert max(waits) < 1.0
     release.set()
     for slot in stuck:
         pump.remove(slot)
