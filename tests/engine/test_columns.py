@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barrage_server.engine.column import ColumnSnapshot
@@ -111,6 +111,7 @@ def check_equal(got: pa.Array, expected: pa.Array) -> None:
     assert got.null_count == expected.null_count
 
 
+@settings(max_examples=400)
 @given(st.sampled_from(list(SAMPLES)), st.sampled_from([(3, 1), (11, 1), (11, 150)]), operations)
 def test_every_version_reads_what_it_saw(name: str, shape: tuple[int, int], steps: list[tuple[str, Any]]) -> None:
     model = Model(SAMPLES[name], *shape)
@@ -232,6 +233,22 @@ def test_a_ring_keeps_its_size(name: str) -> None:
         check_equal(snapshot.read(ReadPlan.from_range(first, last), frozen=True), expected)
 
 
+def test_rows_that_moved_behind_all_others_survive_dropping() -> None:
+    column = make_column(pa.string(), number=0, page_bits=3)
+    column.write(RowSet.flat(20), pa.array(list("abcdefghijklmnopqrst")), None)
+    column.move(np.array([0, 1]), np.array([20, 21]), None)
+    column.drop_before(19)
+    assert column.read_current(np.array([19, 20, 21])).to_pylist() == ["t", "a", "b"]
+
+
+def test_validity_grows_with_its_page() -> None:
+    column = make_column(pa.int64(), number=0)
+    column.write(RowSet.flat(2), pa.array([1, None]), None)
+    for last in (1500, 5000, 2**20 + 5):
+        column.write(np.array([last - 1, last]), pa.array([None, last]), None)
+        assert column.read_current(np.array([0, 1, last - 1, last])).to_pylist() == [1, None, None, last]
+
+
 def test_dropping_everything_frees_the_heap() -> None:
     column = make_column(pa.string(), number=0, page_bits=4)
     column.write(RowSet.flat(40), pa.array(["x"] * 40), None)
@@ -253,13 +270,13 @@ def test_dropping_below_a_row_that_was_never_written_keeps_the_heap(first_key: i
 @pytest.mark.parametrize("name", ["int64", "string"])
 def test_rows_that_come_back_to_a_dropped_page_do_not_disturb_older_versions(name: str) -> None:
     model = Model(SAMPLES[name], 3, 1)
-    model.write(dict.fromkeys(range(20), 1))
+    model.write({place: place % 4 for place in range(20)})
     model.version(None)
     model.drop(10)
     model.version(None)
-    model.write({2: 2, 12: 2})
+    model.write({2: 5, 12: 5})
     model.version(None)
-    model.write({2: 3, 12: 3, 19: 3})
+    model.write({2: 0, 12: 3, 16: 3, 19: 0})
     model.version(None)
     model.check()
 
