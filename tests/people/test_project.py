@@ -1,0 +1,63 @@
+"""The project as a whole: versions, pins, public names."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import barrage_server as bs
+
+from .markdown import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINS = {
+    path.stem: dict(line.split("==") for line in path.read_text().splitlines() if line and not line.startswith("#"))
+    for path in (ROOT / "requirements").glob("*.txt")
+}
+
+
+def _names(requirements: list[str]) -> list[str]:
+    return [re.split(r"[<>=!~\[ ]", requirement)[0] for requirement in requirements]
+
+
+def test_the_version_is_said_once() -> None:
+    assert PROJECT["version"] == bs.__version__
+
+
+def test_every_dependency_has_a_lower_bound_and_a_pin() -> None:
+    needed = {"server": PROJECT["dependencies"], "spark": PROJECT["optional-dependencies"]["spark"]}
+    for which, requirements in needed.items():
+        assert all(">=" in requirement for requirement in requirements)
+        assert set(_names(requirements)) <= set(PINS[which])
+
+
+def test_no_package_is_pinned_twice() -> None:
+    every = [name for pins in PINS.values() for name in pins]
+    assert len(every) == len(set(every))
+
+
+def test_no_file_names_an_index_or_a_folder_of_somebodys_machine() -> None:
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, timeout=30, check=False).stdout
+    hosts = re.compile(
+        rb"(pypi|pythonhosted|debian|npmjs)\.(org|com|net)|--(extra-)?index-url|(^|[\s\"'=])/(root|Users|work)/"
+    )
+    for name in tracked.decode().split("\0"):
+        path = ROOT / name
+        if name and path.is_file() and path.suffix not in {".bin", ".svg"} and path != Path(__file__):
+            assert not hosts.search(path.read_bytes()), name
+
+
+def test_public_names_are_sorted_complete_and_documented() -> None:
+    assert bs.__all__ == sorted(bs.__all__)
+    for name in bs.__all__:
+        value = getattr(bs, name)
+        if isinstance(value, type) or callable(value):
+            assert value.__doc__, name
+
+
+def test_make_help_lists_every_verb() -> None:
+    done = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    for verb in ("env", "demo", "test", "style", "types", "generate", "bench", "docker-check", "lower-bounds", "clean"):
+        assert re.search(rf"^  {verb} +\S", done.stdout, re.MULTILINE), verb
