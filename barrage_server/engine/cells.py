@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
-from barrage_server.engine.undo import CellArray, Undo, UndoCursor
+from barrage_server.engine.undo import CellArray
 from barrage_server.errors import RowSetError
 
 __all__ = [
@@ -29,9 +29,6 @@ __all__ = [
     "CellArray",
     "Cells",
     "Pages",
-    "ReadPlan",
-    "Undo",
-    "UndoCursor",
     "gather",
     "gather_any",
     "view",

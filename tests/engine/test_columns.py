@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from barrage_server.engine.column import ColumnSnapshot
 from barrage_server.engine.columns import make_column
 from barrage_server.engine.plan import ReadPlan
-from barrage_server.engine.undo import Undo, UndoCursor
+from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry
 from barrage_server.errors import RowSetError, SchemaMismatchError
 from barrage_server.rowset import RowSet
 from tests.engine.samples import SAMPLES, pick, shown
@@ -315,11 +315,61 @@ def test_nothing_can_be_written(name: str) -> None:
     assert column.nbytes == 0
 
 
+@pytest.mark.parametrize("name", ["int64", "string"])
+def test_old_values_are_recorded_before_cells_are_overwritten(name: str) -> None:
+    """Otherwise a reader could see a new value and find no record of the old one."""
+    sample = SAMPLES[name]
+    rows = RowSet.flat(4)
+    plan = ReadPlan.from_row_set(rows)
+    column = make_column(sample.type, number=0)
+    column.write(rows, pick(sample, [0, 1, 2, 3]), None)
+
+    class Watching(Undo):
+        """Reads the version while its values are being recorded."""
+
+        __slots__ = ()
+
+        def record(self, entry: UndoEntry) -> None:
+            seen.append(shown(snapshot.read(plan, cursor)))
+            super().record(entry)
+            seen.append(shown(snapshot.read(plan, cursor)))
+
+    seen: list[list[str]] = []
+    undo = Watching()
+    snapshot, cursor = column.snapshot(), UndoCursor(undo)
+    column.write(rows, pick(sample, [4, 3, 1, 0]), undo)
+    column.move(np.array([0, 1]), np.array([2, 3]), undo)
+    assert seen == [shown(pick(sample, [0, 1, 2, 3]))] * 4
+
+
+@pytest.mark.parametrize("name", ["int64", "string"])
+def test_cells_are_gathered_before_the_records_are_looked_at(name: str) -> None:
+    """Otherwise a write in between would be seen, and its record missed."""
+    sample = SAMPLES[name]
+    rows = RowSet.flat(4)
+    column = make_column(sample.type, number=0)
+    column.write(rows, pick(sample, [0, 1, 2, 3]), None)
+    undo = Undo()
+
+    class Late(UndoCursor):
+        """Lets the writer go on as soon as the reader has looked."""
+
+        __slots__ = ()
+
+        def entries(self, number: int, epoch: int) -> list[UndoEntry]:
+            found = super().entries(number, epoch)
+            column.write(rows, pick(sample, [4, 3, 1, 0]), undo)
+            return found
+
+    got = column.snapshot().read(ReadPlan.from_row_set(rows), Late(undo))
+    check_equal(got, pick(sample, [0, 1, 2, 3]))
+
+
 @pytest.fixture
 def eager_switching() -> Iterator[None]:
     """Let threads take turns as often as possible."""
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    sys.setswitchinterval(2e-5)
     yield
     sys.setswitchinterval(interval)
 
