@@ -13,8 +13,8 @@ array commands a count and that many values::
 
 Shift data is three row sets in a row: all first keys, all last keys, and all destinations of the first keys.
 
-Deephaven's choices are kept to the byte, as the golden vectors prove: a value of magnitude 32767 or more is an
-``OFFSET`` and ends what was collected before it; of the smaller ones, those that fit into a byte form a
+Deephaven's choices are kept to the byte; golden vectors check those that were captured. A value of magnitude 32767 or
+more is an ``OFFSET`` and ends what was collected before it; of the smaller ones, those that fit into a byte form a
 ``BYTE_ARRAY`` when there are four or more of them, or when nothing but them follows; the rest form a ``SHORT_ARRAY``;
 and an array of one value is an ``OFFSET``. Numbers take the narrowest type that holds them.
 """
