@@ -7,7 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, ReplicaTable, ReplicaUpdate, RingTable, Table, UpdateGraph
+from barrage_server.engine import (
+    AppendTable,
+    KeyedTable,
+    ReplacedTable,
+    ReplicaTable,
+    ReplicaUpdate,
+    RingTable,
+    Table,
+    UpdateGraph,
+)
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 SCHEMA = pa.schema(
@@ -49,6 +58,9 @@ class Source:
     """A table, what can be done to it, and what it must contain then."""
 
     table: Table
+
+    def __init__(self, graph: UpdateGraph) -> None:
+        raise AssertionError("every source makes its table")
 
     def change(self, chance: random.Random) -> None:
         """Do something to the table."""
@@ -138,7 +150,7 @@ class ReplacedSource(Source):
 
 
 class ShiftingSource(Source):
-    """A replica that is fed updates with removes, shifts, adds and modifies all at once, as a sort's result has them."""
+    """A replica that is fed removes, shifts, adds and modifies all at once, as the result of a sort has them."""
 
     def __init__(self, graph: UpdateGraph) -> None:
         self.table = self.replica = ReplicaTable(graph, "t", SCHEMA)
@@ -146,7 +158,8 @@ class ShiftingSource(Source):
 
     def change(self, chance: random.Random) -> None:
         before = sorted(self.model)
-        removed = [key for key in before if chance.random() < chance.choice([0.0, 0.2, 1.0])]
+        likely = chance.choice([0.0, 0.0, 0.2, 1.0])
+        removed = [key for key in before if chance.random() < likely]
         stayed = [key for key in before if key not in set(removed)]
         moved = self._places(chance, stayed)
         taken = set(moved)
@@ -183,7 +196,9 @@ class ShiftingSource(Source):
                 return [key - stayed[0] for key in stayed]
             case "far":
                 cut, jump = chance.randrange(len(stayed) + 1), 1 << chance.choice([20, 21, 40])
-                return stayed if stayed and stayed[-1] > jump else [*stayed[:cut], *(key + jump for key in stayed[cut:])]
+                return (
+                    stayed if stayed and stayed[-1] > jump else [*stayed[:cut], *(key + jump for key in stayed[cut:])]
+                )
             case _:
                 return sorted(chance.sample(range(2 * len(stayed) + 8), len(stayed)))
 

@@ -13,7 +13,7 @@ from barrage_server.client.cursor import Cursor
 from barrage_server.client.update import Update
 from barrage_server.engine import TableVersion, UpdateGraph
 from barrage_server.rowset import RowSet
-from barrage_server.subscription import Dialect, EncodedMessage, Subscription, TableFeed, Window
+from barrage_server.subscription import Dialect, Subscription, TableFeed, Window
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import MessageReader

@@ -1,0 +1,54 @@
+"""Long calls can be given up at once, and stand still only for so long."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from barrage_server.client.patience import Progress, patiently
+from barrage_server.errors import DeadlineError, UnavailableError
+
+
+def test_the_result_comes_back() -> None:
+    assert patiently(lambda progress: 7, timeout=5, what="adding") == 7
+
+
+def test_an_error_is_raised_where_it_is_waited_for() -> None:
+    def call(progress: Progress) -> None:
+        raise UnavailableError("gone")
+
+    with pytest.raises(UnavailableError, match="gone"):
+        patiently(call, timeout=5, what="calling")
+
+
+def test_standing_still_ends_it_and_cancels() -> None:
+    cancelled = threading.Event()
+
+    def call(progress: Progress) -> None:
+        progress.cancel_with(cancelled.set)
+        cancelled.wait(30)
+
+    with pytest.raises(DeadlineError, match="snapshot of 't': nothing came"):
+        patiently(call, timeout=0.05, what="snapshot of 't'")
+    assert cancelled.wait(5)
+
+
+def test_progress_counts_the_deadline_anew() -> None:
+    def call(progress: Progress) -> str:
+        for _ in range(6):
+            threading.Event().wait(0.1)
+            progress.advance()
+        return "done"
+
+    assert patiently(call, timeout=0.3, what="reading") == "done"
+
+
+def test_a_cancel_that_comes_late_is_called_at_once() -> None:
+    cancelled = threading.Event()
+    progress = Progress()
+    progress.give_up()
+    progress.cancel_with(cancelled.set)
+    assert cancelled.is_set()
+    with pytest.raises(UnavailableError):
+        progress.check()
