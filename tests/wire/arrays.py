@@ -47,7 +47,7 @@ SCALARS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 @st.composite
 def typed_values(draw: st.DrawFn, depth: int = 2) -> tuple[pa.DataType, st.SearchStrategy[Any]]:
     """A type and the strategy of its values, nulls included."""
-    kind = draw(st.integers(0, 9 if depth else 4))
+    kind = draw(st.integers(0, 10 if depth else 4))
     if kind < 5:
         data_type, values = draw(st.sampled_from(SCALARS))
     elif kind == 9:
@@ -60,6 +60,9 @@ def typed_values(draw: st.DrawFn, depth: int = 2) -> tuple[pa.DataType, st.Searc
             data_type, values = pa.large_list(element), st.lists(elements, max_size=3)
         elif kind == 7:
             data_type, values = pa.list_(element, 2), st.lists(elements, min_size=2, max_size=2)
+        elif kind == 10:
+            data_type = pa.map_(pa.string(), element)
+            values = st.lists(st.tuples(st.text(max_size=3), elements), max_size=3)
         else:
             data_type = pa.struct([("x", element), ("y", pa.string())])
             values = st.fixed_dictionaries({"x": elements, "y": st.none() | st.text(max_size=3)})

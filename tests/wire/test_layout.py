@@ -105,6 +105,15 @@ def test_compressed_batches_are_read() -> None:
         decode_ragged_batch(message.metadata.to_pybytes(), bytes(message.body.size), schema)
 
 
+def test_compressed_batches_that_would_fill_the_memory() -> None:
+    batch = pa.record_batch([pa.array(range(1000))], names=["a"])
+    message = _compressed(batch)
+    body = bytearray(message.body.to_pybytes())
+    body[:8] = (1 << 40).to_bytes(8, "little")
+    with pytest.raises(WireFormatError, match="send smaller ones"):
+        decode_ragged_batch(message.metadata.to_pybytes(), bytes(body), batch.schema)
+
+
 def _compressed(batch: pa.RecordBatch) -> pa.Message:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
