@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -77,17 +78,28 @@ def stage(
             writer.write_metadata(request.to_json())
             for batch in batches:
                 progress.check()
-                writer.write_batch(batch)
+                _write(writer, batch)
                 progress.advance()
                 rows += batch.num_rows
             writer.write_metadata(StageEnd(rows).to_json())
             writer.done_writing()
             answer = answers.read()
-        finally:
-            writer.close()  # what the server has against it comes out here
+        except BaseException:
+            with suppress(pa.ArrowException):  # the server says that the end is missing, which is no news here
+                writer.close()
+            raise
+        writer.close()  # what the server has against it comes out here
     if answer is None:
         raise PublishError(f"the server did not confirm the rows for '{request.table}'; nothing was published")
     return StageResult.from_json(answer.to_pybytes())
+
+
+def _write(writer: flight.FlightStreamWriter, batch: pa.RecordBatch) -> None:
+    try:
+        writer.write_batch(batch)
+    except pa.ArrowException:
+        writer.close()  # raises the server's reason, where there is one
+        raise
 
 
 class Uploader:

@@ -1,0 +1,151 @@
+"""Lost connections: the live table stays, says so, and comes back with one update."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+from barrage_server.rowset import RowSet
+
+SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
+QUICK = bs.RetryPolicy(first_delay=0.02, max_delay=0.2, deadline=60)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _rows(*keys: int, text: str = "x") -> pa.Table:
+    return pa.table({"key": list(keys), "text": [text] * len(keys)}, schema=SCHEMA)
+
+
+def _serve(port: int, *keys: int, text: str = "x") -> bs.Server:
+    server = bs.Server(host="127.0.0.1", port=port)
+    server.keyed_table("t", SCHEMA, key=["key"]).upsert(_rows(*keys, text=text))
+    return server
+
+
+@pytest.mark.parametrize("dialect", list(bs.Dialect))
+def test_a_server_that_restarts_is_found_again(dialect: bs.Dialect) -> None:
+    port = _free_port()
+    states: queue.Queue[bs.LiveState] = queue.Queue()
+    with _serve(port, 1, 2, 3) as first:
+        client = bs.connect(first.uri, retry=QUICK, timeout=30)
+        whole = client.subscribe("t", interval_ms=1)
+        window = client.subscribe("t", viewport=range(2), reverse=True, dialect=dialect, interval_ms=1)
+        whole.on_state(states.put)
+        table = whole.table
+    assert states.get(timeout=20) is bs.LiveState.RECONNECTING
+    assert whole.size == 3
+    updates = whole.updates(timeout=30)
+    with client, _serve(port, 2, 3, 4, text="new") as second:
+        update = next(updates)
+        assert update.is_snapshot
+        assert update.removed.is_empty
+        assert update.modified == {"key": RowSet.flat(3), "text": RowSet.flat(3)}
+        assert states.get(timeout=20) is bs.LiveState.LIVE
+        assert whole.to_arrow().equals(_rows(2, 3, 4, text="new"))
+        assert whole.table is table
+        second.table("t").upsert(_rows(5))  # type: ignore[attr-defined]
+        whole.wait_until(lambda view: view.size == 4)
+        window.wait_until(lambda view: view.to_arrow()["key"].to_pylist() == [4, 5])
+        window.set_viewport(range(3))
+        assert window.to_arrow()["key"].to_pylist() == [2, 3, 4]
+
+
+def test_a_table_that_comes_later_than_its_server_is_waited_for() -> None:
+    port = _free_port()
+    with _serve(port, 1) as first:
+        client = bs.connect(first.uri, retry=QUICK)
+        live = client.subscribe("t")
+    with client, bs.Server(host="127.0.0.1", port=port) as second:
+        second.append_table("other", SCHEMA)
+        live.wait_until(lambda view: view.state is bs.LiveState.RECONNECTING)
+        assert bs.connect(second.uri).tables()[0].name == "other"
+        second.keyed_table("t", SCHEMA, key=["key"]).upsert(_rows(7, 8))
+        live.wait_until(lambda view: view.size == 2, timeout=30)
+
+
+def test_a_view_that_is_asked_for_meanwhile_is_what_comes_back() -> None:
+    port = _free_port()
+    with _serve(port, *range(10)) as first:
+        client = bs.connect(first.uri, retry=QUICK)
+        live = client.subscribe("t", viewport=range(2))
+    live.wait_until(lambda view: view.state is bs.LiveState.RECONNECTING)
+    with pytest.raises(bs.DeadlineError):
+        live.set_viewport(range(5, 8), ["key"], timeout=0.05)
+    with client, _serve(port, *range(10)):
+        live.wait_until(lambda view: view.to_arrow().to_pydict() == {"key": [5, 6, 7]}, timeout=30)
+
+
+def test_a_table_that_comes_back_with_other_columns_ends_it() -> None:
+    port = _free_port()
+    with _serve(port, 1) as first:
+        client = bs.connect(first.uri, retry=QUICK)
+        live = client.subscribe("t")
+    with client, bs.Server(host="127.0.0.1", port=port) as second:
+        second.append_table("t", pa.schema([("other", pa.int8())]))
+        with pytest.raises(bs.SchemaMismatchError, match="Subscribe again"):
+            list(live.updates(timeout=30))
+        assert live.state is bs.LiveState.FAILED
+        assert live.size == 1
+
+
+def test_without_retries_the_first_loss_is_final() -> None:
+    with _serve(0, 1) as server:
+        client = bs.connect(server.uri, retry=bs.RetryPolicy.never())
+        live = client.subscribe("t")
+    with client, pytest.raises(bs.UnavailableError, match="did not come back"):
+        list(live.updates(timeout=30))
+
+
+def test_closing_while_the_connection_is_lost_is_quick() -> None:
+    with _serve(0, 1) as server:
+        client = bs.connect(server.uri, retry=bs.RetryPolicy(first_delay=50, max_delay=60))
+        live = client.subscribe("t")
+    live.wait_until(lambda view: view.state is bs.LiveState.RECONNECTING)
+    client.close()
+    assert live.state is bs.LiveState.CLOSED
+
+
+def test_nobody_at_the_address() -> None:
+    with pytest.raises(bs.UnavailableError, match="no connection to grpc://127"):
+        bs.connect(f"grpc://127.0.0.1:{_free_port()}", timeout=5)
+
+
+def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
+    port = _free_port()
+    servers: list[bs.Server] = []
+    starter = threading.Timer(0.3, lambda: servers.append(_serve(port, 1)))
+    starter.start()
+    try:
+        with bs.connect(f"127.0.0.1:{port}", wait=30) as client:
+            assert client.table("t").size <= 1
+    finally:
+        starter.join()
+        for server in servers:
+            server.close()
+
+
+@pytest.mark.parametrize("uri", ["", "http://here:80", "grpc://", "nonsense://here"])
+def test_addresses_are_checked(uri: str) -> None:
+    with pytest.raises(bs.InvalidRequestError, match="grpc://host:port"):
+        bs.connect(uri)
+
+
+def test_the_token_is_sent_and_its_lack_is_told() -> None:
+    with bs.Server(host="127.0.0.1", port=0, token="secret") as server:
+        server.append_table("t", SCHEMA)
+        for token in (None, "wrong"):
+            with pytest.raises(bs.AuthenticationError):
+                bs.connect(server.uri, token=token)
+        with bs.connect(server.uri, token="secret") as client, client.subscribe("t") as live:
+            assert live.size == 0
