@@ -139,7 +139,8 @@ def _frame(scene: Scene) -> RenderableType:
         f"  {day_of(scene.until)}  {scene.replayed:,} of {scene.total:,} flights ({percent:.0f} %)  ",
         (f"{scene.rate:,.0f} rows/s", "bold"),
     )
-    bar = ProgressBar(total=max(scene.total, 1), completed=scene.replayed, width=None)
+    bar = Table.grid(expand=True)  # a progress bar by itself does not end its line
+    bar.add_row(ProgressBar(total=max(scene.total, 1), completed=scene.replayed, width=None))
     hint = Text(f"watch one yourself: barrage-server watch {scene.uri} board", style="dim")
     return Group(title, bar, _tables(scene.followed), Columns(_panels(scene.followed), padding=(0, 1)), hint)
 
