@@ -15,7 +15,7 @@ import pyarrow.flight as flight
 from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated
 from barrage_server.client.patience import Progress, patiently
-from barrage_server.errors import BarrageError, PublishError, SchemaMismatchError
+from barrage_server.errors import BarrageError, PublishError, SchemaMismatchError, UnavailableError
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
@@ -136,9 +136,9 @@ class Uploader:
                 timeout=self._timeout,
                 what=f"publishing to '{target.table}'",
             )
-            return self._commit(
-                replace(target, publisher=publisher, batch=batch, tokens=(staged.token,), schema=schema)
-            ).rows
+            tokens = (staged.token,)
+            self._commit(replace(target, publisher=publisher, batch=batch, tokens=tokens, schema=schema))
+            return staged.rows
         finally:
             with self._lock:
                 self._free.append((publisher, batch))
@@ -154,8 +154,14 @@ class Uploader:
         return publisher, batch + 1
 
     def _commit(self, request: CommitRequest) -> CommitResult:
+        body = request.to_json()
         try:
-            return CommitResult.from_json(act(self._channel, COMMIT_ACTION, request.to_json()))
+            try:
+                answer = act(self._channel, COMMIT_ACTION, body)
+            except UnavailableError:
+                # It may have been committed, and only the answer lost: asking again does nothing a second time.
+                answer = act(self._channel, COMMIT_ACTION, body)
+            return CommitResult.from_json(answer)
         except BarrageError:
             _abort(self._channel, request.tokens)
             raise
