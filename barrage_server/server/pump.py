@@ -20,8 +20,11 @@ from typing import Protocol
 __all__ = ["Pump", "Slot", "Task", "Topic"]
 
 # A step that has run for so many seconds is taken to be stuck, or large: the pool grows by one. Longer than the turn
-# that the interpreter gives to a thread, so that a step which merely waits for its turn does not count.
+# that the interpreter gives to a thread, so that a step which merely waits for its turn does not count. With every step
+# that is under way beyond those allowed it is so much longer again, so that a machine which is merely overloaded does
+# not get more and more threads.
 _PATIENCE = 0.02
+_MOST_PATIENCE = 0.2
 # A thread that had nothing to do for so long ends, as long as another one is left.
 _IDLE_SECONDS = 5.0
 
@@ -259,7 +262,7 @@ class Pump:
         if self._timers:
             until = min(until, self._timers[0][0])
         if self._ready:
-            until = min(until, now + _PATIENCE)  # somebody may be stuck by then
+            until = min(until, now + self._patience())  # somebody may be stuck by then
         self._idle_threads += 1
         try:
             if self._leading_until is not None and self._leading_until <= until:
@@ -275,8 +278,13 @@ class Pump:
             self._idle_threads -= 1
 
     def _may_start(self, now: float) -> bool:
-        lively = sum(now - slot.started < _PATIENCE for slot in self._running)
+        patience = self._patience()
+        lively = sum(now - slot.started < patience for slot in self._running)
         return lively < self._parallel
+
+    def _patience(self) -> float:
+        beyond = max(0, len(self._running) - self._parallel)
+        return min(_MOST_PATIENCE, _PATIENCE * (1 + beyond))
 
     def _collect(self, now: float) -> None:
         """Bring into the queue whom changes and timers concern."""

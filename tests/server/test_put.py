@@ -347,6 +347,7 @@ def test_a_publication_ticks_in_a_table_that_others_follow(server: Server, clien
         follower.wait(lambda follower: follower.content() == [[7], [20], [3]])
         writer.write_with_metadata(numbers(), update(removed_rows=RowSet.from_range(11, 11)))
         follower.wait(lambda follower: follower.content() == [[7], [20]])
+    assert json.loads(reader.read().to_pybytes())["updates"] == 1  # said when others can see the table
     writer.done_writing()
     assert json.loads(reader.read().to_pybytes())["updates"] == 4
     writer.close()
