@@ -13,7 +13,7 @@ from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.columns import Column, make_column
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.types import check_type
-from barrage_server.engine.undo import Undo
+from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
 from barrage_server.errors import InternalError, InvalidRequestError, UnknownColumnError
@@ -70,7 +70,7 @@ class Table:
         self._rows = RowSet.empty()
         self._undo = Undo()
         self._failure: BaseException | None = None
-        self._held: weakref.WeakSet[TableVersion] = weakref.WeakSet()
+        self._held: weakref.WeakSet[UndoCursor] = weakref.WeakSet()  # of all versions, detached ones too
         self._cycles = 0
         self._version = self._make_version(graph.step, TableUpdate.empty(len(schema)))
         self._next_version: TableVersion | None = None
@@ -124,8 +124,8 @@ class Table:
         """Make the version that the cycle ``step`` has led to. It stays invisible until :meth:`show_version`."""
         self._cycles += 1
         if self._overwrites and self._cycles % _CYCLES_BETWEEN_ABSORBING == 0:
-            for version in list(self._held):
-                version.absorb()
+            for cursor in list(self._held):
+                cursor.absorb()
         self._next_version = self._make_version(step, update)
 
     def show_version(self) -> None:
@@ -150,7 +150,7 @@ class Table:
             frozen=not self._overwrites,
         )
         if self._overwrites:
-            self._held.add(version)
+            self._held.add(version.cursor)
         return version
 
     def readable_rows(self) -> RowSet:

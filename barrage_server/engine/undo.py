@@ -113,7 +113,7 @@ class UndoCursor:
 
     """
 
-    __slots__ = ("_epochs", "_lock", "_state")
+    __slots__ = ("__weakref__", "_epochs", "_lock", "_state")
 
     def __init__(self, node: Undo, epochs: Sequence[int] | None = None) -> None:
         self._state = _State({}, node)

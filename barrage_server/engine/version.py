@@ -49,6 +49,11 @@ class TableVersion:
         self._frozen = frozen
 
     @property
+    def cursor(self) -> UndoCursor:
+        """What it takes back of later changes; shared with detached copies."""
+        return self._cursor
+
+    @property
     def step(self) -> int:
         """The cycle that made this version; 0 for a table that nothing was published to."""
         return self.node.step

@@ -27,7 +27,7 @@ class Download:
     def __init__(self, hub: Hub, peer: str, version: TableVersion, schema: pa.Schema) -> None:
         self.peer = peer
         self._hub = hub
-        self._version = version
+        self._version = version.detached()  # a slow reader must not keep later history alive
         self._schema = schema
         self._fetched: float | None = None
         self._ending: BarrageError | None = None

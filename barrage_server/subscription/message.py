@@ -119,7 +119,8 @@ class Style:
         self.uneven = uneven
 
     def encode(self, metadata: UpdateMetadata, source: RowSource) -> EncodedMessage:
-        """The message, ready to be put into batches."""
+        """The message, ready to be put into batches. However long that takes, it keeps no later history alive."""
+        source = RowSource(source.version.detached(), source.columns, source.added, source.modified)
         return EncodedMessage(metadata, source, self.writer)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from barrage_server.engine import AppendTable, KeyedTable
+from barrage_server.engine import AppendTable, KeyedTable, UpdateNode
 from barrage_server.errors import SchemaMismatchError, UnavailableError, UnknownTableError
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.server import Limits, Server
@@ -108,6 +109,27 @@ def test_what_a_stalled_client_misses_is_not_kept(server: Server, blobs: AppendT
     assert gauges.behind >= 1000
     until(lambda: not server.statistics().subscriptions)
     del held
+
+
+def test_neither_a_reading_nor_a_stalled_client_keeps_history_alive() -> None:
+    """What a client lacks is folded into one step: the number of steps kept does not follow the number of updates."""
+    with Server(limits=Limits(slow_client_seconds=60.0)) as server, clients.connect(server) as client:
+        blobs = server.append_table("blobs", BLOBS)
+        held = stalled(server)
+        with Follower(client, "blobs") as follower:
+            until(lambda: len(server.statistics().subscriptions) == 2)
+            blobs.append({"blob": MANY_BYTES})
+            until(lambda: any(gauges.writing_seconds > 1 for gauges in server.statistics().subscriptions))
+            for _ in range(5000):
+                blobs.append({"blob": [b"x"]})
+            follower.wait(lambda follower: len(follower.rows) == 5000 + len(MANY_BYTES))
+
+        def steps_kept() -> int:
+            return sum(isinstance(entry, UpdateNode) for entry in gc.get_objects())
+
+        until(lambda: steps_kept() < 1000)
+        assert len(server.statistics().subscriptions) == 1
+        held[2].cancel()
 
 
 def test_a_stalled_reader_of_a_whole_table_is_evicted(server: Server, blobs: AppendTable) -> None:
