@@ -7,14 +7,18 @@ a table has one schema. So there is one form: every field may be null (but for m
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812  # as every Spark program calls it
 from pyspark.sql import types as st
 
 from barrage_server.errors import SchemaMismatchError, UnsupportedTypeError
 
-__all__ = ["arrow_schema", "conform"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["arrow_schema", "conform", "with_nullable_fields"]
 
 _PLAIN: Final[dict[type[st.DataType], pa.DataType]] = {
     st.BooleanType: pa.bool_(),
@@ -64,6 +68,30 @@ def arrow_schema(schema: st.StructType) -> pa.Schema:
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """``batch``, as Spark made it, with exactly ``schema``; nothing is copied where only names and zones differ."""
     return batch if batch.schema.equals(schema, check_metadata=True) else batch.cast(schema)
+
+
+def with_nullable_fields(frame: DataFrame) -> DataFrame:
+    """``frame`` with every field within its columns declared as one that may be null.
+
+    ``DataFrame.toArrow`` fails on a null struct whose fields are declared never to be null, which is what Spark
+    declares of most structs that a query makes.
+    """
+    columns = []
+    for field in frame.schema.fields:
+        column = F.col("`" + field.name.replace("`", "``") + "`")
+        loose = _nullable(field.dataType)
+        columns.append(column if loose == field.dataType else column.cast(loose).alias(field.name))
+    return frame.select(columns)
+
+
+def _nullable(spark: st.DataType) -> st.DataType:
+    if isinstance(spark, st.ArrayType):
+        return st.ArrayType(_nullable(spark.elementType), True)
+    if isinstance(spark, st.MapType):
+        return st.MapType(_nullable(spark.keyType), _nullable(spark.valueType), True)
+    if isinstance(spark, st.StructType):
+        return st.StructType([st.StructField(field.name, _nullable(field.dataType), True) for field in spark.fields])
+    return spark
 
 
 def _arrow_type(spark: st.DataType, path: str) -> pa.DataType:

@@ -124,7 +124,7 @@ class BarrageSink:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Publish ``frame`` as batch ``batch_id``: what Spark calls once per micro-batch.
 
-        When the server has that batch already, nothing is computed or sent.
+        When the server has that batch already, nothing is sent.
         """
         from barrage_server.spark.arrow_types import arrow_schema
 
@@ -138,6 +138,9 @@ class BarrageSink:
         last = connection.last_batch(publisher, settings.table)
         if last is not None and batch_id <= last:
             _log.info("batch %d of table %r is there already (last is %d)", batch_id, settings.table, last)
+            if query is not None:
+                # Computed all the same, and thrown away: a query with state must bring its state to this batch.
+                frame.write.format("noop").mode("overwrite").save()
             return
         planned = plan_size(frame)
         expected = expected_size(planned, self._shipped.get(publisher))
@@ -175,7 +178,9 @@ def _through_driver(
     frame: DataFrame, settings: PublishSettings, schema: pa.Schema, connection: Publisher, batch: int
 ) -> int:
     """Collect the batch, stage it as one, commit it; its size in bytes."""
-    rows = frame.toArrow().cast(schema)
+    from barrage_server.spark.arrow_types import with_nullable_fields
+
+    rows = with_nullable_fields(frame).toArrow().cast(schema)
     publisher = settings.publisher or ""
     request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex)
     staged = connection.stage(request, schema, rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE))
