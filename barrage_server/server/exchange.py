@@ -241,6 +241,8 @@ class Exchange:
         for batch, app_metadata in message.batches():
             if self._ended.is_set() or self._ending is not None:
                 return
+            self._batches += 1
+            self._nbytes += batch.nbytes
             self._writing_since = self._hub.clock()
             try:
                 if app_metadata is None:
@@ -249,8 +251,6 @@ class Exchange:
                     self._writer.write_with_metadata(batch, app_metadata)
             finally:
                 self._writing_since = None
-            self._batches += 1
-            self._nbytes += batch.nbytes
 
     def _begin(self) -> None:
         if not self._begun:

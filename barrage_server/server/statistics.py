@@ -41,8 +41,8 @@ class SubscriptionGauges:
         user: who the client is.
         messages: messages made for it.
         rows: rows with values in them.
-        nbytes: Arrow bytes that were written to it.
-        batches: record batches that were written to it.
+        nbytes: Arrow bytes that were handed to Flight for it.
+        batches: record batches that were handed to Flight for it.
         sent_step: the cycle up to which the client has been sent everything; -1 before the first snapshot is complete.
         behind: cycles since then.
         interval_ms: its update interval.
