@@ -91,7 +91,8 @@ def _ask(program: Path, origin: str) -> Java | None:
         return None
     settings = dict(_SETTING.findall(answer.stderr + answer.stdout))
     # Java 8 and older call themselves 1.8.
-    version = int(settings.get("java.specification.version", "0").removeprefix("1.").split(".")[0])
+    release = settings.get("java.specification.version", "").removeprefix("1.").split(".")[0]
+    version = int(release) if release.isdecimal() else 0
     if answer.returncode != 0 or version < OLDEST_JAVA or "java.home" not in settings:
         return None
     return Java(Path(settings["java.home"]), version, origin)

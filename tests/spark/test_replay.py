@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -217,7 +217,7 @@ def _failing_source() -> type[BarrageDataSource]:
             return made
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-            made: Any = super().streamWriter(schema, overwrite)
+            made = super().streamWriter(schema, overwrite)
             made.__class__ = FailingStream
             return made
 

@@ -1,0 +1,115 @@
+"""What a sink is told is checked where it is told, and means the same as an option of the data source."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+from barrage_server.spark import BarrageSink
+from barrage_server.spark.settings import DEFAULT_SHIP_THRESHOLD, PublishSettings, Ship, parse_key
+from barrage_server.wire.protocol import PublishMode, TableKind
+
+URI = "grpc://127.0.0.1:1"
+
+
+def test_settings_survive_as_options() -> None:
+    settings = PublishSettings(
+        uri=URI,
+        table="t",
+        key=("a", "b,c"),
+        mode=PublishMode.UPSERT,
+        order_by="when",
+        ship=Ship.EXECUTORS,
+        ship_threshold=5,
+        kind=TableKind.RING,
+        capacity=7,
+        publisher="p",
+        token="secret",
+        tls_root_certs="PEM",
+    )
+    assert PublishSettings.from_options(settings.to_options()) == settings
+    assert PublishSettings.from_options(PublishSettings(URI, "t").to_options()) == PublishSettings(URI, "t")
+
+
+def test_option_names_may_be_written_as_spark_users_do() -> None:
+    options = {"URI": URI, "Table": "t", "orderBy": "x", "shipthreshold": "9", "checkpointLocation": "somewhere"}
+    settings = PublishSettings.from_options(options)
+    assert (settings.order_by, settings.ship_threshold) == ("x", 9)
+
+
+def test_the_uri_may_be_the_path_of_a_save() -> None:
+    assert PublishSettings.from_options({"path": URI, "table": "t"}).uri == URI
+
+
+@pytest.mark.parametrize(
+    ("key", "parsed"),
+    [
+        (None, None),
+        ("", None),
+        ([], None),
+        ("a", ("a",)),
+        ("a, b", ("a", "b")),
+        ("a\\,b,c", ("a,b", "c")),
+        (["x,y"], ("x,y",)),
+    ],
+)
+def test_keys(key: str | list[str] | None, parsed: tuple[str, ...] | None) -> None:
+    assert parse_key(key) == parsed
+
+
+@pytest.mark.parametrize(
+    ("mode", "meaning"),
+    [
+        ("append", PublishMode.APPEND),
+        ("update", PublishMode.UPSERT),
+        ("Upsert", PublishMode.UPSERT),
+        ("complete", PublishMode.REPLACE),
+        ("replace", PublishMode.REPLACE),
+        ("delete", PublishMode.DELETE),
+    ],
+)
+def test_modes_have_our_names_and_sparks(mode: str, meaning: PublishMode) -> None:
+    assert BarrageSink(URI, table="t", key=["k"], mode=mode).settings.mode is meaning
+
+
+@pytest.mark.parametrize("mode", ["update", "upsert", "delete"])
+def test_changing_rows_needs_a_key(mode: str) -> None:
+    with pytest.raises(bs.KeyMismatchError, match=r"name the key columns, as in BarrageSink\("):
+        BarrageSink(URI, table="t", mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"table": ""}, "Say where to publish"),
+        ({"mode": "sideways"}, "use one of append"),
+        ({"ship": "pigeon"}, "use one of auto, driver, executors"),
+        ({"kind": "tree"}, "kind 'tree' is unknown"),
+        ({"ship_threshold": -1}, "number of bytes"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, object], text: str) -> None:
+    arguments: dict[str, object] = {"table": "t"} | wrong
+    with pytest.raises(bs.InvalidRequestError, match=text):
+        BarrageSink(URI, **arguments)  # type: ignore[arg-type]
+
+
+def test_options_that_cannot_be_are_refused() -> None:
+    with pytest.raises(bs.InvalidRequestError, match="whole number"):
+        PublishSettings.from_options({"uri": URI, "table": "t", "capacity": "many"})
+    with pytest.raises(bs.InvalidRequestError, match="Unknown option tabel"):
+        PublishSettings.from_options({"uri": URI, "tabel": "t"})
+
+
+def test_columns_are_checked_against_the_rows() -> None:
+    schema = pa.schema([("a", pa.int64())])
+    PublishSettings(URI, "t", key=("a",), order_by="a").check_columns(schema)
+    with pytest.raises(bs.UnknownColumnError, match="order_by names 'b'"):
+        PublishSettings(URI, "t", order_by="b").check_columns(schema)
+
+
+def test_a_sink_shows_where_it_goes_and_not_its_token() -> None:
+    sink = BarrageSink(URI, table="t", token="secret")
+    assert "secret" not in repr(sink)
+    assert sink.settings.ship_threshold == DEFAULT_SHIP_THRESHOLD
