@@ -340,7 +340,7 @@ def test_many_subscribers_get_every_last_update(server: Server, client: fl.Fligh
         quotes.upsert({"sym": ["A"], "price": [float(price)]})
     for follower in followers:
         follower.wait(lambda follower: follower.content()[0] == ["A", 99.0])
-    assert server.statistics().writer_threads < 30
+    assert server.statistics().writer_threads <= 42  # three, unless the machine is very busy
     for follower in followers:
         follower.close()
     until(lambda: not server.statistics().subscriptions)

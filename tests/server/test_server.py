@@ -110,7 +110,7 @@ def test_closing_is_quick_and_may_be_repeated() -> None:
     server.close()
     server.close()
     server.shutdown()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     assert server.wait(0)
     assert "closed" in repr(server)
     with fl.connect(server.uri) as client, pytest.raises(fl.FlightUnavailableError):
@@ -124,7 +124,7 @@ def test_followers_are_told_when_the_server_closes() -> None:
         follower.wait(lambda follower: follower.messages)
         began = time.monotonic()
         server.close()
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5
         error = follower.wait_ended()
         assert type(error) is UnavailableError
         assert str(error) == "The server is shutting down."
