@@ -53,7 +53,8 @@ class Publisher:
         self._token = token
         options = {} if tls_root_certs is None else {"tls_root_certs": tls_root_certs}
         with _translated(f"connect to {uri}"):
-            self._client = flight.FlightClient(uri, generic_options=_CHANNEL, **options)
+            place = uri if "://" in uri else f"grpc://{uri}"
+            self._client = flight.FlightClient(place, generic_options=_CHANNEL, **options)
 
     def stage(self, request: StageRequest, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StageResult | None:
         """Send ``batches`` to the server, where they lie unseen until a commit names the token; None if without rows.
@@ -134,7 +135,7 @@ def publisher_for(uri: str, token: str | None = None, tls_root_certs: str | None
     """The publisher of this process for the server at ``uri``, connected on first use.
 
     Args:
-        uri: ``grpc://host:port`` or ``grpc+tls://host:port``.
+        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
         token: the server's token, when it asks for one.
         tls_root_certs: PEM text of the certificates to trust, when they are not among the system's.
     """

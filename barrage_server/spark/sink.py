@@ -58,7 +58,7 @@ class BarrageSink:
     A sink holds settings only: it can be pickled, and it connects when the first batch comes.
 
     Args:
-        uri: the server, ``grpc://host:port`` or ``grpc+tls://host:port``.
+        uri: the server, ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
         table: the live table's name; the first batch makes it if it is not there.
         key: the columns that say which row is meant. Update mode needs them. They may hold nulls.
         mode: ``append``, ``upsert`` (Spark's ``update``), ``replace`` (``complete``) or ``delete`` (rows with the keys
