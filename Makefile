@@ -66,7 +66,7 @@ docker-check: env ## Check the compose file, and run the image's install script 
 	@VENV=$(VENV) scripts/docker-check
 
 lower-bounds: env ## Run the tests with the oldest versions that pyproject.toml allows
-	@VENV=$(VENV) scripts/lower-bounds
+	@$(BIN)/python scripts/lower-bounds
 
 pins: ## Resolve requirements/*.txt anew from the newest versions
 	@scripts/pins
