@@ -278,6 +278,7 @@ class Server:
             for _ in range(20):
                 stop.join(max(0.05, grace / 10))
                 if not stop.is_alive():
+                    self._door.let_go()
                     break
                 shut_all(self._port)
             else:
