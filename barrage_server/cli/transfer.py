@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -54,19 +55,8 @@ def publish_file(
     """Publish all rows of ``file`` to ``table`` in one cycle, showing progress in a terminal."""
     console = Console(stderr=True, highlight=False)
     started = time.monotonic()
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with open_file(file) as (source, rows), address.connect() as client, progress:
-        task = progress.add_task(f"{file.name} -> {table}", total=rows)
-        sent = 0
+    sent = 0
+    with open_file(file) as (source, rows), address.connect() as client, _progress(console, file, table, rows) as show:
 
         def batches() -> Iterator[pa.RecordBatch]:
             nonlocal sent
@@ -75,10 +65,22 @@ def publish_file(
                     piece = batch.slice(start, _ROWS_PER_BATCH)
                     yield piece
                     sent += piece.num_rows
-                    progress.update(task, completed=sent)
+                    show(sent)
 
         reader = pa.RecordBatchReader.from_batches(source.schema, batches())
         client.publish(table, reader, key=key, mode=mode, kind=kind, capacity=capacity)
     seconds = time.monotonic() - started
     speed = f", {rate(sent, seconds)}" if sent >= _ROWS_PER_BATCH else ""
     console.print(f"{count(sent, 'rows')} of {file} published to {table} in {seconds:.2f} s{speed}", markup=False)
+
+
+@contextmanager
+def _progress(console: Console, file: Path, table: str, rows: int | None) -> Iterator[Callable[[int], None]]:
+    """Shows in a terminal how many rows have been sent, and nothing elsewhere."""
+    if not console.is_terminal:
+        yield lambda _sent: None
+        return
+    parts = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    with Progress(*parts, TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(f"{file.name} -> {table}", total=rows)
+        yield lambda sent: progress.update(task, completed=sent)
