@@ -23,8 +23,8 @@
     ├── DependencyError              an optional package or program is missing
     └── InternalError                a fault of this software; carries an id that the log has too
 
-Each class has a ``code``: the name of the gRPC status that a door answers with. Texts are for the user: what is wrong, and what to
-do about it. They never carry a file path or a traceback.
+Each class has a ``code``: the name of the gRPC status that a door answers with. Texts are for the user: what is wrong,
+and what to do about it. They never carry a file path or a traceback.
 """
 
 from __future__ import annotations

@@ -58,6 +58,11 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert set(DOCUMENTS) - {index} <= reached
 
 
+def test_every_example_is_listed() -> None:
+    listed = {link for link in links(ROOT / "examples" / "README.md") if link.endswith(".py")}
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == listed
+
+
 @pytest.mark.parametrize("document", PYTHON_DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
 def test_programs_run(document: Path, server: bs.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
