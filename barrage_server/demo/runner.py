@@ -120,11 +120,11 @@ class _Run:
                     processed[report["table"]] = report["rows"]
             if scene.replay_began is not None:
                 scene.replay_seconds = time.monotonic() - scene.replay_began
-                if self._options.seconds is not None and scene.replay_seconds >= self._options.seconds:
-                    break
                 scene.replayed = min(processed.values())
                 feeder.feed(scene.replay_seconds, scene.replayed)
                 scene.until = feeder.until
+                if self._options.seconds is not None and scene.replay_seconds >= self._options.seconds:
+                    break
                 followers.follow_new()
             self._screen.show(scene)
         scene.total = feeder.rows

@@ -106,6 +106,7 @@ def test_the_environment_is_set_for_spark_and_its_workers(
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_spark_runs_and_publishes_on_the_java_of_the_wheel(bare: dict[str, str], tmp_path: Path) -> None:
     assert shutil.which("java", path=bare["PATH"]) is None
     program = (
@@ -120,6 +121,6 @@ def test_spark_runs_and_publishes_on_the_java_of_the_wheel(bare: dict[str, str],
     )
     env = bare | {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "generated")]), "PYTHONWARNINGS": "ignore"}
     ran = subprocess.run(
-        [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, "-c", program], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )
     assert ran.stdout.strip().endswith("rows 7"), ran.stderr[-2000:]
