@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast style format types generate generate-check bench docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast style format types generate generate-check bench figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -61,6 +61,10 @@ generate-check: env ## Fail when generated/ is not what schema/ makes
 
 bench: env ## Run the benchmarks, each beside the limit it is measured against
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+	@$(BIN)/python scripts/figures
+
+figures: env ## Put the figures of the last full benchmark run into the documents
+	@$(BIN)/python scripts/figures
 
 docker-check: env ## Check the compose file, and run the image's install script and server without Docker
 	@VENV=$(VENV) scripts/docker-check

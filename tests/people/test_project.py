@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -47,6 +48,17 @@ def test_no_file_names_an_index_or_a_folder_of_somebodys_machine() -> None:
         path = ROOT / name
         if name and path.is_file() and path.suffix not in {".bin", ".svg"} and path != Path(__file__):
             assert not hosts.search(path.read_bytes()), name
+
+
+def test_the_documents_have_the_figures_of_the_last_full_run() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "figures", "--check"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_public_names_are_sorted_complete_and_documented() -> None:
