@@ -94,6 +94,7 @@ class Pump:
         self._numbers = itertools.count(1)
         self._running: set[Slot] = set()
         self._threads = 0
+        self._busy_threads = 0
         self._idle_threads = 0
         self._leading_until: float | None = None
         self._closed = False
@@ -231,7 +232,13 @@ class Pump:
                 if slot is None:
                     self._threads -= 1
                     return
-            self._step(slot)
+                self._busy_threads += 1
+                self._hand_over()
+            try:
+                self._step(slot)
+            finally:
+                with self._lock:
+                    self._busy_threads -= 1
 
     def _next(self) -> Slot | None:
         """Wait for the next slot to serve; ``None`` when this thread is to end. Holds the lock but for waiting."""
@@ -242,7 +249,6 @@ class Pump:
             if self._ready and self._may_start(now):
                 slot = self._ready.popleft()
                 self._begin(slot)
-                self._hand_over()
                 return slot
             if self._idle_threads and now - idle_since >= _IDLE_SECONDS:
                 return None
@@ -251,7 +257,7 @@ class Pump:
 
     def _hand_over(self) -> None:
         """Leave somebody behind who watches the queue and the timers."""
-        if not self._idle_threads:
+        if self._threads == self._busy_threads:
             self._start_thread()
         elif self._ready or (self._timers and self._leading_until is None):
             self._work.notify()

@@ -153,6 +153,7 @@ def test_removing_waits_for_the_step_that_is_under_way_and_none_follows(pump: Pu
     assert entered.wait(10)
     remover = threading.Thread(target=pump.remove, args=(slot,))
     remover.start()
+    until(lambda: slot.leaving)
     pump.changed(topic)
     assert remover.is_alive()
     release.set()
@@ -188,7 +189,7 @@ def test_few_threads_serve_many_tasks(pump: Pump) -> None:
     for done in range(1, 11):
         pump.changed(topic)
         until(lambda: all(task.steps >= done for task in tasks))  # noqa: B023
-    assert pump.threads < 100  # three, unless the machine is so busy that steps seem to be stuck
+    assert pump.threads <= 20  # three, unless the machine is so busy that steps seem to be stuck
 
 
 def test_marking_a_change_does_not_cost_more_with_more_subscribers(pump: Pump) -> None:
