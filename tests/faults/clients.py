@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.flight as fl
 
 from barrage_server.server import Server
+from barrage_server.wire.metadata import SubscriptionRequest
+from tests.server.follower import DPHN, QUICK
+
+BLOBS = pa.schema([("blob", pa.binary())])
+SUBSCRIBE_BLOBS = SubscriptionRequest(b"s/blobs", options=QUICK).encode()
+MANY_BYTES = [os.urandom(1 << 20)] * 32  # several times what gRPC and TCP buffer
 
 
 def connect(server: Server) -> fl.FlightClient:
     """A client with a TCP connection of its own; gRPC would share one among clients of the same address."""
     return fl.connect(server.uri, generic_options=[("grpc.use_local_subchannel_pool", 1)])
+
+
+def stalled(server: Server) -> Any:
+    """A client that subscribes and never reads."""
+    client = connect(server)
+    writer, reader = client.do_exchange(DPHN)
+    writer.write_metadata(SUBSCRIBE_BLOBS)
+    return client, writer, reader
 
 
 _PRELUDE = """
