@@ -12,6 +12,7 @@ from pyarrow import csv, parquet
 
 import barrage_server as bs
 from barrage_server.cli.boundary import EXIT_FAILURE, EXIT_USAGE
+from barrage_server.demo import DemoOptions
 from barrage_server.engine import KeyedTable
 
 from .conftest import Command
@@ -223,6 +224,42 @@ def test_tokens_let_in_and_keep_out(command: Command, monkeypatch: pytest.Monkey
         assert command("tables", server.uri, "--token", "right")[0] == 0
         monkeypatch.setenv("BARRAGE_TOKEN", "right")
         assert command("tables", server.uri)[0] == 0
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_demo_passes_its_options_on_and_its_verdict_back(
+    command: Command, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    seen: list[DemoOptions] = []
+
+    def run(options: DemoOptions) -> int:
+        seen.append(options)
+        return code
+
+    monkeypatch.setattr("barrage_server.demo.run", run)
+    words = "--rate 100 --seconds 2.5 --flights 7 --quick --keep-serving --port 1234 --plain --cores 1 --memory 2g"
+    assert command("demo", *words.split())[0] == code
+    assert command("demo")[0] == code
+    assert seen == [
+        DemoOptions(
+            rate=100.0,
+            seconds=2.5,
+            flights=7,
+            quick=True,
+            keep_serving=True,
+            port=1234,
+            plain=True,
+            cores=1,
+            memory="2g",
+        ),
+        DemoOptions(),
+    ]
+
+
+def test_demo_refuses_what_cannot_be(command: Command) -> None:
+    code, _, err = command("demo", "--seconds", 0)
+    assert code == EXIT_FAILURE
+    assert "seconds must be more than nothing" in err
 
 
 def test_version_names_what_it_stands_on(command: Command) -> None:

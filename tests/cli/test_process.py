@@ -200,3 +200,42 @@ def test_help_loads_nothing_heavy() -> None:
     assert "serve" in done.stdout
     for heavy in (pa.__name__, "numpy", "pydantic", "pyspark"):
         assert f"'{heavy}'" not in modules
+
+
+STUCK = """
+import threading
+from barrage_server.cli import boundary
+boundary.GRACE_SECONDS = {grace}
+def run(args):
+    try:
+        print("working", flush=True)
+        threading.Event().wait()
+    finally:
+        while True:  # a clean-up that never ends, whatever interrupts it
+            try:
+                print("cleaning", flush=True)
+                threading.Event().wait()
+            except KeyboardInterrupt:
+                continue
+boundary.run = run
+boundary.main()
+"""
+
+
+@pytest.mark.parametrize(("grace", "signals"), [(0.2, 1), (600, 2)], ids=["grace", "second"])
+def test_nothing_outlives_the_grace_or_a_second_interrupt(grace: float, signals: int) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", STUCK.format(grace=grace)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        for line in ["working", "cleaning"][:signals]:
+            assert process.stdout.readline().strip() == line
+            process.send_signal(signal.SIGINT)
+        assert process.wait(SOON) == EXIT_INTERRUPTED
+    finally:
+        process.kill()
+        process.communicate(timeout=SOON)
