@@ -10,17 +10,20 @@ from barrage_server.demo.flights import FlightFile
 
 __all__ = ["Feeder", "rows_per_file"]
 
-_AHEAD: Final = 4
+_AHEAD: Final = 2
 """Files that may lie there unread: enough that Spark never waits, few enough that a stop is near."""
-_LARGEST: Final = 6_500
-"""About a week of flights."""
+_LARGEST: Final = 13_000
+"""About two weeks of flights."""
 _SMALLEST: Final = 250
+_FILES: Final = 12
+"""What a short replay is cut into at least, so that there is something to see."""
 _SECONDS_PER_FILE: Final = 1.0
 
 
-def rows_per_file(rate: float | None) -> int:
-    """Rows of one file: a week of flights, or fewer when the replay is so slow that it would jerk."""
-    return _LARGEST if rate is None else int(min(_LARGEST, max(_SMALLEST, rate * _SECONDS_PER_FILE)))
+def rows_per_file(total: int, rate: float | None) -> int:
+    """Rows of one file: two weeks of flights, or fewer when the replay is so short or so slow that it would jerk."""
+    rows = min(_LARGEST, total / _FILES, _LARGEST if rate is None else rate * _SECONDS_PER_FILE)
+    return max(_SMALLEST, int(rows))
 
 
 class Feeder:
@@ -43,6 +46,10 @@ class Feeder:
     def is_done(self) -> bool:
         """Whether all files are released."""
         return self._next == len(self._files)
+
+    def rows_of(self, files: int) -> int:
+        """Flights in the first ``files`` files."""
+        return sum(file.rows for file in self._files[:files])
 
     def feed(self, elapsed: float, processed: int) -> int:
         """Release what is due ``elapsed`` seconds after the start, when the slowest reader has had ``processed`` rows.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUERIES", "Query"]
 
-_FILES_PER_TRIGGER: Final = "2"
+_FILES_PER_TRIGGER: Final = "1"
 _LATE_MINUTES: Final = 15
 _BOARD: Final = ["departs", "carrier", "flight", "tailnum", "dep_delay", "state", "seq"]
 _WORST: Final = ["time_hour", "carrier", "flight", "origin", "dest", "tailnum", "seq"]

@@ -28,6 +28,7 @@ __all__ = ["run"]
 _POLL_SECONDS: Final = 0.1
 _SECONDS_TO_ARRIVE: Final = 30.0
 _SECONDS_TO_WORK_OFF: Final = 300.0
+_SECONDS_WITHOUT_PROGRESS: Final = 180.0
 _INTERRUPTED: Final = 130
 
 
@@ -66,6 +67,8 @@ class _Run:
         self._server = server
         self._screen = screen
         self._data = data
+        # A slow replay has long pauses of its own.
+        self._patience = _SECONDS_WITHOUT_PROGRESS + (0 if options.rate is None else 1_000 / options.rate)
         self._input = folder / "input"
         self._expected = folder / "expected"
         for path in (self._input, self._expected):
@@ -95,7 +98,7 @@ class _Run:
     def _prepare(self) -> tuple[Any, dict[str, object]]:
         """The files of the replay, and what Spark is told."""
         flights = read_flights(self._data, self._options.limit)
-        files = split_flights(flights, self._folder / "waiting", rows_per_file(self._options.rate))
+        files = split_flights(flights, self._folder / "waiting", rows_per_file(flights.num_rows, self._options.rate))
         sample = self._folder / "sample"
         sample.mkdir()
         shutil.copy2(files[0].path, sample)
@@ -112,12 +115,17 @@ class _Run:
     def _replay(self, spark: SparkProcess, feeder: Feeder, followers: Followers, scene: Scene) -> None:
         """Feed Spark until all files are there, or the time is up."""
         processed = dict.fromkeys((table.name for table in TABLES), 0)
+        moved, state = time.monotonic(), (0, 0)
         while not feeder.is_done or scene.replayed < feeder.rows:
             for report in spark.reports(_POLL_SECONDS):
                 if report["event"] == "ready":
                     scene.doing, scene.replay_began = "replaying", time.monotonic()
                 elif report["event"] == "progress":
-                    processed[report["table"]] = report["rows"]
+                    processed[report["table"]] = feeder.rows_of(report["files"])
+            if state != (state := (feeder.rows, sum(processed.values()))):
+                moved = time.monotonic()
+            elif time.monotonic() > moved + self._patience:
+                raise PublishError(f"Spark has done nothing for {self._patience:g} s (its log: {spark.log})")
             if scene.replay_began is not None:
                 scene.replay_seconds = time.monotonic() - scene.replay_began
                 scene.replayed = min(processed.values())

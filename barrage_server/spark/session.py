@@ -17,6 +17,8 @@ _DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+# A local Spark has no business with other machines, nor with what this one's name resolves to.
+_LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def spark_session(app_name: str, *, master: str = "local[*]", **conf: str) -> SparkSession:
@@ -36,6 +38,7 @@ def spark_session(app_name: str, *, master: str = "local[*]", **conf: str) -> Sp
         raise DependencyError("Spark is not installed: run pip install 'barrage-server[spark]'.") from error
     prepare_environment()
     builder = SparkSession.builder.appName(app_name).master(master)
-    for name, value in (_DEFAULTS | conf).items():
+    local = _LOCAL if master.startswith("local") else {}
+    for name, value in (_DEFAULTS | local | conf).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -51,9 +51,12 @@ def test_all_files_come_in_the_end(files: list[FlightFile], folder: Path) -> Non
         feeder.feed(0.0, processed=feeder.rows)
     assert feeder.rows == 1000
     assert feeder.feed(0.0, processed=1000) == 0
+    assert [feeder.rows_of(files) for files in (0, 3, 10)] == [0, 300, 1000]
 
 
-def test_a_slow_replay_has_small_files() -> None:
-    assert rows_per_file(None) == rows_per_file(1e9)
-    assert rows_per_file(1000) == 1000
-    assert 0 < rows_per_file(0.1) < 1000
+@pytest.mark.parametrize(
+    ("total", "rate", "rows"),
+    [(336_776, None, 13_000), (336_776, 1e9, 13_000), (336_776, 1_000, 1_000), (24_000, None, 2_000), (100, 0.1, 250)],
+)
+def test_short_and_slow_replays_have_small_files(total: int, rate: float | None, rows: int) -> None:
+    assert rows_per_file(total, rate) == rows
