@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from barrage_server.client.cells import contiguous
 from barrage_server.client.mirror import Mirror
 from barrage_server.client.update import Update
-from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableVersion, UpdateGraph, coalesce_nodes
+from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableUpdate, TableVersion, UpdateGraph, coalesce_nodes
 from barrage_server.errors import InternalError, SchemaMismatchError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window
@@ -24,7 +24,8 @@ class Content:
     """One table as a subscriber sees it, over any number of streams. Pure, and not locked: the caller does that.
 
     While a stream delivers its first snapshot, or one with other columns, what was there before stays in view. Then the
-    new content takes its place in one update. The table object stays the same for as long as the columns do.
+    new content takes its place in one update. The table object stays the same over lost connections; it is another one
+    after the columns have changed, or between a window and the whole table.
 
     Args:
         graph: the update graph for the replicas.
@@ -36,6 +37,7 @@ class Content:
         self._name = name
         self._mirror: Mirror | None = None
         self._table: ReplicaTable | None = None
+        self._shown: ReplicaTable | None = None  # the table of the last update
         self._version: TableVersion | None = None
         self._schema: pa.Schema | None = None
         self.wanted: Window | None = None
@@ -127,7 +129,7 @@ class Content:
 
     def _show(self, mirror: Mirror) -> None:
         shown, fresh = self._table, mirror.table
-        if shown is not None and shown.schema.equals(fresh.schema):
+        if shown is not None and shown.schema.equals(fresh.schema) and shown.is_window == fresh.is_window:
             shown.attributes, shown.key_columns = fresh.attributes, fresh.key_columns
             shown.apply(difference(shown.version, fresh.version))
             mirror.adopt(shown)
@@ -138,10 +140,15 @@ class Content:
         before, after = self._version, self.version
         self._version = after
         if before is None or before is after:
+            self._shown = self._table
             return None
         if not before.schema.equals(after.schema):
+            self._shown = self._table
             return Update.of_other_columns(before.detached(), after.detached(), step=self.step)
-        change = coalesce_nodes(before.node, after.node)
+        change = coalesce_nodes(before.node, after.node) if self._shown is self._table else _change(before, after)
+        self._shown = self._table
+        if change.is_empty:
+            return None
         return Update(before.detached(), after.detached(), change, is_snapshot=is_snapshot, step=self.step)
 
 
@@ -163,6 +170,14 @@ def difference(before: TableVersion, after: TableVersion) -> ReplicaUpdate:
                 rows = RowSet.from_sorted_keys(keys[changed])
                 modified[number] = (rows, contiguous(new).take(pa.array(changed)))
     return ReplicaUpdate(added, before.row_set - stayed, columns=after.read(added) if added else (), modified=modified)
+
+
+def _change(before: TableVersion, after: TableVersion) -> TableUpdate:
+    """What :func:`difference` does, without the values."""
+    update = difference(before, after)
+    nothing = (RowSet.empty(), None)
+    modified = tuple(update.modified.get(number, nothing)[0] for number in range(len(after.schema)))
+    return TableUpdate(update.added, update.removed, update.shifted, modified)
 
 
 def _differing(old: pa.Array, new: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

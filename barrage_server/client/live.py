@@ -73,7 +73,8 @@ class LiveTable:
     def table(self) -> ReplicaTable:
         """The replica, an engine table like any other: it can be listened to, derived from, and served on.
 
-        It lives in the update graph of the client. After the columns in view have changed it is another object.
+        It lives in the update graph of the client. It is another object after the columns in view have changed, and
+        between a window and the whole table.
         """
         return self._follower.content.table
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,6 +23,9 @@ from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.reader import IncomingMessage
 
 __all__ = ["Mirror"]
+
+# Up to so many rows a view is stored as a window, which is cheap to move.
+_MAX_WINDOW: Final = 1 << 20
 
 
 class Mirror:
@@ -60,6 +64,7 @@ class Mirror:
         self._attributes = dict(attributes or {})
         self._keys = tuple(key_columns)
         self._flat = dialect is Dialect.FLATTENED and not window.is_full
+        self._is_window = window.positions is not None and window.positions.size <= _MAX_WINDOW
         self._whole = RowSet.empty()
         self._columns = self._numbers(window.columns)
         self.table = self._make_table()
@@ -204,7 +209,14 @@ class Mirror:
     def _make_table(self) -> ReplicaTable:
         schema = pa.schema([self._schema.field(number) for number in self._columns], self._schema.metadata)
         keys = self._keys if set(self._keys).issubset(schema.names) else ()
-        return ReplicaTable(self._graph, self._name, schema, key_columns=keys, attributes=self._attributes)
+        return ReplicaTable(
+            self._graph,
+            self._name,
+            schema,
+            key_columns=keys,
+            attributes=self._attributes,
+            is_window=self._is_window,
+        )
 
     def _adds(self, message: IncomingMessage) -> list[Values]:
         return [message.add_columns[number] for number in self._columns]

@@ -38,6 +38,7 @@ Pages = Mapping[int, CellArray]
 
 MAX_PAGE_BITS = 20
 MIN_PAGE_CELLS = 1024
+_NO_KEY = 1 << 63
 
 
 class Cells:
@@ -51,16 +52,18 @@ class Cells:
     Attributes:
         pages: page number -> cells. Never changed, only replaced: hold it to keep the pages.
         dropped_before: pages that only have row keys below this one may have been dropped.
+        dropped_from: so may pages that only have row keys from this one on.
 
     """
 
-    __slots__ = ("_fill", "_shared", "dropped_before", "dtype", "page_bits", "pages")
+    __slots__ = ("_fill", "_shared", "dropped_before", "dropped_from", "dtype", "page_bits", "pages")
 
     def __init__(self, dtype: npt.DTypeLike, *, page_bits: int = MAX_PAGE_BITS, fill: bool = False) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.page_bits = page_bits
         self.pages: Pages = {}
         self.dropped_before = 0
+        self.dropped_from = _NO_KEY
         self._fill = fill
         self._shared: set[int] = set()
 
@@ -72,23 +75,33 @@ class Cells:
     def reserve(self, plan: ReadPlan) -> None:
         """Make sure that all cells of ``plan`` exist."""
         pages = self.pages
+        grown: dict[int, CellArray] | None = None
         for page, _, _, _, top in plan.segments(self.page_bits):
             cells = pages.get(page)
             if cells is None or len(cells) < top or page in self._shared:
-                self.resize(page, top)
-                pages = self.pages
+                grown = dict(pages) if grown is None else grown
+                self._resize(grown, page, top)
+        if grown is not None:
+            self.pages = grown
 
     def resize(self, page: int, size: int) -> None:
         """Make a page hold at least ``size`` cells, and be nobody else's."""
+        cells = self.pages.get(page)
+        if cells is None or len(cells) < size or page in self._shared:
+            grown = dict(self.pages)
+            self._resize(grown, page, size)
+            self.pages = grown
+
+    def _resize(self, pages: dict[int, CellArray], page: int, size: int) -> None:
         full = 1 << self.page_bits
-        old = self.pages.get(page)
+        old = pages.get(page)
         if old is not None and len(old) >= size:
             if page in self._shared:
                 self._shared.discard(page)
-                self.pages = {**self.pages, page: old.copy()}
+                pages[page] = old.copy()
             return
         self._shared.discard(page)
-        before = self.pages.get(page - 1)
+        before = pages.get(page - 1)
         if before is not None and len(before) == full:
             # The table has grown through a whole page, so it will fill this one too. Unused memory is not touched.
             target = full
@@ -97,7 +110,7 @@ class Cells:
         new = np.ones(target, self.dtype) if self._fill else np.zeros(target, self.dtype)
         if old is not None:
             new[: len(old)] = old
-        self.pages = {**self.pages, page: new}
+        pages[page] = new
 
     def scatter(self, plan: ReadPlan, values: CellArray) -> None:
         """Write one value per row of ``plan``. The cells must exist (:meth:`reserve`)."""
@@ -117,10 +130,23 @@ class Cells:
             self._shared.difference_update(gone)
             self.pages = {page: cells for page, cells in self.pages.items() if page >= first_key >> self.page_bits}
 
+    def drop_after(self, last_key: int) -> None:
+        """Let go of the pages that lie wholly above ``last_key``."""
+        gone = [page for page in self.pages if page > last_key >> self.page_bits]
+        if gone:
+            self.dropped_from = min(self.dropped_from, min(gone) << self.page_bits)
+            self._shared.difference_update(gone)
+            self.pages = {page: cells for page, cells in self.pages.items() if page <= last_key >> self.page_bits}
+
+    def was_dropped(self, plan: ReadPlan) -> bool:
+        """Whether writing to ``plan`` may bring back a page that was dropped."""
+        return plan.first_key < self.dropped_before or plan.last_key >= self.dropped_from
+
     def leave_pages(self) -> None:
         """Write to copies of the pages from now on, page by page as needed: those there are stay as they are."""
         self._shared = set(self.pages)
         self.dropped_before = 0
+        self.dropped_from = _NO_KEY
 
 
 def gather(pages: Pages, plan: ReadPlan, dtype: np.dtype[Any], page_bits: int) -> CellArray:

@@ -115,6 +115,10 @@ class Column(ABC):
 
         """
 
+    @abstractmethod
+    def drop_after(self, last_key: int) -> None:
+        """Let go of storage that only rows above ``last_key`` used. Snapshots taken before keep what they need."""
+
     def check(self, plan: ReadPlan, values: pa.Array) -> None:
         """Raise :class:`SchemaMismatchError` unless ``values`` are of the column's type, one per row of ``plan``."""
         if values.type != self.type:

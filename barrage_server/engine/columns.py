@@ -83,3 +83,6 @@ class _NullColumn(Column):
 
     def drop_before(self, first_key: int) -> None:
         """Nothing is stored."""
+
+    def drop_after(self, last_key: int) -> None:
+        """Nothing is stored."""

@@ -69,7 +69,7 @@ class FixedColumn(Column):
     def _write_cells(self, plan: ReadPlan, data: npt.NDArray[Any], valid: BoolArray | None, undo: Undo | None) -> None:
         if plan.size == 0:
             return
-        if plan.first_key < self.cells.dropped_before:
+        if self.cells.was_dropped(plan):
             # A page that was dropped comes back. Older versions still hold the former one, to which what is recorded
             # about the new one must not apply: they keep all of today's pages to themselves, in an epoch of their own.
             self.epoch += 1
@@ -134,6 +134,11 @@ class FixedColumn(Column):
         """Let go of pages; see :meth:`Column.drop_before`."""
         self.cells.drop_before(first_key)
         self.valid.drop_before(first_key)
+
+    def drop_after(self, last_key: int) -> None:
+        """Let go of pages; see :meth:`Column.drop_after`."""
+        self.cells.drop_after(last_key)
+        self.valid.drop_after(last_key)
 
 
 def _gather_valid(pages: Pages, plan: ReadPlan, page_bits: int) -> BoolArray | None:

@@ -78,7 +78,7 @@ class HeapColumn(Column):
         if plan.first_key <= self._last_key:
             self._in_order = False
         self._last_key = max(self._last_key, plan.last_key)
-        if plan.first_key < self.indexes.dropped_before:
+        if self.indexes.was_dropped(plan):
             # See FixedColumn: older versions keep the pages that there are.
             self.epoch += 1
             self.indexes.leave_pages()
@@ -129,6 +129,10 @@ class HeapColumn(Column):
             plan = ReadPlan.from_row_set(live.slice(start, start + _COMPACTION_STEP))
             new = [self.heap.append(values) for values in old_heap.pieces(old_indexes.gather(plan))]
             self._write_indexes(plan, np.concatenate(new), None)
+
+    def drop_after(self, last_key: int) -> None:
+        """Let go of pages; see :meth:`Column.drop_after`."""
+        self.indexes.drop_after(last_key)
 
     def drop_before(self, first_key: int) -> None:
         """Let go of pages, and of chunks where values lie in key order; see :meth:`Column.drop_before`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.conform import conform
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.table import SourceTable
@@ -40,8 +41,23 @@ class ReplicaUpdate:
     modified: Mapping[int, tuple[RowSet, pa.Array | pa.ChunkedArray]] = field(default_factory=dict)
 
 
+# Rows per page of a window, as a power of two.
+_WINDOW_PAGE_BITS = 10
+
+
 class ReplicaTable(SourceTable):
-    """A table whose row keys, shifts and values all come from elsewhere."""
+    """A table whose row keys, shifts and values all come from elsewhere.
+
+    Args:
+        graph: the update graph whose cycles move this table.
+        name: what messages and logs call it.
+        schema: column names and Arrow types, in order.
+        attributes: what subscribers may rely on.
+        key_columns: the columns whose values identify a row.
+        is_window: whether its rows are a small part, which moves, of a large table: storage then comes in small pages,
+            and goes with the rows on both sides.
+
+    """
 
     def __init__(
         self,
@@ -51,8 +67,11 @@ class ReplicaTable(SourceTable):
         *,
         attributes: Mapping[str, object] | None = None,
         key_columns: Sequence[str] = (),
+        is_window: bool = False,
     ) -> None:
-        super().__init__(graph, name, schema, attributes=attributes, key_columns=key_columns)
+        bits = _WINDOW_PAGE_BITS if is_window else MAX_PAGE_BITS
+        super().__init__(graph, name, schema, attributes=attributes, key_columns=key_columns, page_bits=bits)
+        self.is_window = is_window
         self._used_to = -1  # the highest row key that was ever written
 
     def apply(self, update: ReplicaUpdate) -> None:
@@ -118,6 +137,8 @@ class ReplicaTable(SourceTable):
         first = rows.first_key if rows else self._used_to + 1
         for column in self._columns:
             column.drop_before(first)
+            if self.is_window and rows:
+                column.drop_after(rows.last_key)
 
     def _check_lengths(self, update: ReplicaUpdate) -> None:
         if update.added and len(update.columns) != len(self.schema):
