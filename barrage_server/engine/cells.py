@@ -73,35 +73,29 @@ class Cells:
         return sum(page.nbytes for page in self.pages.values())
 
     def reserve(self, plan: ReadPlan) -> None:
-        """Make sure that all cells of ``plan`` exist."""
-        pages = self.pages
-        grown: dict[int, CellArray] | None = None
+        """Make sure that all cells of ``plan`` exist, in pages that are nobody else's."""
+        new: dict[int, CellArray] | None = None
         for page, _, _, _, top in plan.segments(self.page_bits):
-            cells = pages.get(page)
+            cells = self.pages.get(page)
             if cells is None or len(cells) < top or page in self._shared:
-                grown = dict(pages) if grown is None else grown
-                self._resize(grown, page, top)
-        if grown is not None:
-            self.pages = grown
+                new = dict(self.pages) if new is None else new
+                new[page] = self._enlarged(new, page, top)
+        if new is not None:
+            self.pages = new
 
     def resize(self, page: int, size: int) -> None:
         """Make a page hold at least ``size`` cells, and be nobody else's."""
         cells = self.pages.get(page)
         if cells is None or len(cells) < size or page in self._shared:
-            grown = dict(self.pages)
-            self._resize(grown, page, size)
-            self.pages = grown
+            self.pages = {**self.pages, page: self._enlarged(self.pages, page, size)}
 
-    def _resize(self, pages: dict[int, CellArray], page: int, size: int) -> None:
-        full = 1 << self.page_bits
-        old = pages.get(page)
-        if old is not None and len(old) >= size:
-            if page in self._shared:
-                self._shared.discard(page)
-                pages[page] = old.copy()
-            return
+    def _enlarged(self, pages: Pages, page: int, size: int) -> CellArray:
+        """A new array for a page, with what it holds now and at least ``size`` cells."""
         self._shared.discard(page)
-        before = pages.get(page - 1)
+        old, before = pages.get(page), pages.get(page - 1)
+        if old is not None and len(old) >= size:
+            return old.copy()
+        full = 1 << self.page_bits
         if before is not None and len(before) == full:
             # The table has grown through a whole page, so it will fill this one too. Unused memory is not touched.
             target = full
@@ -110,7 +104,7 @@ class Cells:
         new = np.ones(target, self.dtype) if self._fill else np.zeros(target, self.dtype)
         if old is not None:
             new[: len(old)] = old
-        pages[page] = new
+        return new
 
     def scatter(self, plan: ReadPlan, values: CellArray) -> None:
         """Write one value per row of ``plan``. The cells must exist (:meth:`reserve`)."""
