@@ -18,3 +18,23 @@ def test_a_row_moves_beyond_the_page_that_knows_its_nulls() -> None:
     assert table.to_arrow()["x"].to_pylist() == [None, 1, 2]
     assert table.version.row_set == RowSet.from_keys([0, 1, far])
     assert held.to_table()["x"].to_pylist() == [None, 1, 2]
+
+
+def test_a_window_that_comes_back_does_not_change_what_older_versions_saw() -> None:
+    schema = pa.schema([("x", pa.int64()), ("text", pa.string())])
+    table = ReplicaTable(UpdateGraph(), "t", schema, is_window=True)
+    here, there = RowSet.from_range(50_000, 50_009), RowSet.flat(3)
+
+    def show(rows: RowSet, value: int) -> None:
+        values = [pa.array([value] * rows.size), pa.array([f"text {value}"] * rows.size)]
+        table.apply(ReplicaUpdate(rows, table.version.row_set, columns=values))
+
+    held = []
+    for value in range(1, 7):
+        show(here if value % 2 else there, value)
+        held.append(table.version)
+        assert table.nbytes < 200_000
+    for value, version in enumerate(held, start=1):
+        rows = version.to_table()
+        assert set(rows["x"].to_pylist()) == {value}
+        assert set(rows["text"].to_pylist()) == {f"text {value}"}

@@ -158,16 +158,16 @@ class ShiftingSource(Source):
 
     def change(self, chance: random.Random) -> None:
         before = sorted(self.model)
-        likely = chance.choice([0.0, 0.0, 0.2, 1.0])
+        likely = chance.choice([0.0, 0.0, 0.1, 0.1, 0.3, 0.3, 1.0])
         removed = [key for key in before if chance.random() < likely]
         stayed = [key for key in before if key not in set(removed)]
         moved = self._places(chance, stayed)
         taken = set(moved)
         near = [*removed, *(key + step for key in [*moved, 0] for step in range(5))]
-        added = sorted({key for key in chance.choices(near, k=chance.choice([0, 1, 3, 6])) if key not in taken})
+        added = sorted({key for key in chance.choices(near, k=chance.choice([0, 1, 3, 6, 12])) if key not in taken})
         rows = {place: self.model[key] for key, place in zip(stayed, moved, strict=True)}
         modified: dict[int, tuple[RowSet, pa.Array]] = {}
-        for number in chance.sample(range(len(SCHEMA)), chance.choice([0, 0, 1, 3])):
+        for number in chance.sample(range(len(SCHEMA)), chance.choice([0, 1, 3])):
             changed = [key for key in moved if chance.random() < 0.4]
             values = [make_row(chance)[number] for _ in changed]
             for key, value in zip(changed, values, strict=True):
@@ -187,7 +187,7 @@ class ShiftingSource(Source):
     @staticmethod
     def _places(chance: random.Random, stayed: list[int]) -> list[int]:
         """Where the rows that stay go: anywhere, in the same order."""
-        match chance.choice(["stay", "stay", "up", "down", "anywhere", "far"]):
+        match chance.choice(["stay", "up", "down", "down", "anywhere", "anywhere", "anywhere", "far"]):
             case "stay":
                 return stayed
             case "up":
@@ -207,4 +207,4 @@ class ShiftingSource(Source):
         assert rows_of(self.table.to_arrow()) == [self.model[key] for key in sorted(self.model)]
 
 
-SOURCES: list[type[Source]] = [AppendSource, RingSource, KeyedSource, ReplacedSource, ShiftingSource]
+SOURCES: list[type[Source]] = [ShiftingSource, KeyedSource, ShiftingSource, RingSource, AppendSource, ReplacedSource]

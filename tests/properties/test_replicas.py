@@ -47,14 +47,19 @@ class Replicas(RuleBasedStateMachine):
     subscribers: list[Subscriber]
     now: float
 
-    @initialize(kind=st.sampled_from(SOURCES), part_cells=st.sampled_from([1, 9, 1 << 20]), seed=seeds)
-    def start(self, kind: type[Source], part_cells: int, seed: int) -> None:
+    @initialize(
+        kind=st.sampled_from(SOURCES),
+        part_cells=st.sampled_from([1 << 20, 9, 1]),
+        first=st.lists(st.tuples(windows, manners), min_size=1, max_size=3),
+        seed=seeds,
+    )
+    def start(self, kind: type[Source], part_cells: int, first: list[tuple[Window, Manner]], seed: int) -> None:
         self.source = kind(UpdateGraph())
         chance = random.Random(seed)
-        for _ in range(chance.choice([0, 0, 3])):
+        for _ in range(chance.choice([4, 4, 0])):
             self.source.change(chance)
         self.feed = TableFeed(self.source.table, Limits(snapshot_part_cells=part_cells))
-        self.subscribers = []
+        self.subscribers = [Subscriber(self.feed, window, manner) for window, manner in first]
         self.now = 100.0
 
     @precondition(lambda self: len(self.subscribers) < 5)
@@ -134,6 +139,22 @@ class Replicas(RuleBasedStateMachine):
         subscriber = data.draw(st.sampled_from(self.subscribers))
         self.subscribers.remove(subscriber)
         subscriber.link.subscription.close()
+
+    @rule(seed=seeds)
+    def follow_closely(self, seed: int) -> None:
+        """Changes that are served at once, received late, and read later still."""
+        chance = random.Random(seed)
+        for _ in range(4):
+            self.source.change(chance)
+            self.now += chance.choice([0.0, 1.0])
+            for subscriber in self.subscribers:
+                for turn in chance.choices(["serve", "receive", "take"], k=3):
+                    if turn == "serve":
+                        subscriber.link.serve(self.now)
+                    elif turn == "receive":
+                        subscriber.receive()
+                    else:
+                        subscriber.take()
 
     @rule()
     def quiet(self) -> None:
