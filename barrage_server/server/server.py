@@ -76,8 +76,8 @@ class Server:
     ) -> None:
         if token is None and not insecure and not _is_loopback(host):
             raise InvalidRequestError(
-                f"Listening on {host} lets other machines in. Set a token, or allow it with insecure=True (--insecure on "
-                f"the command line) if everybody may read and write."
+                f"Listening on {host} lets other machines in. Set a token, or allow it with insecure=True "
+                f"(--insecure on the command line) if everybody may read and write."
             )
         if token == "":
             raise InvalidRequestError("An empty token protects nothing. Choose one, or pass None to let everybody in.")
