@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from barrage_server.engine.cells import MAX_PAGE_BITS
-from barrage_server.engine.conform import conform
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.table import SourceTable
 from barrage_server.engine.types import normalise
@@ -156,11 +155,6 @@ class ReplicaTable(SourceTable):
                 raise WireFormatError(
                     f"An update of '{self.name}' modifies {rows.size} rows with {len(values)} values."
                 )
-
-    def content_update(self, content: pa.Table) -> ReplicaUpdate:
-        """The update that replaces everything by ``content`` under the row keys 0, 1, 2 ..."""
-        arrays = conform(self.schema, content, table=self.name)
-        return ReplicaUpdate(added=RowSet.flat(content.num_rows), removed=self._rows, columns=arrays)
 
 
 def _rows_after(rows: RowSet, update: ReplicaUpdate, name: str) -> RowSet:
