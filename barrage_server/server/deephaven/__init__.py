@@ -1,0 +1,1 @@
+"""The door for stock Deephaven clients: Deephaven's gRPC services, over gRPC and over websockets."""

@@ -1,0 +1,81 @@
+"""One RPC as the services see it, whatever carries it: gRPC, or a websocket."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from barrage_server.wire.families import ClientFamily
+
+__all__ = ["CODES", "Call", "Service", "Status"]
+
+CODES: Final[Mapping[str, int]] = {
+    "OK": 0,
+    "CANCELLED": 1,
+    "UNKNOWN": 2,
+    "INVALID_ARGUMENT": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+    "UNAUTHENTICATED": 16,
+}
+"""Names of gRPC's status codes, and their numbers on the wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a call ended: gRPC's status number, and a text for the caller."""
+
+    code: int = 0
+    text: str = ""
+
+    OK: ClassVar[Status]
+
+    @classmethod
+    def of(cls, name: str, text: str) -> Status:
+        """The status with that name."""
+        return cls(CODES.get(name, CODES["UNKNOWN"]), text)
+
+
+Status.OK = Status()
+
+
+class Call(ABC):
+    """One RPC. All of it happens on the door's event loop.
+
+    Attributes:
+        method: full name, such as ``/arrow.flight.protocol.FlightService/DoGet``.
+        metadata: the request's headers by lower-case name; the first value of each.
+        peer: the caller's address, as ``ipv4:127.0.0.1:50000``.
+        family: what kind of client calls, as far as headers and transport tell.
+
+    """
+
+    method: str
+    metadata: Mapping[str, str]
+    peer: str
+    family: ClientFamily
+
+    @abstractmethod
+    async def read(self) -> bytes | None:
+        """The next request message; ``None`` when the caller sends no more."""
+
+    @abstractmethod
+    async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Send the response's headers, before the first message. Once; without it the first message sends none."""
+
+    @abstractmethod
+    async def write(self, message: bytes) -> None:
+        """Send a message; returns when the transport can take another one."""
+
+
+Service = Callable[[Call], Awaitable[Status]]
+"""Runs one call to its end. Raises nothing but ``CancelledError``: the caller has gone, or the call was cut."""
