@@ -28,7 +28,7 @@ help: ## List the verbs and the knobs
 	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--quick'"
 
 env: ## Make the virtual environment with everything that the tests need, from the pinned sets
-	@scripts/make-env $(VENV) server spark dev
+	@scripts/make-env $(VENV) server deephaven spark dev
 
 demo-env:
 	@scripts/make-env $(VENV) server spark
