@@ -30,7 +30,7 @@ from barrage_server import errors
 from barrage_server.errors import BarrageError
 from barrage_server.wire.json_object import JsonObject, json_bytes
 
-__all__ = ["decode_end", "encode_end", "from_flight", "to_flight"]
+__all__ = ["decode_end", "encode_end", "from_flight", "tagged_text", "to_flight"]
 
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
@@ -78,9 +78,14 @@ class Internal(_Untold, fl.FlightInternalError):  # type: ignore[misc]
     """Becomes INTERNAL."""
 
 
+def tagged_text(error: BarrageError) -> str:
+    """What a status says: the text, and the class in brackets."""
+    return f"{error} [{_public_name(error)}]"
+
+
 def to_flight(error: BarrageError) -> Exception:
     """The exception to raise in a ``pyarrow.flight`` server for ``error``; it carries text and class, no traceback."""
-    text = f"{error} [{_public_name(error)}]"
+    text = tagged_text(error)
     if isinstance(error, errors.NotFoundError):
         return NotFound(text)
     if isinstance(error, errors.AuthenticationError):

@@ -21,11 +21,25 @@ import pyarrow.flight as fl
 from barrage_server.errors import AuthenticationError, BarrageError
 from barrage_server.server.translate import boundary
 
-__all__ = ["ANONYMOUS", "Authenticator", "Bearers", "Call", "Credentials", "Gate", "HandshakeHandler", "shared_token"]
+__all__ = [
+    "ANONYMOUS",
+    "Authenticator",
+    "Bearers",
+    "Call",
+    "Credentials",
+    "Gate",
+    "HandshakeHandler",
+    "from_payload",
+    "open_to_all",
+    "parse_authorization",
+    "shared_token",
+]
 
 ANONYMOUS = "anonymous"
 MIDDLEWARE = "barrage"
 _VIEWPORT_HEADER = "barrage-viewport"
+# Deephaven's clients name the class that checks a pre-shared key.
+_SCHEMES = {"io.deephaven.authentication.psk.pskauthenticationhandler": "psk"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +47,8 @@ class Credentials:
     """What a caller shows.
 
     Attributes:
-        scheme: ``basic``, ``bearer``, or whatever else stands first in the header, in lower case; ``anonymous`` for
-            nothing.
+        scheme: ``basic``, ``bearer``, ``psk`` for a pre-shared key, or whatever else stands first in the header, in
+            lower case; ``anonymous`` for nothing.
         user: the user name of ``basic``, else empty.
         secret: the password of ``basic``, or what follows the scheme.
 
@@ -134,7 +148,7 @@ class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]
             if info.method == fl.FlightMethod.HANDSHAKE and header is None:
                 return Call(ANONYMOUS, viewport, None)  # credentials come in the handshake itself
             shown = header if header is not None else _bearer_of(lower.get("auth-token-bin"))
-            credentials = _parse(shown, self._open)
+            credentials = parse_authorization(shown, lenient=self._open)
             user = self._bearers.user_of(credentials.secret) if credentials.scheme == "bearer" else None
             if user is not None:
                 return Call(user, viewport, None)
@@ -162,18 +176,25 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]
             except (StopIteration, OSError):
                 return  # an empty handshake: came with the header, and Gate has answered
             if payload:
-                outgoing.write(self._bearers.issue(self._authenticate(_from_payload(payload))).encode())
+                outgoing.write(self._bearers.issue(self._authenticate(from_payload(payload))).encode())
 
     def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002  (Flight calls it so)
         """Nothing is decided here: :class:`Gate` sees every call, and this token with it."""
         return b""
 
 
-def _parse(header: str | None, lenient: bool) -> Credentials:
+def parse_authorization(header: str | None, *, lenient: bool = False) -> Credentials:
+    """What an ``authorization`` header shows; ``lenient``: damaged basic credentials are taken as none.
+
+    Raises:
+        AuthenticationError: the header is damaged.
+
+    """
     if not header:
         return Credentials("anonymous", "", "")
     scheme, _, secret = header.strip().partition(" ")
     scheme, secret = scheme.lower(), secret.strip()
+    scheme = _SCHEMES.get(scheme, scheme)
     if scheme != "basic":
         return Credentials(scheme, "", secret)
     try:
@@ -185,7 +206,8 @@ def _parse(header: str | None, lenient: bool) -> Credentials:
     return Credentials(scheme, user, password)
 
 
-def _from_payload(payload: bytes) -> Credentials:
+def from_payload(payload: bytes) -> Credentials:
+    """What the payload of a Flight handshake shows: ``BasicAuth``, ``user:password``, or a token."""
     try:
         basic = fl.BasicAuth.deserialize(payload)
         if basic.password:

@@ -25,6 +25,9 @@ class Limits:
             falls behind: nothing is queued for it, and nobody waits for it.
         idle_upload_seconds: a plain or staging ``DoPut`` that sends nothing for so long loses its connection.
         goodbye_seconds: how long a client that was told why its stream ends may take to hang up.
+        sessions: sessions of Deephaven clients at a time; one more is refused.
+        session_seconds: a Deephaven session that makes no call for so long ends, with its exports and streams. Clients
+            are told the time and make a call well before.
 
     >>> Limits(subscriptions=50, slow_client_seconds=5)
 
@@ -38,11 +41,13 @@ class Limits:
     slow_client_seconds: float = 30.0
     idle_upload_seconds: float = 600.0
     goodbye_seconds: float = 1.0
+    sessions: int = 2_000
+    session_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        for name in ("subscriptions", "uploads", "put_bytes", "request_bytes"):
+        for name in ("subscriptions", "uploads", "put_bytes", "request_bytes", "sessions"):
             if getattr(self, name) < 0:
                 raise InvalidRequestError(f"The limit {name} must not be negative, and is {getattr(self, name)}.")
-        for name in ("slow_client_seconds", "idle_upload_seconds", "goodbye_seconds"):
+        for name in ("slow_client_seconds", "idle_upload_seconds", "goodbye_seconds", "session_seconds"):
             if not getattr(self, name) > 0:
                 raise InvalidRequestError(f"The limit {name} must be a positive number of seconds.")

@@ -7,17 +7,34 @@ prefix as well.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from barrage_server.errors import InvalidRequestError
 
-__all__ = ["DPHN", "name_of_path", "name_of_ticket", "path_of_name", "scope_ticket"]
+__all__ = [
+    "DPHN",
+    "ApplicationTicket",
+    "ExportTicket",
+    "SessionTicket",
+    "SharedTicket",
+    "export_ticket",
+    "name_of_path",
+    "name_of_ticket",
+    "parse_path",
+    "parse_ticket",
+    "path_of_name",
+    "scope_ticket",
+]
 
 DPHN: Final = b"dphn"
 """``FlightDescriptor.cmd`` of every Barrage DoExchange."""
 _SCOPE_PREFIX: Final = b"s/"
 _SCOPE: Final = "scope"
+_EXPORT: Final = struct.Struct("<ci")
+_APPLICATION_PREFIX: Final = b"a/"
 MAX_NAME_BYTES: Final = 4096
 
 
@@ -49,6 +66,70 @@ def name_of_path(path: Sequence[bytes | str]) -> str:
     if len(parts) == 1:
         return _checked(parts[0])
     raise InvalidRequestError(f'a descriptor path must be ["scope", name] or [name]; got {len(parts)} elements')
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTicket:
+    """What a session has given a number: ``e`` and an int32, or the path ``["export", "<number>"]``."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTicket:
+    """What a session has published for others: ``h`` and bytes that it chose, or the path ``["shared", "<hex>"]``."""
+
+    identifier: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationTicket:
+    """A field of a Deephaven application: ``a/<application>/f/<field>``. This server has none."""
+
+    text: str
+
+
+SessionTicket = ExportTicket | SharedTicket | ApplicationTicket | str
+"""A ticket as Deephaven's clients use it; a str is the name of a table in the scope."""
+
+
+def export_ticket(number: int) -> bytes:
+    """The ticket of an export."""
+    return _EXPORT.pack(b"e", number)
+
+
+def parse_ticket(ticket: bytes) -> SessionTicket:
+    """What a ticket of a Deephaven client means (deephaven-core's ticket resolvers).
+
+    InvalidRequestError when it is empty, or neither of a known kind nor a table's name.
+    """
+    if ticket.startswith(_SCOPE_PREFIX):
+        return name_of_ticket(ticket)
+    if ticket[:1] == b"e" and len(ticket) == _EXPORT.size:
+        return ExportTicket(_EXPORT.unpack(ticket)[1])
+    if ticket[:1] == b"h" and len(ticket) > 1:
+        return SharedTicket(ticket[1:])
+    if ticket.startswith(_APPLICATION_PREFIX):
+        return ApplicationTicket(_text(ticket))
+    return name_of_ticket(ticket)
+
+
+def parse_path(path: Sequence[bytes | str]) -> SessionTicket:
+    """What a descriptor path of a Deephaven client means; InvalidRequestError when it is of no known kind."""
+    parts = [part if isinstance(part, str) else _text(part) for part in path]
+    if len(parts) == 2 and parts[0] == "export":
+        try:
+            return parse_ticket(export_ticket(int(parts[1])))
+        except (ValueError, struct.error) as error:
+            raise InvalidRequestError(f"{parts[1][:20]!r} is no number of an export") from error
+    if len(parts) == 2 and parts[0] == "shared":
+        try:
+            return SharedTicket(bytes.fromhex(parts[1]))
+        except ValueError as error:
+            raise InvalidRequestError(f"{parts[1][:20]!r} is no shared ticket in hex") from error
+    if len(parts) == 4 and parts[0] == "app":
+        return ApplicationTicket("/".join(parts))
+    return name_of_path(parts)
 
 
 def _text(data: bytes) -> str:
