@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barrage_server.publish.commit import Committer
-from barrage_server.publish.delta import TableStore, Target, publish_rows
+from barrage_server.publish.delta import TableStore, Target, apply_rows, publish_rows
 from barrage_server.publish.ledger import Ledger
 from barrage_server.publish.staging import StagingArea, StagingLimits, StagingStatistics
 
@@ -15,5 +15,6 @@ __all__ = [
     "StagingStatistics",
     "TableStore",
     "Target",
+    "apply_rows",
     "publish_rows",
 ]

@@ -12,7 +12,7 @@ from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, RingTa
 from barrage_server.errors import KeyMismatchError, UnknownTableError, UnsupportedOperationError
 from barrage_server.wire.protocol import PublishMode, TableKind
 
-__all__ = ["TableStore", "Target", "publish_rows"]
+__all__ = ["TableStore", "Target", "apply_rows", "publish_rows"]
 
 
 class TableStore(Protocol):
@@ -86,7 +86,7 @@ def publish_rows(
         table, created = store.ensure(target.table, table.schema, target.kind, key, capacity)
     try:
         _check_key(table, target)
-        _apply(table, _mode_for(table, target.mode), schema, batches)
+        apply_rows(table, target.mode, schema, batches)
     except BaseException:
         if created:
             store.drop(target.table)
@@ -136,7 +136,16 @@ def _mode_for(table: Table, mode: PublishMode | None) -> PublishMode:
     return allowed
 
 
-def _apply(table: Table, mode: PublishMode, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
+def apply_rows(
+    table: Table, wanted: PublishMode | None, schema: pa.Schema, batches: Sequence[pa.RecordBatch]
+) -> None:
+    """Apply rows to a table in one cycle; ``wanted`` as in :class:`Target`.
+
+    Raises:
+        InvalidRequestError: one of its subclasses says what does not fit; nothing has changed then.
+
+    """
+    mode = _mode_for(table, wanted)
     if isinstance(table, AppendTable):
         with table.graph.cycle():
             # also without any row, so that a schema that does not fit is told at the first try

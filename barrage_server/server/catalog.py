@@ -25,7 +25,7 @@ from barrage_server.errors import AlreadyExistsError, InvalidRequestError, Unkno
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY, TableKind
 from barrage_server.wire.tickets import path_of_name
 
-__all__ = ["Catalog"]
+__all__ = ["Catalog", "own_schema"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -53,6 +53,7 @@ class Catalog:
         self._lock = threading.Lock()
         self._tables: dict[str, Table] = {}
         self._published: set[str] = set()
+        self._watchers: list[Callable[[], object]] = []
 
     @property
     def graph(self) -> UpdateGraph:
@@ -107,7 +108,7 @@ class Catalog:
             raise InvalidRequestError(f"A table of kind '{kind}' {wanted}.")
         if key and kind is not TableKind.KEYED:
             raise InvalidRequestError(f"A table of kind '{kind}' has no key; use the kind 'keyed'.")
-        clean = _own_schema(schema)
+        clean = own_schema(schema)
         with self._lock:
             there = self._tables.get(name)
             if there is not None:
@@ -115,6 +116,7 @@ class Catalog:
                 return there, False
             table = self._make(name, clean, kind, key, capacity)
             self._tables[name] = table
+        self._tell_watchers()
         logger.info("table %s: made, %s, %d columns", name, kind, len(clean))
         return table, True
 
@@ -126,12 +128,13 @@ class Catalog:
 
         """
         path_of_name(name)
-        clean = _own_schema(schema)
+        clean = own_schema(schema)
         with self._lock:
             there = self._tables.get(name)
             if there is None:
                 made = ReplicaTable(self._graph, name, clean)
                 self._tables[name] = made
+                self._tell_watchers()
                 logger.info("table %s: made for a publication, %d columns", name, len(clean))
                 return made, True
             if not isinstance(there, ReplicaTable):
@@ -172,8 +175,39 @@ class Catalog:
             table = self._tables.pop(name, None)
         if table is not None:
             logger.info("table %s: dropped", name)
+            self._tell_watchers()
             if self._dropped is not None:
                 self._dropped(table)
+
+    def add(self, table: Table) -> None:
+        """Serve a table of this graph under its name.
+
+        Raises:
+            AlreadyExistsError: there is another table of that name.
+
+        """
+        path_of_name(table.name)
+        with self._lock:
+            there = self._tables.setdefault(table.name, table)
+        if there is not table:
+            raise AlreadyExistsError(f"There is a table '{table.name}' already; drop it first, or use another name.")
+        self._tell_watchers()
+        logger.info("table %s: added, %d columns", table.name, len(table.schema))
+
+    def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
+        """Have ``changed`` called, quickly, whenever a table has come or gone; what is returned ends that."""
+        with self._lock:
+            self._watchers.append(changed)
+
+        def stop() -> None:
+            with self._lock:
+                self._watchers.remove(changed)
+
+        return stop
+
+    def _tell_watchers(self) -> None:
+        for watcher in tuple(self._watchers):
+            watcher()
 
     def _make(self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None) -> Table:
         if kind is TableKind.KEYED:
@@ -203,8 +237,8 @@ def _check_same(there: Table, schema: pa.Schema, kind: TableKind, key: Sequence[
         )
 
 
-def _own_schema(schema: pa.Schema) -> pa.Schema:
-    """With plain types, and without what the protocol has put into the metadata."""
+def own_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema as a table keeps it: with plain types, and without what the protocol has put into the metadata."""
 
     def own(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
         kept = {
