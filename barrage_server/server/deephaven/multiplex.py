@@ -1,0 +1,259 @@
+"""Frames of ``grpc-websockets-multiplex``: many gRPC streams in one websocket, as Deephaven's JavaScript API speaks it.
+
+Pure: frames to events, and answers to frames. A websocket carries binary frames that begin with the number of a stream
+(int32, big-endian). What follows, from the client (read off dh-core.js 42.7, and deephaven-core's
+``MultiplexedWebsocketTransport``):
+
+- first the request's headers, as lines ``name: value`` that end in CR LF, with the method in ``grpc-websockets-path``;
+- then a zero byte and a piece of the grpc-web stream each: a message is a zero byte, its length (uint32, big-endian)
+  and its bytes, and may be cut anywhere, or share a frame with others;
+- last, with the highest bit of the stream's number set, a byte 1: the client sends no more. It has no other way to
+  cancel a call, so that for a subscription this means the end.
+
+And from the server: grpc-web frames with no byte before them. The headers come first, in a frame of their own (flag
+0x80), then messages, then the trailers (flag 0x80 as well), with the highest bit of the stream's number set. The
+stream number 0x7fffffff, alone, says that the server is going away; the client answers with the end of that stream.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from barrage_server.errors import BarrageError, LimitError, MessageTooLargeError, WireFormatError
+from barrage_server.server.deephaven.call import Status
+
+__all__ = [
+    "GO_AWAY",
+    "SUBPROTOCOL",
+    "Demultiplexer",
+    "Event",
+    "GoAwayAcknowledged",
+    "HalfClosed",
+    "MessageReceived",
+    "StreamBroken",
+    "StreamOpened",
+    "headers_frame",
+    "message_frame",
+    "trailers_frame",
+]
+
+SUBPROTOCOL: Final = "grpc-websockets-multiplex"
+"""The name under which a client asks for this protocol in the websocket's handshake."""
+
+_PATH_HEADER: Final = "grpc-websockets-path"
+_STREAM: Final = struct.Struct(">I")
+_PREFIX: Final = struct.Struct(">BI")
+_FRAME: Final = struct.Struct(">IBI")
+_END: Final = 0x8000_0000
+_GO_AWAY_STREAM: Final = 0x7FFF_FFFF
+_TEXT_FLAG: Final = 0x80
+_MORE, _FINISH = 0, 1
+# Header names begin with a visible character; below that, the byte says what the frame is.
+_FIRST_OF_TEXT: Final = 0x21
+# What may stand in grpc-message as it is: printable ASCII but for the percent sign (gRPC over HTTP/2, "Responses").
+_PLAIN: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+
+GO_AWAY: Final = _STREAM.pack(_GO_AWAY_STREAM)
+"""The frame that tells a client to open no more streams here."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOpened:
+    """A call has begun: its full method name with a leading slash, and its headers by lower-case name."""
+
+    stream: int
+    method: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReceived:
+    """One whole message."""
+
+    stream: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HalfClosed:
+    """The client sends no more on this stream."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBroken:
+    """The client sent what this stream cannot go on from, or what it may not; the others are sound."""
+
+    stream: int
+    error: BarrageError
+
+
+@dataclass(frozen=True, slots=True)
+class GoAwayAcknowledged:
+    """The client opens no more streams."""
+
+
+Event = StreamOpened | MessageReceived | HalfClosed | StreamBroken | GoAwayAcknowledged
+
+
+class Demultiplexer:
+    """What one client sends, as events.
+
+    Args:
+        message_bytes: length of one message, and of all that have begun and not ended, whatever their streams.
+        header_bytes: length of one call's headers.
+        streams: streams open at a time.
+
+    """
+
+    def __init__(self, *, message_bytes: int, header_bytes: int = 64 << 10, streams: int = 1000) -> None:
+        self._message_bytes = message_bytes
+        self._header_bytes = header_bytes
+        self._streams = streams
+        self._open: dict[int, bytearray] = {}  # the beginning of a message that has not ended
+        self._pending = 0
+        self._highest = -1
+
+    @property
+    def open(self) -> frozenset[int]:
+        """The streams on which the client may send."""
+        return frozenset(self._open)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes kept of messages that have begun and not ended."""
+        return self._pending
+
+    def receive(self, frame: bytes) -> list[Event]:
+        """What one frame says.
+
+        Raises:
+            WireFormatError: it is damaged so that nothing after it on this websocket can be trusted.
+
+        """
+        if len(frame) <= _STREAM.size:
+            raise WireFormatError(f"A frame needs a stream's number and something to say; this one has {len(frame)} B.")
+        number = int(_STREAM.unpack_from(frame)[0])
+        stream, ends = number & ~_END, bool(number & _END)
+        kind = frame[_STREAM.size]
+        if stream == _GO_AWAY_STREAM:
+            if ends and kind == _FINISH:
+                return [GoAwayAcknowledged()]
+            raise WireFormatError(f"Stream {stream} is kept for the end of the connection.")
+        if kind >= _FIRST_OF_TEXT and not ends:
+            return [self._opened(stream, frame)]
+        if ends != (kind == _FINISH) or kind not in (_MORE, _FINISH):
+            raise WireFormatError(f"A frame of stream {stream} is neither headers, nor a message, nor its end.")
+        if ends and len(frame) != _STREAM.size + 1:
+            raise WireFormatError(f"The frame that ends stream {stream} carries something else.")
+        if stream not in self._open:
+            if stream > self._highest:
+                raise WireFormatError(f"Stream {stream} begins without headers.")
+            return []  # the server had ended it before the client knew
+        return self._ended(stream) if ends else self._messages(stream, memoryview(frame)[_STREAM.size + 1 :])
+
+    def forget(self, stream: int) -> None:
+        """Ignore what else comes on a stream, because the server has ended it. Fine when it is not open."""
+        self._pending -= len(self._open.pop(stream, b""))
+
+    def _opened(self, stream: int, frame: bytes) -> Event:
+        if stream in self._open:
+            raise WireFormatError(f"Stream {stream} is open, and is opened again.")
+        if len(frame) - _STREAM.size > self._header_bytes:
+            raise WireFormatError(f"The headers of a call may have {self._header_bytes} bytes.")
+        headers = _parse_headers(frame[_STREAM.size :])
+        path = headers.pop(_PATH_HEADER, "")
+        if not path:
+            raise WireFormatError(f"The headers of a call need {_PATH_HEADER}: the method that is called.")
+        self._highest = max(self._highest, stream)
+        if len(self._open) >= self._streams:
+            return StreamBroken(stream, LimitError(f"One connection may have {self._streams} calls open at a time."))
+        self._open[stream] = bytearray()
+        return StreamOpened(stream, "/" + path.lstrip("/"), headers)
+
+    def _ended(self, stream: int) -> list[Event]:
+        if self._open[stream]:
+            return [self._broken(stream, WireFormatError("The call's last message was cut short."))]
+        self.forget(stream)
+        return [HalfClosed(stream)]
+
+    def _messages(self, stream: int, piece: memoryview) -> list[Event]:
+        begun = self._open[stream]
+        begun += piece
+        self._pending += len(piece)
+        events: list[Event] = []
+        at = 0
+        while len(begun) - at >= _PREFIX.size:
+            flags, length = _PREFIX.unpack_from(begun, at)
+            end = at + _PREFIX.size + length
+            if flags:
+                return [*events, self._broken(stream, WireFormatError(f"A message has the flags {flags:#04x}."))]
+            if length > self._message_bytes:
+                return [*events, self._broken(stream, self._too_large(length))]
+            if end > len(begun):
+                break
+            events.append(MessageReceived(stream, bytes(memoryview(begun)[at + _PREFIX.size : end])))
+            at = end
+        del begun[:at]
+        self._pending -= at
+        if self._pending > self._message_bytes + _PREFIX.size:
+            events.append(self._broken(stream, self._too_large(self._pending)))
+        return events
+
+    def _broken(self, stream: int, error: BarrageError) -> Event:
+        self.forget(stream)
+        return StreamBroken(stream, error)
+
+    def _too_large(self, length: int) -> MessageTooLargeError:
+        return MessageTooLargeError(
+            f"A message of {length} bytes is more than the {self._message_bytes} that a connection takes at a time; "
+            f"send it in smaller ones."
+        )
+
+
+def headers_frame(stream: int, headers: Sequence[tuple[str, str]]) -> bytes:
+    """The response's headers; the first frame of every answer.
+
+    Raises:
+        WireFormatError: a header is more than one line.
+
+    """
+    return _text_frame(stream, headers)
+
+
+def message_frame(stream: int, message: bytes) -> bytes:
+    """One message, whole."""
+    return _FRAME.pack(stream, 0, len(message)) + message
+
+
+def trailers_frame(stream: int, status: Status) -> bytes:
+    """How the call ended; the last frame of every answer."""
+    trailers = [("grpc-status", str(status.code))]
+    if status.text:
+        trailers.append(("grpc-message", quote(status.text, safe=_PLAIN, errors="replace")))
+    return _text_frame(stream | _END, trailers)
+
+
+def _text_frame(number: int, headers: Sequence[tuple[str, str]]) -> bytes:
+    lines = [f"{name}: {value}" for name, value in headers]
+    if any("\r" in line or "\n" in line for line in lines):
+        raise WireFormatError("A header must be one line.")
+    text = "".join(f"{line}\r\n" for line in lines).encode("latin-1", "replace")
+    return _FRAME.pack(number, _TEXT_FLAG, len(text)) + text
+
+
+def _parse_headers(data: bytes) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in data.decode("latin-1").split("\r\n"):
+        if not line:
+            continue
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            raise WireFormatError("The headers of a call must be lines of the form 'name: value'.")
+        headers.setdefault(name.strip().lower(), value.strip())
+    return headers
