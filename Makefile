@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast style format types generate generate-check bench figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop style format types generate generate-check bench figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -36,11 +36,15 @@ demo-env:
 demo: demo-env ## Replay 336,776 real flights through Spark into live tables, and check every cell
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)
 
-test: env ## Run the whole test suite (real Spark included)
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
+test: env ## Run the whole test suite (real Spark included), but for the tests against peers
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not interop" $(PYTEST_ARGS)
 
 fast: env ## Run the tests that need neither Spark nor much time
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not spark and not slow" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not spark and not slow and not interop" $(PYTEST_ARGS)
+
+interop: env ## Test against the real thing: Deephaven's server and clients, in environments of their own
+	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2
+	@$(BIN)/python -m pytest -m interop tests/interop $(PYTEST_ARGS)
 
 style: env ## Check lint and format
 	@$(BIN)/ruff check .
@@ -76,5 +80,5 @@ pins: ## Resolve requirements/*.txt anew from the newest versions
 	@scripts/pins
 
 clean: ## Remove what the verbs above made
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) .interop .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,106 @@
+"""A real Deephaven server in this process, which does what the test says.
+
+Settings: ``port`` (0: a free one), ``cycle_ms`` (how often tables tick), ``interval_ms`` (how often subscribers hear of
+it), ``psk`` (a pre-shared key instead of anonymous log-in), ``heap``, ``jvm_args``.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from deephaven_server import Server
+
+from .arrow_text import from_text, to_text
+from .loop import Loop
+
+loop = Loop()
+_PSK = "io.deephaven.authentication.psk.PskAuthenticationHandler"
+_ANONYMOUS = "io.deephaven.auth.AnonymousAuthenticationHandler"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _start(settings: dict[str, Any]) -> Server:
+    psk = settings.get("psk")
+    login = [f"-DAuthHandlers={_PSK}", f"-Dauthentication.psk={psk}"] if psk else [f"-DAuthHandlers={_ANONYMOUS}"]
+    state = Path(sys.prefix) / "state"
+    folders = [f"-Ddeephaven.{kind}Dir={state / kind}" for kind in ("cache", "config", "data")]
+    server = Server(
+        host="127.0.0.1",
+        port=settings.get("port") or _free_port(),
+        jvm_args=[
+            f"-Xmx{settings.get('heap', '2g')}",
+            f"-DPeriodicUpdateGraph.targetCycleDurationMillis={settings.get('cycle_ms', 5)}",
+            f"-Dbarrage.minUpdateInterval={settings.get('interval_ms', 5)}",
+            *folders,
+            *login,
+            *settings.get("jvm_args", ()),
+        ],
+    )
+    server.start()
+    return server
+
+
+def _scope() -> dict[str, Any]:
+    """The globals that clients see: those of ``__main__``, where this script runs."""
+    return vars(sys.modules["__main__"])
+
+
+@loop.function
+def execute(code: str) -> None:
+    """Run statements. Tables that they leave in global variables are visible to clients by those names."""
+    exec(compile(code, "<test>", "exec"), _scope())
+
+
+@loop.function
+def evaluate(expression: str) -> Any:
+    """The value of an expression, as far as JSON can say it."""
+    return eval(expression, _scope())
+
+
+@loop.function
+def content(expression: str) -> str:
+    """The present content of the table that an expression gives, by Deephaven's own conversion to Arrow."""
+    from deephaven import arrow
+
+    return to_text(arrow.to_arrow(eval(expression, _scope())))
+
+
+@loop.function
+def upload(name: str, table: str) -> None:
+    """Make a table of Arrow data a global variable."""
+    from deephaven import arrow
+
+    _scope()[name] = arrow.to_table(from_text(table))
+
+
+@loop.function
+def read(name: str) -> str:
+    """What Deephaven's Python client reads of a global table of this server."""
+    from pydeephaven import Session
+
+    scope = _scope()
+    if "_session" not in scope:
+        psk = loop.settings.get("psk")
+        login = {"auth_type": _PSK, "auth_token": psk} if psk else {}
+        scope["_session"] = Session("127.0.0.1", scope["_server"].port, **login)
+    table = scope["_session"].open_table(name)
+    try:
+        return to_text(table.to_arrow())
+    finally:
+        table.close()
+
+
+if __name__ == "__main__":
+    _server = _start(loop.settings)
+    from importlib.metadata import version
+
+    loop.run(port=_server.port, version=version("deephaven-server"))
