@@ -11,7 +11,7 @@ from barrage_server.errors import BarrageError
 from barrage_server.server.hub import Hub
 from barrage_server.server.translate import guarded
 
-__all__ = ["Download"]
+__all__ = ["Download", "parts"]
 
 _MESSAGE_BYTES = 4 << 20
 
@@ -53,7 +53,7 @@ class Download:
         self._hub.streams.admit(self)
         try:
             for batch in self._version.batches():
-                for part in _parts(batch):
+                for part in parts(batch):
                     if self._ending is not None:
                         raise self._ending
                     self._fetched = self._hub.clock()
@@ -62,7 +62,7 @@ class Download:
             self._hub.streams.release(self)
 
 
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Slices of about ``_MESSAGE_BYTES``: many clients take no large messages, and none takes more than 2 GiB."""
     count = min(batch.num_rows, -(-batch.nbytes // _MESSAGE_BYTES))
     if count <= 1:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -19,36 +18,21 @@ from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, WireFormatError
 from barrage_server.flight_errors import encode_end
 from barrage_server.server.auth import Call
-from barrage_server.server.followers import Following
+from barrage_server.server.conversation import Conversation, Manner, Message, StreamRequest, dialect_of, read_request
 from barrage_server.server.hub import Hub
 from barrage_server.server.pump import Topic
 from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.server.translate import safe_error
-from barrage_server.subscription import Dialect, EncodedMessage, Subscription, snapshot_message
-from barrage_server.subscription.feed import SharedMessage
+from barrage_server.subscription import Dialect
 from barrage_server.wire.batches import Uneven
-from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, decode_message
 from barrage_server.wire.tickets import name_of_path, name_of_ticket
 
-__all__ = ["Exchange", "dialect_of"]
+__all__ = ["Exchange"]
 
 logger = logging.getLogger("barrage_server.server")
 
 # How often a stream whose client sends no more requests looks whether the client is still there, in seconds.
 _LOOK_SECONDS = 0.25
-# A write of so many seconds marks a client that falls behind: history is folded for it instead of kept.
-_SLOW_SECONDS = 1.0
-
-
-def dialect_of(header: str | None) -> Dialect:
-    """The viewport dialect that a call's ``barrage-viewport`` header asks for; key space when there is none."""
-    if header is None:
-        return Dialect.KEY_SPACE
-    try:
-        return Dialect(header.strip().lower())
-    except ValueError:
-        known = " or ".join(f"'{entry.value}'" for entry in Dialect)
-        raise InvalidRequestError(f"The header barrage-viewport must be {known}, not '{header[:50]}'.") from None
 
 
 class Exchange:
@@ -82,15 +66,10 @@ class Exchange:
         self._descriptor = descriptor
         self._reader = reader
         self._writer = writer
-        self._dialect = dialect_of(call.viewport)
-        self._since = hub.clock()
+        manner = Manner(dialect_of(call.viewport, Dialect.KEY_SPACE), Uneven.EVEN)
         self._slot = hub.pump.add(self, Topic())
-        self._following: Following | None = None
-        self._subscription: Subscription | None = None
-        self._table: Table | None = None
-        self._schema: pa.Schema | None = None
+        self._conversation = Conversation(hub, self._slot, manner)
         self._begun = False
-        self._outbox: list[EncodedMessage] = []
         self._ending: BarrageError | None = None
         self._ended = threading.Event()
         self._ended_at: float | None = None
@@ -104,20 +83,16 @@ class Exchange:
         """Serve the stream to its end. Raises what the client is to be told."""
         self._hub.streams.admit(self)
         try:
-            for request in self._requests():
-                self._serve(request)
-            if self._subscription is not None:
+            for app_metadata in self._requests():
+                self._serve(read_request(app_metadata))
+            if self._conversation.is_subscription:
                 self._linger()
         finally:
             self._ended.set()
             self._hub.pump.remove(self._slot)
-            if self._subscription is not None:
-                self._subscription.close()
-            if self._following is not None:
-                self._hub.followers.leave(self._following)
+            self._log_end()
+            self._conversation.close()
             self._hub.streams.release(self)
-            if self._subscription is not None:
-                self._log_end()
         if self._ending is not None:
             raise self._ending
 
@@ -142,53 +117,19 @@ class Exchange:
                 )
             yield chunk.app_metadata.to_pybytes()
 
-    def _serve(self, app_metadata: bytes) -> None:
-        request = decode_message(app_metadata)
-        if isinstance(request, SubscriptionRequest):
-            if self._subscription is None:
-                self._subscribe(request)
-            else:
-                self._change(request)
-        elif isinstance(request, SnapshotRequest):
-            self._snapshot(request)
-        else:
-            raise InvalidRequestError(
-                f"DoExchange takes subscription and snapshot requests, not {type(request).__name__}."
+    def _serve(self, request: StreamRequest) -> None:
+        conversation = self._conversation
+        is_first = not conversation.is_subscription
+        table = conversation.table if not request.ticket else None
+        if table is None:
+            table = self._hub.catalog.get(self._name(request.ticket))
+        conversation.serve(request, table)
+        if is_first and conversation.is_subscription:
+            conversation.check_served(table)
+            logger.info(
+                "%s subscribes to %s %s", self.peer, table.name, "" if request.viewport is None else request.viewport
             )
         self._hub.pump.run(self._slot)
-
-    def _subscribe(self, request: SubscriptionRequest) -> None:
-        if self._table is not None:
-            raise InvalidRequestError("This stream has answered snapshot requests; subscribe on a stream of its own.")
-        table = self._hub.catalog.get(self._name(request.ticket))
-        self._following = self._hub.followers.join(table)
-        subscription = Subscription(self._following.feed, request, dialect=self._dialect, uneven=Uneven.EVEN)
-        self._table, self._schema = table, subscription.wire_schema
-        self._hub.pump.move(self._slot, self._following.topic)
-        self._subscription = subscription
-        if self._hub.catalog.find(table.name) is not table:  # dropped just now: the drop may not have met this stream
-            self._hub.catalog.get(table.name)
-        logger.info(
-            "%s subscribes to %s %s", self.peer, table.name, "" if request.viewport is None else request.viewport
-        )
-
-    def _change(self, request: SubscriptionRequest) -> None:
-        assert self._subscription is not None
-        assert self._table is not None
-        if request.ticket and self._name(request.ticket) != self._table.name:
-            raise InvalidRequestError(f"This stream follows '{self._table.name}'; open another one for another table.")
-        self._subscription.change(request)
-
-    def _snapshot(self, request: SnapshotRequest) -> None:
-        if self._subscription is not None:
-            raise InvalidRequestError("This stream is a subscription; ask for snapshots on a stream of their own.")
-        table = self._hub.catalog.get(self._name(request.ticket))
-        if self._table is not None and self._table is not table:
-            raise InvalidRequestError(f"This stream is about '{self._table.name}'; open another one for another table.")
-        feed = self._hub.followers.feed(table)
-        message = snapshot_message(feed, request, table.version, Uneven.EVEN)
-        self._table, self._schema = table, feed.schema
-        self._outbox.append(message)
 
     def _name(self, ticket: bytes) -> str:
         if not ticket and self._descriptor.descriptor_type == fl.DescriptorType.PATH:
@@ -226,17 +167,12 @@ class Exchange:
         return None
 
     def _write_due(self, now: float) -> float | None:
-        outbox, self._outbox = self._outbox, []
-        for message in outbox:
+        due = self._conversation.due(now)
+        for message in due.messages:
             self._write(message)
-        if self._subscription is None:
-            return None
-        poll = self._subscription.poll(now)
-        for due in poll.messages:
-            self._write(due)
-        return poll.wake_at
+        return due.wake_at
 
-    def _write(self, message: EncodedMessage | SharedMessage) -> None:
+    def _write(self, message: Message) -> None:
         self._begin()
         for batch, app_metadata in message.batches():
             if self._ended.is_set() or self._ending is not None:
@@ -255,7 +191,7 @@ class Exchange:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._writer.begin(self._schema)
+            self._writer.begin(self._conversation.schema)
 
     def _say_goodbye(self, error: BarrageError) -> None:
         self._writing_since = self._hub.clock()
@@ -281,7 +217,7 @@ class Exchange:
 
     def follows(self, table: Table) -> bool:
         """Whether this stream is about ``table``."""
-        return self._table is table
+        return self._conversation.table is table
 
     def overdue(self, now: float) -> str | None:
         """Why the connection should be ended now."""
@@ -290,32 +226,17 @@ class Exchange:
             return "the client did not hang up when it was told that its stream ends"
         if since is None:
             return None
-        if now - since >= _SLOW_SECONDS and self._subscription is not None:
-            self._subscription.absorb()
+        self._conversation.absorb(now - since)
         if now - since >= limits.slow_client_seconds:
             return f"the client did not take a message for {now - since:.1f} s"
         return None
 
     def gauges(self) -> SubscriptionGauges | None:
         """Figures of the subscription; ``None`` while there is none."""
-        subscription: Any = self._subscription
-        if subscription is None:
-            return None
-        now, since = self._hub.clock(), self._writing_since
-        own = subscription.statistics()
-        return SubscriptionGauges(
-            table=own.table,
+        return self._conversation.gauges(
             peer=self.peer,
             user=self._call.user,
-            messages=own.messages,
-            rows=own.rows,
             nbytes=self._nbytes,
             batches=self._batches,
-            sent_step=own.sent_step,
-            behind=own.behind,
-            interval_ms=own.interval_ms,
-            viewport_rows=own.viewport_rows,
-            columns=own.columns,
-            writing_seconds=0.0 if since is None else now - since,
-            open_seconds=now - self._since,
+            writing_since=self._writing_since,
         )

@@ -10,6 +10,7 @@ from barrage_server.engine import Table
 from barrage_server.server.pump import Pump, Topic
 from barrage_server.subscription import Limits as SubscriptionLimits
 from barrage_server.subscription import TableFeed
+from barrage_server.wire.families import ClientFamily
 
 __all__ = ["Followers", "Following"]
 
@@ -19,6 +20,7 @@ class Following:
     """One table, its feed, and how many streams follow it."""
 
     feed: TableFeed
+    family: ClientFamily
     topic: Topic
     count: int = 0
     stop: Callable[[], None] = lambda: None
@@ -36,23 +38,23 @@ class Followers:
         self._pump = pump
         self._limits = limits
         self._lock = threading.Lock()
-        self._tables: dict[Table, Following] = {}
+        self._tables: dict[tuple[Table, ClientFamily], Following] = {}
 
-    def feed(self, table: Table) -> TableFeed:
+    def feed(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> TableFeed:
         """The feed of ``table`` for a single answer: the one its subscribers share, or one of its own."""
         with self._lock:
-            following = self._tables.get(table)
+            following = self._tables.get((table, family))
         return following.feed if following is not None else TableFeed(table, self._limits)
 
-    def join(self, table: Table) -> Following:
-        """Follow ``table``; :meth:`leave` must be called at the end."""
+    def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> Following:
+        """Follow ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end."""
         with self._lock:
-            following = self._tables.get(table)
+            following = self._tables.get((table, family))
             if following is None:
                 topic = Topic()
-                following = Following(TableFeed(table, self._limits), topic)
+                following = Following(TableFeed(table, self._limits), family, topic)
                 following.stop = table.add_listener(lambda *_: self._pump.changed(topic))
-                self._tables[table] = following
+                self._tables[table, family] = following
             following.count += 1
             return following
 
@@ -62,10 +64,9 @@ class Followers:
             following.count -= 1
             if not following.count:
                 following.stop()
-                del self._tables[following.table]
+                del self._tables[following.table, following.family]
 
     def count(self, table: Table) -> int:
         """Streams that follow ``table``."""
         with self._lock:
-            following = self._tables.get(table)
-            return following.count if following is not None else 0
+            return sum(entry.count for (followed, _), entry in self._tables.items() if followed is table)

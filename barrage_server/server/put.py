@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -112,22 +112,24 @@ class Upload:
         name = self._name()
         schema = self._schema()
         options = _options(schema, first[1] if first is not None else None)
-        batches: list[pa.RecordBatch] = []
-        nbytes = 0
-        for batch, _ in [] if first is None else _chain(first, chunks):
-            if batch is not None and batch.num_rows:
-                nbytes += batch.nbytes
-                if nbytes > self._hub.limits.put_bytes:
-                    raise LimitError(
-                        f"One DoPut may carry {self._hub.limits.put_bytes:,} bytes, and this one has more. Send it in "
-                        f"parts."
-                    )
-                batches.append(batch)
-        self._check_complete()
+        batches = self._collect([] if first is None else _chain(first, chunks))
         target = Target(name, options.mode, options.key, options.kind, options.capacity)
         rows, table = publish_rows(self._hub.catalog, target, schema, batches)
         logger.info("%s put %d rows into %s", self.peer, rows, name)
         self._reply(json_bytes({"table": name, "rows": rows, "step": table.version.step}))
+
+    def _collect(self, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
+        """All rows of a stream that has come to its proper end."""
+        batches: list[pa.RecordBatch] = []
+        nbytes, limit = 0, self._hub.limits.put_bytes
+        for batch, _ in chunks:
+            if batch is not None and batch.num_rows:
+                nbytes += batch.nbytes
+                if nbytes > limit:
+                    raise LimitError(f"One DoPut may carry {limit:,} bytes, and this one has more. Send it in parts.")
+                batches.append(batch)
+        self._check_complete()
+        return batches
 
     # Rows that wait for a commit.
 

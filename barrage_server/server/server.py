@@ -9,16 +9,15 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
-from barrage_server.errors import InvalidRequestError, UnavailableError, UnknownTableError
+from barrage_server.errors import DependencyError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.auth import Authenticator, Bearers, Gate, HandshakeHandler, shared_token
 from barrage_server.server.catalog import Catalog
-from barrage_server.server.exchange import Exchange
 from barrage_server.server.flight import Door, TlsIdentity
 from barrage_server.server.followers import Followers
 from barrage_server.server.hub import Hub
@@ -26,9 +25,12 @@ from barrage_server.server.limits import Limits
 from barrage_server.server.pump import Pump
 from barrage_server.server.sockets import shut_all, shut_peer
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
-from barrage_server.server.streams import Streams, Watchdog
+from barrage_server.server.streams import Streams, SubscriptionStream, Watchdog
 from barrage_server.subscription import Limits as SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
+
+if TYPE_CHECKING:
+    from barrage_server.server.deephaven.door import DeephavenDoor
 
 __all__ = ["Server"]
 
@@ -55,10 +57,15 @@ class Server:
         tls: certificate chain and private key (PEM) to serve ``grpc+tls``.
         insecure: allow to listen beyond this machine without a token.
         writers: threads that write to subscribers at a time; those stuck with a slow client do not count.
+        deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, see :attr:`deephaven_uri`.
+            ``None``: there is none. Needs ``pip install barrage-server[deephaven]``, as does the next one.
+        deephaven_web_port: a third port, for Deephaven's JavaScript client (websockets); see
+            :attr:`deephaven_web_uri`.
 
     Raises:
         InvalidRequestError: it would listen beyond this machine without a token.
         UnavailableError: the address cannot be listened on.
+        DependencyError: a Deephaven port is asked for, and the packages that it needs are not installed.
 
     """
 
@@ -73,6 +80,8 @@ class Server:
         tls: TlsIdentity | None = None,
         insecure: bool = False,
         writers: int = 2,
+        deephaven_port: int | None = None,
+        deephaven_web_port: int | None = None,
     ) -> None:
         if token is None and not insecure and not _is_loopback(host):
             raise InvalidRequestError(
@@ -82,6 +91,7 @@ class Server:
         if token == "":
             raise InvalidRequestError("An empty token protects nothing. Choose one, or pass None to let everybody in.")
         self._host, self._tls = host, tls
+        self._deephaven: DeephavenDoor | None = None
         self._started = time.monotonic()
         self._closed = threading.Event()
         self._close_lock = threading.Lock()
@@ -104,11 +114,19 @@ class Server:
         self._port = int(self._door.port)
         self._watchdog = Watchdog(
             self._hub.streams,
-            lambda peer: shut_peer(peer, self._port),
+            lambda peer: any(shut_peer(peer, port) for port in self._ports()),
             lambda now: self._hub.staging.expire(now),
         )
         self._watchdog.start()
-        logger.info("serving on %s", self.uri)
+        if deephaven_port is not None or deephaven_web_port is not None:
+            try:
+                self._deephaven = _deephaven_door(
+                    self._hub, authenticate, host, deephaven_port, deephaven_web_port, tls
+                )
+            except BaseException:
+                self.close(0.1)
+                raise
+        logger.info("serving on %s", ", ".join(filter(None, (self.uri, self.deephaven_uri, self.deephaven_web_uri))))
 
     def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
         catalog = Catalog(UpdateGraph(), self._end_followers)
@@ -141,6 +159,18 @@ class Server:
         """What clients connect to, such as ``grpc://127.0.0.1:40000``."""
         scheme = "grpc+tls" if self._tls is not None else "grpc"
         return f"{scheme}://{_bracketed(_reachable(self._host))}:{self._port}"
+
+    @property
+    def deephaven_uri(self) -> str | None:
+        """Where Deephaven's clients find it, such as ``dh+plain://127.0.0.1:40001``; ``None`` without that port."""
+        scheme = "dh+plain" if self._tls is None else "dh"
+        return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.port)
+
+    @property
+    def deephaven_web_uri(self) -> str | None:
+        """Where Deephaven's JavaScript client finds it, such as ``http://127.0.0.1:40002``; ``None`` without."""
+        scheme = "http" if self._tls is None else "https"
+        return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.web_port)
 
     @property
     def graph(self) -> UpdateGraph:
@@ -212,7 +242,7 @@ class Server:
     def statistics(self) -> ServerStatistics:
         """Figures of this moment."""
         hub = self._hub
-        exchanges = [stream for stream in hub.streams.open("subscription") if isinstance(stream, Exchange)]
+        exchanges = [stream for stream in hub.streams.open("subscription") if isinstance(stream, SubscriptionStream)]
         gauges = tuple(entry for entry in (stream.gauges() for stream in exchanges) if entry is not None)
         tables = tuple(
             TableStatistics(
@@ -235,6 +265,8 @@ class Server:
             evicted=self._watchdog.evicted,
             writer_threads=hub.pump.threads,
             staging=hub.staging.statistics(),
+            sessions=0 if self._deephaven is None else self._deephaven.session_count,
+            exports=0 if self._deephaven is None else self._deephaven.export_count,
             commits=tuple((publisher, table, batch) for (publisher, table), batch in hub.ledger.entries().items()),
         )
 
@@ -270,8 +302,11 @@ class Server:
             if hub.streams.count("subscription"):
                 hub.streams.wait_empty(grace / 2)
             if hub.streams.open():
-                shut_all(self._port)
+                for port in self._ports():
+                    shut_all(port)
                 hub.streams.wait_empty(grace / 2)
+            if self._deephaven is not None:
+                self._deephaven.close(grace / 2)
             # Flight's own shutdown waits for its handlers without a limit: it runs aside, and what holds it up is cut
             stop = threading.Thread(target=self._door.shutdown, name="barrage-shutdown", daemon=True)
             stop.start()
@@ -307,11 +342,40 @@ class Server:
     def _end_followers(self, table: Table) -> None:
         self._hub.ledger.forget_table(table.name)
         for stream in self._hub.streams.open("subscription"):
-            if isinstance(stream, Exchange) and stream.follows(table):
+            if isinstance(stream, SubscriptionStream) and stream.follows(table):
                 stream.end(UnknownTableError(f"Table '{table.name}' was dropped."))
+
+    def _ports(self) -> list[int]:
+        """The ports that it listens on."""
+        door = self._deephaven
+        others = () if door is None else (door.port, door.web_port)
+        return [self._port, *(port for port in others if port is not None)]
+
+    def _second_uri(self, scheme: str, port: int | None) -> str | None:
+        return None if port is None else f"{scheme}://{_bracketed(_reachable(self._host))}:{port}"
 
     def _advertised(self) -> str | None:
         return self.uri if _reachable(self._host) == self._host else None
+
+
+def _deephaven_door(
+    hub: Hub,
+    authenticate: Authenticator | None,
+    host: str,
+    port: int | None,
+    web_port: int | None,
+    tls: TlsIdentity | None,
+) -> DeephavenDoor:
+    """The second door; its packages are an extra, and are imported only for it."""
+    try:
+        from barrage_server.server.deephaven.door import DeephavenDoor
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("barrage_server"):
+            raise
+        raise DependencyError(
+            f"Deephaven's clients need the package {error.name}: pip install 'barrage-server[deephaven]'"
+        ) from error
+    return DeephavenDoor(hub, authenticate, host, port, web_port, tls)
 
 
 def _is_loopback(host: str) -> bool:

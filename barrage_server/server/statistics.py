@@ -83,6 +83,8 @@ class ServerStatistics:
         evicted: connections that were ended because their client took or sent nothing for too long.
         writer_threads: threads that serve subscriptions now.
         staging: what is staged.
+        sessions: sessions of Deephaven clients.
+        exports: tables that those sessions hold by number.
         commits: entries of the ledger: (publisher, table, last batch).
 
     """
@@ -96,4 +98,6 @@ class ServerStatistics:
     evicted: int
     writer_threads: int
     staging: StagingStatistics
+    sessions: int
+    exports: int
     commits: tuple[tuple[str, str, int], ...]

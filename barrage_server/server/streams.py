@@ -6,11 +6,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
+from barrage_server.server.statistics import SubscriptionGauges
 
-__all__ = ["Stream", "Streams", "Watchdog"]
+__all__ = ["Stream", "Streams", "SubscriptionStream", "Watchdog"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -31,6 +33,17 @@ class Stream(Protocol):
 
     def end(self, error: BarrageError) -> None:
         """Tell the client why its stream ends, as far as that can be done without waiting."""
+
+
+@runtime_checkable
+class SubscriptionStream(Stream, Protocol):
+    """A stream of the kind ``subscription``."""
+
+    def follows(self, table: Table) -> bool:
+        """Whether it is about ``table``."""
+
+    def gauges(self) -> SubscriptionGauges | None:
+        """Figures of the subscription; ``None`` while there is none."""
 
 
 class Streams:

@@ -1,0 +1,205 @@
+"""What one DoExchange stream has asked for, and what is due to it: the part that all doors share.
+
+A door reads requests and writes messages. In between it calls :meth:`Conversation.serve` for each request, and
+:meth:`Conversation.due` whenever the pump gives its stream a turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from barrage_server.engine import Table
+from barrage_server.errors import InvalidRequestError, UnknownTableError
+from barrage_server.server.followers import Following
+from barrage_server.server.hub import Hub
+from barrage_server.server.pump import Slot
+from barrage_server.server.statistics import SubscriptionGauges
+from barrage_server.subscription import Dialect, EncodedMessage, Subscription, SubscriptionStatistics, snapshot_message
+from barrage_server.subscription.feed import SharedMessage
+from barrage_server.wire.batches import Uneven
+from barrage_server.wire.families import ClientFamily
+from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, decode_message
+
+__all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "read_request"]
+
+StreamRequest = SubscriptionRequest | SnapshotRequest
+Message = EncodedMessage | SharedMessage
+
+# A write of so many seconds marks a client that falls behind: history is folded for it instead of kept.
+_SLOW_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a door writes to a client.
+
+    Attributes:
+        dialect: how the rows of a viewport are named.
+        uneven: how columns that differ in length are written.
+        family: which column types the client can read.
+
+    """
+
+    dialect: Dialect
+    uneven: Uneven
+    family: ClientFamily = ClientFamily.ARROW
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What to write now, and when to ask again; ``None``: when the table changes."""
+
+    messages: list[Message] = field(default_factory=list)
+    wake_at: float | None = None
+
+
+class Conversation:
+    """The requests of one stream, and what they have led to.
+
+    Args:
+        hub: the server's state.
+        slot: the stream's place in the pump.
+        manner: how to write.
+
+    Attributes:
+        table: what the stream is about; ``None`` before the first request.
+        schema: what the stream begins with; ``None`` before the first request.
+
+    """
+
+    def __init__(self, hub: Hub, slot: Slot, manner: Manner) -> None:
+        self._hub = hub
+        self._slot = slot
+        self._manner = manner
+        self._following: Following | None = None
+        self._subscription: Subscription | None = None
+        self._outbox: list[Message] = []
+        self._since = hub.clock()
+        self.table: Table | None = None
+        self.schema: pa.Schema | None = None
+
+    @property
+    def is_subscription(self) -> bool:
+        """Whether the stream is a subscription, which goes on when its client sends no more."""
+        return self._subscription is not None
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether there are answers to snapshot requests that nobody has fetched by :meth:`due`."""
+        return bool(self._outbox)
+
+    def serve(self, request: StreamRequest, table: Table) -> None:
+        """Take one request about ``table``; what it leads to is :meth:`due` from now on.
+
+        Raises:
+            InvalidRequestError: it does not go with the requests before it, or names columns that there are not.
+
+        """
+        if self.table is not None and self.table is not table:
+            raise InvalidRequestError(f"This stream is about '{self.table.name}'; open another one for another table.")
+        if isinstance(request, SnapshotRequest):
+            self._snapshot(request, table)
+        elif self._subscription is not None:
+            self._subscription.change(request)
+        else:
+            self._subscribe(request, table)
+
+    def check_served(self, table: Table) -> None:
+        """Raise UnknownTableError if ``table`` was dropped meanwhile: the drop may not have met this stream."""
+        if self._hub.catalog.find(table.name) is not table:
+            raise UnknownTableError(f"Table '{table.name}' was dropped.")
+
+    def due(self, now: float) -> Due:
+        """What is due at ``now``. Whoever calls must write what it gets, in order."""
+        messages, self._outbox = self._outbox, []
+        if self._subscription is None:
+            return Due(messages)
+        poll = self._subscription.poll(now)
+        return Due(messages + poll.messages, poll.wake_at)
+
+    def absorb(self, writing_seconds: float) -> None:
+        """Let go of the history that a client keeps alive which has not taken a message for so long."""
+        if writing_seconds >= _SLOW_SECONDS and self._subscription is not None:
+            self._subscription.absorb()
+
+    def close(self) -> None:
+        """Leave the table's followers."""
+        if self._subscription is not None:
+            self._subscription.close()
+        if self._following is not None:
+            self._hub.followers.leave(self._following)
+            self._following = None
+
+    def statistics(self) -> SubscriptionStatistics | None:
+        """Figures of the subscription; ``None`` while there is none."""
+        return None if self._subscription is None else self._subscription.statistics()
+
+    def gauges(
+        self, *, peer: str, user: str, nbytes: int, batches: int, writing_since: float | None
+    ) -> SubscriptionGauges | None:
+        """Figures of the stream; ``None`` while it is no subscription."""
+        own = self.statistics()
+        if own is None:
+            return None
+        now = self._hub.clock()
+        return SubscriptionGauges(
+            table=own.table,
+            peer=peer,
+            user=user,
+            messages=own.messages,
+            rows=own.rows,
+            nbytes=nbytes,
+            batches=batches,
+            sent_step=own.sent_step,
+            behind=own.behind,
+            interval_ms=own.interval_ms,
+            viewport_rows=own.viewport_rows,
+            columns=own.columns,
+            writing_seconds=0.0 if writing_since is None else now - writing_since,
+            open_seconds=now - self._since,
+        )
+
+    def _subscribe(self, request: SubscriptionRequest, table: Table) -> None:
+        if self.table is not None:
+            raise InvalidRequestError("This stream has answered snapshot requests; subscribe on a stream of its own.")
+        manner = self._manner
+        self._following = self._hub.followers.join(table, manner.family)
+        subscription = Subscription(self._following.feed, request, dialect=manner.dialect, uneven=manner.uneven)
+        self.table, self.schema = table, subscription.wire_schema
+        self._hub.pump.move(self._slot, self._following.topic)
+        self._subscription = subscription
+
+    def _snapshot(self, request: SnapshotRequest, table: Table) -> None:
+        if self._subscription is not None:
+            raise InvalidRequestError("This stream is a subscription; ask for snapshots on a stream of their own.")
+        feed = self._hub.followers.feed(table, self._manner.family)
+        self._outbox.append(snapshot_message(feed, request, table.version, self._manner.uneven))
+        self.table, self.schema = table, feed.schema
+
+
+def read_request(app_metadata: bytes) -> StreamRequest:
+    """The request in a message of DoExchange.
+
+    Raises:
+        WireFormatError: it is damaged.
+        InvalidRequestError: it is none that DoExchange takes.
+
+    """
+    request = decode_message(app_metadata)
+    if not isinstance(request, SubscriptionRequest | SnapshotRequest):
+        raise InvalidRequestError(f"DoExchange takes subscription and snapshot requests, not {type(request).__name__}.")
+    return request
+
+
+def dialect_of(header: str | None, default: Dialect) -> Dialect:
+    """The viewport dialect that a call's ``barrage-viewport`` header asks for; the default when there is none."""
+    if header is None:
+        return default
+    try:
+        return Dialect(header.strip().lower())
+    except ValueError:
+        known = " or ".join(f"'{entry.value}'" for entry in Dialect)
+        raise InvalidRequestError(f"The header barrage-viewport must be {known}, not '{header[:50]}'.") from None

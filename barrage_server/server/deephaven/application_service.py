@@ -1,0 +1,111 @@
+"""The names that there are: the ApplicationService, and of the ConsoleService the one call that gives a name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from barrage_proto import console_pb2
+from barrage_proto import deephaven_pb2 as proto
+
+from barrage_server.engine import Table
+from barrage_server.errors import AlreadyExistsError
+from barrage_server.server.deephaven.call import Call
+from barrage_server.server.deephaven.service import Methods, read_request, unary
+from barrage_server.server.deephaven.sessions import Session
+from barrage_server.server.deephaven.state import DoorState
+from barrage_server.wire.tickets import scope_ticket
+
+__all__ = ["ApplicationService", "ConsoleService"]
+
+_PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
+_CONSOLE: Final = "/io.deephaven.proto.backplane.script.grpc.ConsoleService"
+_SCOPE: Final = "scope"
+
+
+class ApplicationService:
+    """Lists the tables, and says when one comes or goes."""
+
+    def __init__(self, state: DoorState) -> None:
+        self._state = state
+
+    def methods(self) -> Methods:
+        """Its handlers."""
+        return {f"{_PACKAGE}.ApplicationService/ListFields": self._list_fields}
+
+    async def _list_fields(self, call: Call, _session: Session) -> None:
+        """All tables, at once, even if there are none; then what changes, until the client hangs up."""
+        await read_request(call, proto.ListFieldsRequest)
+        catalog, loop = self._state.hub.catalog, asyncio.get_running_loop()
+        changed = asyncio.Event()
+        stop = catalog.watch(lambda: loop.call_soon_threadsafe(changed.set))
+        known: dict[str, Table] = {}
+        first = True
+        try:
+            while not self._state.stopping.is_set():
+                changed.clear()
+                now = {table.name: table for table in catalog.tables()}
+                created = [name for name, table in now.items() if known.get(name) is not table]
+                removed = [name for name, table in known.items() if now.get(name) is not table]
+                known = now
+                if created or removed or first:
+                    first = False
+                    update = proto.FieldsChangeUpdate(created=_fields(created), removed=_fields(removed))
+                    await call.write(update.SerializeToString())
+                await changed.wait()
+        finally:
+            stop()
+
+
+class ConsoleService:
+    """Without a script engine: a name for a table that a client has uploaded."""
+
+    def __init__(self, state: DoorState) -> None:
+        self._state = state
+
+    def methods(self) -> Methods:
+        """Its handlers."""
+        return {
+            f"{_CONSOLE}/GetConsoleTypes": unary(console_pb2.GetConsoleTypesRequest, self._types),
+            f"{_CONSOLE}/BindTableToVariable": unary(console_pb2.BindTableToVariableRequest, self._bind),
+        }
+
+    async def _types(
+        self, _call: Call, _session: Session, _request: console_pb2.GetConsoleTypesRequest
+    ) -> console_pb2.GetConsoleTypesResponse:
+        return console_pb2.GetConsoleTypesResponse()
+
+    async def _bind(
+        self, _call: Call, session: Session, request: console_pb2.BindTableToVariableRequest
+    ) -> console_pb2.BindTableToVariableResponse:
+        """Put a table into the scope. A client's name may be given anew; a table of the server's keeps its own."""
+        state, name = self._state, request.variable_name
+        table = await state.resolve(session, request.table_id.ticket)
+        catalog = state.hub.catalog
+        there = catalog.find(name)
+        if there is table:
+            return console_pb2.BindTableToVariableResponse()
+        if catalog.find(table.name) is table:
+            raise AlreadyExistsError(f"This table is served as '{table.name}' already, and a table has one name.")
+        if there is not None:
+            if state.bound.get(name) is not there:
+                raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
+            state.hub.drop(name)
+        table.name = name
+        catalog.add(table)
+        state.bound[name] = table
+        state.private.discard(table)
+        return console_pb2.BindTableToVariableResponse()
+
+
+def _fields(names: Iterable[str]) -> list[proto.FieldInfo]:
+    return [
+        proto.FieldInfo(
+            typed_ticket=proto.TypedTicket(ticket=proto.Ticket(ticket=scope_ticket(name)), type="Table"),
+            field_name=name,
+            application_name=_SCOPE,
+            application_id=_SCOPE,
+        )
+        for name in names
+    ]

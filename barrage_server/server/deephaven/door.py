@@ -1,0 +1,154 @@
+"""The Deephaven door: its event loop on a thread of its own, and the ports that lead to it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from barrage_server.server.auth import Authenticator
+from barrage_server.server.deephaven.application_service import ApplicationService, ConsoleService
+from barrage_server.server.deephaven.flight_service import FlightService
+from barrage_server.server.deephaven.grpc_front import GrpcFront
+from barrage_server.server.deephaven.service import DeephavenService
+from barrage_server.server.deephaven.session_service import ConfigService, SessionService
+from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.table_service import InputTableService, TableService
+from barrage_server.server.hub import Hub
+
+__all__ = ["DeephavenDoor"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_HOUSEKEEPING_SECONDS: Final = 0.5
+
+
+class DeephavenDoor:
+    """Serves Deephaven's clients until :meth:`close`.
+
+    Args:
+        hub: the server's state.
+        authenticate: checks credentials; ``None`` when everybody is welcome.
+        host: address to listen on.
+        port: for gRPC; 0 takes a free one, ``None`` has none.
+        web_port: for websockets; likewise.
+        tls: certificate chain and key, PEM.
+
+    Attributes:
+        port: the port for gRPC; ``None`` without.
+        web_port: the port for websockets; ``None`` without.
+
+    Raises:
+        UnavailableError: an address cannot be listened on.
+
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        authenticate: Authenticator | None,
+        host: str,
+        port: int | None,
+        web_port: int | None,
+        tls: tuple[bytes, bytes] | None,
+    ) -> None:
+        self.port: int | None = None
+        self.web_port: int | None = None
+        self._host = host
+        self._tls = tls
+        self._state = DoorState(hub, authenticate)
+        self._flight = FlightService(self._state, self._location)
+        self._service = DeephavenService(
+            self._state,
+            ConfigService(self._state),
+            SessionService(self._state),
+            ApplicationService(self._state),
+            ConsoleService(self._state),
+            TableService(self._state),
+            InputTableService(self._state),
+            self._flight,
+        )
+        self._fronts: list[Any] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="barrage-deephaven", daemon=True)
+        self._thread.start()
+        try:
+            self._call(self._open(port, web_port)).result()
+        except BaseException:
+            self.close(0.0)
+            raise
+
+    @property
+    def session_count(self) -> int:
+        """Sessions that are open."""
+        return len(self._state.sessions)
+
+    @property
+    def export_count(self) -> int:
+        """Exports of all sessions."""
+        return self._state.sessions.export_count
+
+    def close(self, grace: float) -> None:
+        """End everything; calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
+        if self._loop.is_closed():
+            return
+        try:
+            self._call(self._close(grace)).result(grace + 5.0)
+        except concurrent.futures.TimeoutError:
+            logger.error("a call of the Deephaven door does not end")
+        self._flight.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5.0)
+
+    async def _open(self, port: int | None, web_port: int | None) -> None:
+        if port is not None:
+            grpc_front = GrpcFront(self._service, self._service.names)
+            self.port = await grpc_front.start(_bracketed(self._host), port, self._tls)
+            self._fronts.append(grpc_front)
+        if web_port is not None:
+            from barrage_server.server.deephaven.web_front import WebFront
+
+            web_front = WebFront(self._service)
+            self.web_port = await web_front.start(self._host, web_port, self._tls)
+            self._fronts.append(web_front)
+        self._housekeeping = self._loop.create_task(self._keep_house())
+
+    async def _close(self, grace: float) -> None:
+        self._state.stopping.set()
+        self._state.sessions.close_all()
+        for front in self._fronts:
+            await front.stop(grace)
+        current = asyncio.current_task()
+        rest = [task for task in asyncio.all_tasks() if task is not current]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await self._loop.shutdown_default_executor()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_SECONDS)
+            self._state.sessions.expire()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def _call(self, coroutine: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def _location(self) -> str:
+        if self.port is None or self._host in ("0.0.0.0", "::", "[::]"):
+            return "arrow-flight-reuse-connection://?"
+        scheme = "grpc" if self._tls is None else "grpc+tls"
+        return f"{scheme}://{_bracketed(self._host)}:{self.port}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

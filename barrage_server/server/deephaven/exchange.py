@@ -1,0 +1,274 @@
+"""One DoExchange stream of the Deephaven door: requests come in on the event loop, messages go out from the pump.
+
+A turn of the pump makes as many messages as fit into a bundle and hands them to the event loop, which writes them one
+by one as the client takes them. While a bundle is under way the subscription makes nothing more, so a slow client
+costs one bundle, and staleness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Final, TypeVar
+
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError, LimitError
+from barrage_server.server.conversation import Conversation, Manner, dialect_of, read_request
+from barrage_server.server.deephaven.call import Call
+from barrage_server.server.deephaven.sessions import Session
+from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.pump import Topic
+from barrage_server.server.statistics import SubscriptionGauges
+from barrage_server.server.translate import safe_error
+from barrage_server.subscription import Dialect
+from barrage_server.wire.batches import Uneven
+from barrage_server.wire.families import ClientFamily
+from barrage_server.wire.raw import Descriptor, decode_flight_data, schema_flight_data
+from barrage_server.wire.tickets import parse_path
+
+__all__ = ["RawExchange"]
+
+logger = logging.getLogger("barrage_server.server")
+
+Argument = TypeVar("Argument")
+
+_BUNDLE_BYTES: Final = 1 << 20
+"""A turn of the pump makes no more messages once it has this many bytes."""
+_PATH: Final = 1
+
+
+class RawExchange:
+    """A stream of subscription or snapshot requests, and of their answers.
+
+    Args:
+        state: the door's state.
+        call: the call.
+        session: who calls.
+
+    """
+
+    kind = "subscription"
+
+    def __init__(self, state: DoorState, call: Call, session: Session) -> None:
+        self.peer = call.peer
+        self._state = state
+        self._hub = hub = state.hub
+        self._call = call
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        manner = Manner(
+            dialect_of(call.metadata.get("barrage-viewport"), Dialect.FLATTENED), Uneven.RAGGED, call.family
+        )
+        self._slot = hub.pump.add(self, Topic())
+        self._conversation = Conversation(hub, self._slot, manner)
+        self._descriptor: Descriptor | None = None
+        self._done: asyncio.Future[None] = self._loop.create_future()
+        self._lock = threading.Lock()  # guards the next three, which the pump and the event loop share
+        self._is_handed = False  # a bundle is under way
+        self._is_missed = False  # a turn came meanwhile, or the last one left something
+        self._ended = False
+        self._pieces: Iterator[bytes] | None = None
+        self._begun = False
+        self._outgoing: deque[bytes] = deque()
+        self._arrived = asyncio.Event()
+        self._half_closed = False
+        self._writing_since: float | None = None
+        self._batches = 0
+        self._nbytes = 0
+
+    # On the event loop.
+
+    async def run(self) -> None:
+        """Serve the stream to its end. Raises what the client is to be told."""
+        self._hub.streams.admit(self)
+        tasks = [self._loop.create_task(self._read()), self._loop.create_task(self._write())]
+        try:
+            await self._done
+        finally:
+            with self._lock:
+                self._ended = True
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._hub.pump.remove(self._slot)
+            self._log_end()
+            self._conversation.close()
+            self._hub.streams.release(self)
+
+    async def _read(self) -> None:
+        try:
+            while (message := await self._call.read()) is not None:
+                await self._serve(message)
+            self._half_closed = True
+            if self._conversation.is_subscription:
+                if self._call.family is ClientFamily.JAVASCRIPT:
+                    self._settle(None)  # that is how it says that it has seen enough
+            elif self._is_idle():
+                self._settle(None)
+        except BarrageError as error:
+            self._settle(error)
+        except Exception as error:  # the boundary: a foreign exception must not stop the stream without a word
+            self._settle(safe_error(error, "a stream", self.peer))
+
+    async def _serve(self, message: bytes) -> None:
+        parts = decode_flight_data(message)
+        if parts.descriptor is not None:
+            self._descriptor = parts.descriptor
+        if not parts.app_metadata:
+            return  # some clients open the stream with nothing but its descriptor
+        if len(parts.app_metadata) > self._hub.limits.request_bytes:
+            raise LimitError(f"A request has more than the {self._hub.limits.request_bytes:,} bytes that are allowed.")
+        request = read_request(parts.app_metadata)
+        conversation = self._conversation
+        is_first = not conversation.is_subscription
+        table = conversation.table if not request.ticket else None
+        if table is None:
+            table = await self._table(request.ticket)
+        conversation.serve(request, table)
+        if is_first and conversation.is_subscription:
+            if table not in self._state.private:
+                conversation.check_served(table)
+            logger.info(
+                "%s subscribes to %s %s", self.peer, table.name, "" if request.viewport is None else request.viewport
+            )
+        self._hub.pump.run(self._slot)
+
+    async def _table(self, ticket: bytes) -> Table:
+        descriptor = self._descriptor
+        if not ticket and descriptor is not None and descriptor.type == _PATH:
+            return await self._state.resolve_parsed(self._session, parse_path(descriptor.path))
+        return await self._state.resolve(self._session, ticket)
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                await self._arrived.wait()
+                self._arrived.clear()
+                while self._outgoing:
+                    self._writing_since = self._hub.clock()
+                    await self._call.write(self._outgoing.popleft())
+                    self._writing_since = None
+                self._took()
+        except BarrageError as error:
+            self._settle(error)
+        except Exception as error:  # the boundary, as above; a client that has gone cancels the call instead
+            self._settle(safe_error(error, "a stream", self.peer))
+
+    def _took(self) -> None:
+        """The client has taken the bundle: there may be another one."""
+        with self._lock:
+            self._is_handed = False
+            again, self._is_missed = self._is_missed, False
+        if again:
+            self._hub.pump.wake(self._slot)
+        elif self._half_closed and not self._conversation.is_subscription and self._is_idle():
+            self._settle(None)
+
+    def _take(self, bundle: list[bytes]) -> None:
+        self._outgoing.extend(bundle)
+        self._arrived.set()
+
+    def _is_idle(self) -> bool:
+        with self._lock:
+            return not (self._is_handed or self._is_missed or self._conversation.has_answers)
+
+    def _settle(self, error: BarrageError | None) -> None:
+        with self._lock:
+            self._ended = True
+        if self._done.done():
+            return
+        if error is None:
+            self._done.set_result(None)
+        else:
+            self._done.set_exception(error)
+
+    def _log_end(self) -> None:
+        gauges = self.gauges()
+        if gauges is not None:
+            logger.info("%s left %s after %d messages, %d rows", self.peer, gauges.table, gauges.messages, gauges.rows)
+
+    # On whatever thread has the turn.
+
+    def step(self, now: float) -> float | None:
+        """Make a bundle of what is due; when more will be."""
+        with self._lock:
+            if self._ended:
+                return None
+            if self._is_handed:
+                self._is_missed = True
+                return None
+        try:
+            return self._make_bundle(now)
+        except Exception as error:  # the boundary: it may be a fault of ours, which the client is told of
+            self.end(safe_error(error, "a stream", self.peer))
+        return None
+
+    def _make_bundle(self, now: float) -> float | None:
+        bundle: list[bytes] = []
+        size, wake_at = 0, None
+        while size < _BUNDLE_BYTES:
+            if self._pieces is None:
+                due = self._conversation.due(now)
+                wake_at = due.wake_at
+                if not due.messages:
+                    break
+                self._pieces = chain.from_iterable(message.flight_data() for message in due.messages)
+                if not self._begun:
+                    self._begun = True
+                    bundle.append(schema_flight_data(self._conversation.schema))
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._pieces = None
+                if wake_at is None or wake_at > now:
+                    break
+            else:
+                bundle.append(piece)
+                self._batches += 1
+                size += len(piece)
+        if bundle:
+            self._nbytes += size
+            with self._lock:
+                self._is_handed = True
+                self._is_missed = self._pieces is not None
+            self._on_loop(self._take, bundle)
+        return None if self._pieces is not None else wake_at
+
+    # On any thread.
+
+    def end(self, error: BarrageError) -> None:
+        """Have the client told why its stream ends."""
+        self._on_loop(self._settle, error)
+
+    def follows(self, table: Table) -> bool:
+        """Whether this stream is about ``table``."""
+        return self._conversation.table is table
+
+    def overdue(self, now: float) -> str | None:
+        """Why the connection should be ended now."""
+        since = self._writing_since
+        if since is None:
+            return None
+        self._conversation.absorb(now - since)
+        if now - since >= self._hub.limits.slow_client_seconds:
+            return f"the client did not take a message for {now - since:.1f} s"
+        return None
+
+    def gauges(self) -> SubscriptionGauges | None:
+        """Figures of the subscription; ``None`` while there is none."""
+        return self._conversation.gauges(
+            peer=self.peer,
+            user=self._session.user,
+            nbytes=self._nbytes,
+            batches=self._batches,
+            writing_since=self._writing_since,
+        )
+
+    def _on_loop(self, function: Callable[[Argument], None], argument: Argument) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, argument)
+        except RuntimeError:
+            logger.debug("the door was closed before %s could be told", self.peer)

@@ -1,0 +1,101 @@
+"""What a session has given numbers to: tables that are there, or on their way.
+
+A client may use a number at once: before its upload has ended, or before the call that defines it has even arrived,
+because calls of one connection overtake each other. Whoever asks for a number therefore waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+
+__all__ = ["Exports"]
+
+_PATIENCE_SECONDS: Final = 5.0
+"""How long a number that nobody has defined may take to be defined by a call that was overtaken."""
+
+
+class Exports:
+    """The exports of one session. Lives on the door's event loop."""
+
+    def __init__(self) -> None:
+        self._defined: dict[int, asyncio.Future[Table]] = {}
+        self._awaited: dict[int, asyncio.Future[None]] = {}
+        self.listeners: set[Callable[[], None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._defined)
+
+    def tables(self) -> dict[int, Table]:
+        """Those that are there, by number."""
+        return {
+            number: future.result()
+            for number, future in self._defined.items()
+            if future.done() and not future.cancelled() and future.exception() is None
+        }
+
+    def reserve(self, number: int) -> asyncio.Future[Table]:
+        """Announce an export; the caller gives the future its table, or its error.
+
+        Raises:
+            InvalidRequestError: the number is in use.
+
+        """
+        if number in self._defined:
+            raise InvalidRequestError(f"Export {number} is in use; release it first, or take another number.")
+        future: asyncio.Future[Table] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(self._settled)
+        self._defined[number] = future
+        awaited = self._awaited.pop(number, None)
+        if awaited is not None and not awaited.done():
+            awaited.set_result(None)
+        return future
+
+    def define(self, number: int, table: Table) -> None:
+        """Export a table that is there. Raises what :meth:`reserve` does."""
+        self.reserve(number).set_result(table)
+
+    async def resolve(self, number: int) -> Table:
+        """The table of that number; waits until it is there.
+
+        Raises:
+            InvalidRequestError: nobody has defined it.
+            BarrageError: what made it fail.
+
+        """
+        future = self._defined.get(number)
+        if future is None:
+            awaited = self._awaited.setdefault(number, asyncio.get_running_loop().create_future())
+            try:
+                await asyncio.wait_for(asyncio.shield(awaited), _PATIENCE_SECONDS)
+            except TimeoutError:
+                self._awaited.pop(number, None)
+                raise InvalidRequestError(
+                    f"There is no export {number} in this session: it was never defined, or was released."
+                ) from None
+            future = self._defined[number]
+        try:
+            return await asyncio.shield(future)
+        except BarrageError as error:
+            raise type(error)(*error.args) from error
+
+    def release(self, number: int) -> None:
+        """Let go of an export; fine when there is none."""
+        future = self._defined.pop(number, None)
+        if future is not None and not future.done():
+            future.set_exception(UnavailableError(f"Export {number} was released before it was complete."))
+
+    def clear(self) -> None:
+        """Let go of all of them."""
+        for number in tuple(self._defined):
+            self.release(number)
+
+    def _settled(self, future: asyncio.Future[Table]) -> None:
+        if not future.cancelled():
+            future.exception()  # it is told to whoever asks for the export, which may be nobody
+        for listener in tuple(self.listeners):
+            listener()

@@ -1,0 +1,182 @@
+"""Arrow Flight over plain gRPC: bytes in, bytes out, so that columns may differ in length."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+from barrage_proto import deephaven_pb2, flight_pb2
+from google.protobuf.message import DecodeError
+
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+from barrage_server.server.actions import list_actions, run_action
+from barrage_server.server.auth import Credentials, from_payload, open_to_all, parse_authorization
+from barrage_server.server.deephaven.call import Call
+from barrage_server.server.deephaven.download import RawDownload
+from barrage_server.server.deephaven.exchange import RawExchange
+from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, read_request, unary
+from barrage_server.server.deephaven.sessions import Session
+from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.upload import ExportUpload, PutStream, reason
+from barrage_server.server.put import Upload
+from barrage_server.wire.families import ClientFamily
+from barrage_server.wire.tickets import ExportTicket, SessionTicket, parse_path, path_of_name, scope_ticket
+
+__all__ = ["FlightService"]
+
+_SERVICE: Final = "/arrow.flight.protocol.FlightService"
+_PATH: Final = 1
+
+
+class FlightService:
+    """The calls of Arrow Flight.
+
+    Args:
+        state: the door's state.
+        location: gives the URI that listings name.
+
+    """
+
+    def __init__(self, state: DoorState, location: Callable[[], str]) -> None:
+        self._state = state
+        self._location = location
+        # a thread for each upload there may be, made when it is needed
+        self._uploads = ThreadPoolExecutor(max(1, state.hub.limits.uploads), thread_name_prefix="barrage-upload")
+
+    def methods(self) -> Methods:
+        """Its handlers."""
+        return {
+            f"{_SERVICE}/Handshake": self._handshake,
+            f"{_SERVICE}/ListFlights": self._list_flights,
+            f"{_SERVICE}/GetFlightInfo": unary(flight_pb2.FlightDescriptor, self._get_flight_info),
+            f"{_SERVICE}/GetSchema": unary(flight_pb2.FlightDescriptor, self._get_schema),
+            f"{_SERVICE}/DoGet": self._do_get,
+            f"{_SERVICE}/DoPut": self._do_put,
+            f"{_SERVICE}/DoExchange": self._do_exchange,
+            f"{_SERVICE}/DoAction": self._do_action,
+            f"{_SERVICE}/ListActions": self._list_actions,
+        }
+
+    def close(self) -> None:
+        """Let the threads go. What they still read has been cut off by then."""
+        self._uploads.shutdown(wait=False, cancel_futures=True)
+
+    async def _handshake(self, call: Call, session: Session) -> None:
+        """Flight's own log-in: credentials in the header or in the payload, a token in both."""
+        data = await call.read()
+        payload = b"" if data is None else flight_pb2.HandshakeRequest.FromString(data).payload
+        header = call.metadata.get(AUTHORIZATION)
+        credentials = parse_authorization(header) if header is not None else _from_payload(payload)
+        session.user = (self._state.authenticate or open_to_all)(credentials)
+        self._state.sessions.open(session)
+        await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
+        response = flight_pb2.HandshakeResponse(payload=session.token.encode())
+        await call.write(response.SerializeToString())
+
+    async def _list_flights(self, call: Call, _session: Session) -> None:
+        criteria = await read_request(call, flight_pb2.Criteria)
+        prefix = criteria.expression.decode("utf-8", "replace")
+        for table in self._state.hub.catalog.tables():
+            if table.name.startswith(prefix):
+                await call.write(self._info(table).SerializeToString())
+
+    async def _get_flight_info(
+        self, _call: Call, session: Session, request: flight_pb2.FlightDescriptor
+    ) -> flight_pb2.FlightInfo:
+        return self._info(await self._table_of(session, request), request)
+
+    async def _get_schema(
+        self, _call: Call, session: Session, request: flight_pb2.FlightDescriptor
+    ) -> flight_pb2.SchemaResult:
+        table = await self._table_of(session, request)
+        return flight_pb2.SchemaResult(schema=self._state.schema(table, ClientFamily.ARROW).serialize().to_pybytes())
+
+    async def _do_get(self, call: Call, session: Session) -> None:
+        request = await read_request(call, flight_pb2.Ticket)
+        table = await self._state.resolve(session, request.ticket)
+        # as the table has it: whoever reads Arrow reads all of its types
+        schema = self._state.schema(table, ClientFamily.ARROW)
+        await RawDownload(self._state.hub, call, table.version, schema).run()
+
+    async def _do_put(self, call: Call, session: Session) -> None:
+        stream = PutStream(call)
+        descriptor = await stream.open()
+        target: SessionTicket | None = parse_path(descriptor.path) if descriptor.type == _PATH else None
+        if isinstance(target, ExportTicket):
+            await self._put_export(session, stream, target.number)
+        else:
+            upload = Upload(self._state.hub, stream, stream.descriptor, stream, stream)
+            await self._take(stream, upload)
+
+    async def _put_export(self, session: Session, stream: PutStream, number: int) -> None:
+        reserved = session.exports.reserve(number)
+        upload = ExportUpload(self._state.hub, stream, number)
+        try:
+            await self._take(stream, upload)
+        except BaseException as error:
+            session.exports.release(number)
+            if not reserved.done():
+                reserved.set_exception(reason(error))
+            raise
+        if upload.table is not None and not reserved.done():
+            self._state.private.add(upload.table)
+            reserved.set_result(upload.table)
+
+    async def _take(self, stream: PutStream, upload: Upload) -> None:
+        taken = asyncio.get_running_loop().run_in_executor(self._uploads, upload.run)
+        try:
+            await asyncio.shield(taken)
+        except asyncio.CancelledError:
+            stream.cancel()
+            with suppress(BarrageError, asyncio.CancelledError):  # the client has gone: there is nobody to tell
+                await taken
+            raise
+
+    async def _do_exchange(self, call: Call, session: Session) -> None:
+        await RawExchange(self._state, call, session).run()
+
+    async def _do_action(self, call: Call, _session: Session) -> None:
+        action = await read_request(call, flight_pb2.Action)
+        body = await asyncio.to_thread(run_action, self._state.hub, action.type, action.body)
+        await call.write(flight_pb2.Result(body=body).SerializeToString())
+
+    async def _list_actions(self, call: Call, _session: Session) -> None:
+        for name, description in list_actions():
+            await call.write(flight_pb2.ActionType(type=name, description=description).SerializeToString())
+
+    async def _table_of(self, session: Session, descriptor: flight_pb2.FlightDescriptor) -> Table:
+        if self._state.hub.streams.closing:
+            raise UnavailableError("The server is shutting down; connect again later.")
+        if descriptor.type != _PATH:
+            raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
+        return await self._state.resolve_parsed(session, parse_path(descriptor.path))
+
+    def _info(self, table: Table, descriptor: flight_pb2.FlightDescriptor | None = None) -> flight_pb2.FlightInfo:
+        if descriptor is None:
+            descriptor = flight_pb2.FlightDescriptor(type="PATH", path=path_of_name(table.name))
+        endpoint = flight_pb2.FlightEndpoint(
+            ticket=flight_pb2.Ticket(ticket=scope_ticket(table.name)),
+            location=[flight_pb2.Location(uri=self._location())],
+        )
+        return flight_pb2.FlightInfo(
+            schema=self._state.schema(table, ClientFamily.ARROW).serialize().to_pybytes(),
+            flight_descriptor=descriptor,
+            endpoint=[endpoint],
+            total_records=table.version.size,
+            total_bytes=-1,
+        )
+
+
+def _from_payload(payload: bytes) -> Credentials:
+    """Credentials of a handshake: Deephaven's wrapped ones, or those that the Flight door takes as well."""
+    try:
+        wrapped = deephaven_pb2.WrappedAuthenticationRequest.FromString(payload)
+    except DecodeError:
+        return from_payload(payload)
+    if not wrapped.type:
+        return from_payload(payload)
+    return parse_authorization(f"{wrapped.type} {wrapped.payload.decode('utf-8', 'replace')}".strip())

@@ -1,0 +1,151 @@
+"""The door's gRPC port: every call as bytes, whatever its service; health and reflection beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import grpc
+from barrage_proto import pool as own_pool
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from barrage_server.errors import UnavailableError
+from barrage_server.server.deephaven.call import Call, Service, Status
+from barrage_server.wire.families import ClientFamily
+
+__all__ = ["GrpcFront"]
+
+_OPTIONS: Final = (
+    # uploads are bounded by the server's own limits, and downloads are cut to what clients take
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),
+    # a client that vanished without a word is noticed, and one that asks often for signs of life is not sent away
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+_OURS: Final = ("/io.deephaven.", "/arrow.flight.")
+_VIEWPORT_HEADER: Final = "barrage-viewport"
+
+
+class GrpcCall(Call):
+    """A call that came over gRPC."""
+
+    def __init__(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        self.method = method
+        self.metadata = _headers(context.invocation_metadata() or ())
+        self.peer = str(context.peer())
+        self.family = _family(self.metadata)
+        self._context = context
+
+    async def read(self) -> bytes | None:
+        """The next request message; ``None`` when the caller sends no more."""
+        message = await self._context.read()
+        return None if message is grpc.aio.EOF else message
+
+    async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        """Send the response's headers."""
+        await self._context.send_initial_metadata(tuple(headers))
+
+    async def write(self, message: bytes) -> None:
+        """Send a message."""
+        await self._context.write(message)
+
+
+class GrpcFront(grpc.GenericRpcHandler):
+    """A gRPC server on the running event loop.
+
+    Args:
+        service: runs the calls.
+        names: the services that it has, for reflection and health.
+
+    """
+
+    def __init__(self, service: Service, names: Sequence[str]) -> None:
+        self._service = service
+        self._names = names
+        self._server: grpc.aio.Server | None = None
+        self._health = health.aio.HealthServicer()
+
+    async def start(self, host: str, port: int, tls: tuple[bytes, bytes] | None) -> int:
+        """Listen, on a free port for 0; the port.
+
+        Raises:
+            UnavailableError: the address cannot be listened on.
+
+        """
+        server = grpc.aio.server(options=_OPTIONS)
+        server.add_generic_rpc_handlers((self,))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        for name in ("", *self._names):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        reflection.enable_server_reflection(
+            [*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME], server, pool=_described()
+        )
+        address = f"{host}:{port}"
+        try:
+            if tls is None:
+                bound = server.add_insecure_port(address)
+            else:
+                chain, key = tls
+                bound = server.add_secure_port(address, grpc.ssl_server_credentials([(key, chain)]))
+        except RuntimeError as error:
+            raise UnavailableError(f"Cannot listen on {address}; is the port in use?") from error
+        if not bound:
+            raise UnavailableError(f"Cannot listen on {address}; is the port in use?")
+        await server.start()
+        self._server = server
+        return int(bound)
+
+    async def stop(self, grace: float) -> None:
+        """Take no more calls; cut off those that do not end within ``grace`` seconds."""
+        if self._server is not None:
+            await self._health.enter_graceful_shutdown()
+            await self._server.stop(grace)
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """The handler of a call; gRPC asks for it."""
+        method = str(details.method)
+        if not method.startswith(_OURS):
+            return None
+        handler: Callable[..., Awaitable[None]] = _handler(method, self._service)
+        return grpc.stream_stream_rpc_method_handler(handler)
+
+
+def _handler(method: str, service: Service) -> Callable[..., Awaitable[None]]:
+    async def handle(_requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        status = await service(GrpcCall(method, context))
+        if status != Status.OK:
+            context.set_code(_CODES[status.code])
+            context.set_details(status.text)
+
+    return handle
+
+
+_CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def _headers(metadata: Any) -> dict[str, str]:
+    """The first value of each header."""
+    headers: dict[str, str] = {}
+    for name, value in metadata:
+        headers.setdefault(name, value.decode("latin-1") if isinstance(value, bytes) else value)
+    return headers
+
+
+def _family(headers: Mapping[str, str]) -> ClientFamily:
+    """Who calls: this project's client says which dialect it wants, and a Java client what it is written in."""
+    if _VIEWPORT_HEADER in headers:
+        return ClientFamily.ARROW
+    return ClientFamily.JAVA if headers.get("user-agent", "").startswith("grpc-java") else ClientFamily.TICKING
+
+
+def _described() -> Any:
+    """The pool that reflection answers from: our own messages, and those of health and reflection."""
+    pool = own_pool.Default()
+    for module in (health_pb2, reflection_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+    return pool

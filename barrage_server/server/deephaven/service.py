@@ -1,0 +1,154 @@
+"""Runs the calls of Deephaven clients: finds the session, hands over to the service, and turns errors into a status."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from barrage_server.errors import AuthenticationError, WireFormatError
+from barrage_server.flight_errors import tagged_text
+from barrage_server.server.auth import open_to_all, parse_authorization
+from barrage_server.server.deephaven.call import Call, Status
+from barrage_server.server.deephaven.sessions import Session
+from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.translate import safe_error
+
+__all__ = ["DeephavenService", "Handler", "Methods", "read_request", "unary"]
+
+logger = logging.getLogger("barrage_server.server")
+
+Handler = Callable[[Call, Session], Awaitable[None]]
+Methods = dict[str, Handler]
+"""Handlers by full method name."""
+
+AUTHORIZATION: Final = "authorization"
+_BEARER: Final = "bearer"
+# Calls that need no credentials: what they answer is not a secret, or they carry credentials themselves.
+_OPEN: Final = frozenset(
+    {
+        "/io.deephaven.proto.backplane.grpc.ConfigService/GetAuthenticationConstants",
+        "/arrow.flight.protocol.FlightService/Handshake",
+    }
+)
+# Calls that open a session for a caller who shows credentials and has none. For any other call it lasts as long as the
+# call, so that a client without a memory leaves nothing behind.
+_OPENING: Final = frozenset(
+    {
+        "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants",
+        "/io.deephaven.proto.backplane.grpc.SessionService/NewSession",
+    }
+)
+
+Request = TypeVar("Request", bound=Message)
+
+
+class Service(Protocol):
+    """A group of calls."""
+
+    def methods(self) -> Methods:
+        """Its handlers."""
+
+
+class DeephavenService:
+    """All calls of the door; a :data:`~barrage_server.server.deephaven.call.Service`.
+
+    Args:
+        state: what the services share.
+        services: the groups of calls.
+
+    """
+
+    def __init__(self, state: DoorState, *services: Service) -> None:
+        self._state = state
+        self._methods: Methods = {}
+        for service in services:
+            self._methods.update(service.methods())
+
+    @property
+    def names(self) -> list[str]:
+        """The services that there are, for reflection and health."""
+        return sorted({method.split("/")[1] for method in self._methods})
+
+    async def __call__(self, call: Call) -> Status:
+        """Run one call to its end."""
+        handler = self._methods.get(call.method)
+        doing = call.method.rpartition("/")[2]
+        if handler is None:
+            return Status.of(
+                "UNIMPLEMENTED",
+                f"This server keeps live tables and computes nothing: there is no {call.method.strip('/')}. Compute in "
+                f"the publisher, in your own program, or in a Deephaven server that follows these tables.",
+            )
+        session: Session | None = None
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            session, is_new = self._session(call)
+            session.calls.add(task)
+            if session.token and (is_new or self._state.sessions.find(session.token) is session):
+                await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
+            await handler(call, session)
+        except asyncio.CancelledError:
+            if session is None or not session.is_closed:
+                raise
+            if task.uncancel():
+                raise
+            return Status.of("UNAUTHENTICATED", "The session has ended.")
+        except Exception as error:  # the boundary: whatever it is, the client gets a status with a safe text
+            safe = safe_error(error, doing, call.peer)
+            return Status.of(safe.code, tagged_text(safe))
+        finally:
+            if session is not None:
+                session.calls.discard(task)
+        return Status.OK
+
+    def _session(self, call: Call) -> tuple[Session, bool]:
+        """The caller's session, and whether it was opened by this call."""
+        sessions = self._state.sessions
+        header = call.metadata.get(AUTHORIZATION)
+        if call.method in _OPEN and (header is None or call.method.endswith("/Handshake")):
+            return sessions.guest(""), False
+        is_open = self._state.authenticate is None
+        credentials = parse_authorization(header, lenient=is_open)
+        if credentials.scheme == _BEARER:
+            session = sessions.find(credentials.secret)
+            if session is not None:
+                return session, False
+            if is_open:
+                raise AuthenticationError("This session is not known, or it has ended. Log in again.")
+        session = sessions.guest((self._state.authenticate or open_to_all)(credentials))
+        if call.method not in _OPENING:
+            return session, False
+        sessions.open(session)
+        logger.info("%s of %s has logged in by %s", session.user, call.peer, credentials.scheme)
+        return session, True
+
+
+async def read_request(call: Call, kind: type[Request]) -> Request:
+    """The one request of a call.
+
+    Raises:
+        WireFormatError: there is none, or it is damaged.
+
+    """
+    data = await call.read()
+    if data is None:
+        raise WireFormatError(f"The call {call.method} came without a request.")
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise WireFormatError(f"The request of {call.method} is not a {kind.DESCRIPTOR.name}.") from error
+
+
+def unary(kind: type[Request], function: Callable[[Call, Session, Request], Awaitable[Message]]) -> Handler:
+    """A handler for a call with one request and one response."""
+
+    async def handler(call: Call, session: Session) -> None:
+        response: Any = await function(call, session, await read_request(call, kind))
+        await call.write(response.SerializeToString())
+
+    return handler

@@ -1,0 +1,118 @@
+"""Log-in, sessions, and tickets: Deephaven's ConfigService and SessionService."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from barrage_proto import deephaven_pb2 as proto
+
+from barrage_server.errors import InvalidRequestError
+from barrage_server.server.deephaven.call import Call
+from barrage_server.server.deephaven.service import Methods, unary
+from barrage_server.server.deephaven.sessions import Session
+from barrage_server.server.deephaven.state import DoorState
+from barrage_server.wire.tickets import ExportTicket, SharedTicket, parse_ticket
+
+__all__ = ["ConfigService", "SessionService"]
+
+_PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
+# What Deephaven's log-in page asks for: names of the classes that check credentials there.
+_ANONYMOUS: Final = "io.deephaven.auth.AnonymousAuthenticationHandler"
+_PRE_SHARED: Final = "io.deephaven.authentication.psk.PskAuthenticationHandler"
+
+
+class ConfigService:
+    """What clients ask first, and again to keep their session."""
+
+    def __init__(self, state: DoorState) -> None:
+        self._state = state
+
+    def methods(self) -> Methods:
+        """Its handlers."""
+        return {
+            f"{_PACKAGE}.ConfigService/GetAuthenticationConstants": unary(
+                proto.AuthenticationConstantsRequest, self._authentication
+            ),
+            f"{_PACKAGE}.ConfigService/GetConfigurationConstants": unary(
+                proto.ConfigurationConstantsRequest, self._configuration
+            ),
+        }
+
+    async def _authentication(
+        self, _call: Call, _session: Session, _request: proto.AuthenticationConstantsRequest
+    ) -> proto.AuthenticationConstantsResponse:
+        handlers = _ANONYMOUS if self._state.authenticate is None else _PRE_SHARED
+        values = {"AuthHandlers": proto.ConfigValue(string_value=handlers)}
+        return proto.AuthenticationConstantsResponse(config_values=values)
+
+    async def _configuration(
+        self, _call: Call, _session: Session, _request: proto.ConfigurationConstantsRequest
+    ) -> proto.ConfigurationConstantsResponse:
+        return proto.ConfigurationConstantsResponse(config_values=self._state.configuration())
+
+
+class SessionService:
+    """Exports, shared tickets, and the end of a session."""
+
+    def __init__(self, state: DoorState) -> None:
+        self._state = state
+
+    def methods(self) -> Methods:
+        """Its handlers."""
+        service = f"{_PACKAGE}.SessionService"
+        return {
+            f"{service}/NewSession": unary(proto.HandshakeRequest, self._new),
+            f"{service}/RefreshSessionToken": unary(proto.HandshakeRequest, self._new),
+            f"{service}/CloseSession": unary(proto.HandshakeRequest, self._close),
+            f"{service}/Release": unary(proto.ReleaseRequest, self._release),
+            f"{service}/ExportFromTicket": unary(proto.ExportRequest, self._export),
+            f"{service}/PublishFromTicket": unary(proto.PublishRequest, self._publish),
+            f"{service}/TerminationNotification": unary(
+                proto.TerminationNotificationRequest, self._wait_for_termination
+            ),
+        }
+
+    async def _new(self, _call: Call, session: Session, _request: proto.HandshakeRequest) -> proto.HandshakeResponse:
+        milliseconds = int(self._state.hub.limits.session_seconds * 1000)
+        return proto.HandshakeResponse(
+            metadata_header=b"authorization",
+            session_token=f"Bearer {session.token}".encode(),
+            token_expiration_delay_millis=milliseconds,
+        )
+
+    async def _close(
+        self, _call: Call, session: Session, _request: proto.HandshakeRequest
+    ) -> proto.CloseSessionResponse:
+        task = asyncio.current_task()
+        if task is not None:
+            session.calls.discard(task)  # this call ends with an answer
+        self._state.sessions.close(session)
+        return proto.CloseSessionResponse()
+
+    async def _release(self, _call: Call, session: Session, request: proto.ReleaseRequest) -> proto.ReleaseResponse:
+        ticket = parse_ticket(request.id.ticket)
+        if isinstance(ticket, ExportTicket):  # what is shared or in the scope is not this client's to release
+            session.exports.release(ticket.number)
+        return proto.ReleaseResponse()
+
+    async def _export(self, _call: Call, session: Session, request: proto.ExportRequest) -> proto.ExportResponse:
+        table = await self._state.resolve(session, request.source_id.ticket)
+        self._state.export(session, request.result_id.ticket, table)
+        return proto.ExportResponse()
+
+    async def _publish(self, _call: Call, session: Session, request: proto.PublishRequest) -> proto.PublishResponse:
+        table = await self._state.resolve(session, request.source_id.ticket)
+        result = parse_ticket(request.result_id.ticket)
+        if not isinstance(result, SharedTicket):
+            raise InvalidRequestError("A table is published under a shared ticket: 'h' and bytes of your choice.")
+        if result.identifier in self._state.shared:
+            raise InvalidRequestError("Something is shared under this ticket already; choose other bytes.")
+        self._state.shared[result.identifier] = (session, table)
+        return proto.PublishResponse()
+
+    async def _wait_for_termination(
+        self, _call: Call, _session: Session, _request: proto.TerminationNotificationRequest
+    ) -> proto.TerminationNotificationResponse:
+        await self._state.stopping.wait()
+        return proto.TerminationNotificationResponse(reason="The server is shutting down.")

@@ -1,0 +1,121 @@
+"""Sessions of Deephaven clients: who they are, what they have exported, and when they end.
+
+All of it lives on the door's event loop. A session is kept by making calls; one that makes none for its time ends, and
+with it its exports and open calls. Nothing else of a client that has vanished is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+
+from barrage_server.errors import LimitError
+from barrage_server.server.deephaven.exports import Exports
+
+__all__ = ["Session", "Sessions"]
+
+
+class Session:
+    """One client's session.
+
+    Attributes:
+        token: what the client shows.
+        user: who it is.
+        exports: its tables by number.
+        calls: tasks of its calls that end with it.
+        is_closed: whether it has ended.
+        until: when it ends unless it makes another call, in seconds of the clock.
+
+    """
+
+    def __init__(self, user: str, until: float) -> None:
+        self.token = secrets.token_urlsafe(24)
+        self.user = user
+        self.until = until
+        self.exports = Exports()
+        self.calls: set[asyncio.Task[object]] = set()
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Let go of its exports, and end its calls."""
+        self.is_closed = True
+        self.exports.clear()
+        for task in tuple(self.calls):
+            task.cancel()
+
+
+class Sessions:
+    """The sessions of one door, by token.
+
+    Args:
+        seconds: how long a session lives without a call.
+        limit: how many there may be.
+        clock: seconds, monotonic.
+        ended: called with each session that has ended.
+
+    """
+
+    def __init__(
+        self, seconds: float, limit: int, clock: Callable[[], float], ended: Callable[[Session], None]
+    ) -> None:
+        self.seconds = seconds
+        self._limit = limit
+        self._clock = clock
+        self._ended = ended
+        self._sessions: dict[str, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def export_count(self) -> int:
+        """Exports of all sessions. May be asked from any thread."""
+        return sum(len(session.exports) for session in tuple(self._sessions.values()))
+
+    def guest(self, user: str) -> Session:
+        """A session for the length of one call: of a client that shows its credentials each time."""
+        return Session(user, self._clock() + self.seconds)
+
+    def open(self, session: Session) -> None:
+        """Keep a guest's session from now on.
+
+        Raises:
+            LimitError: there are as many as the server allows.
+
+        """
+        self.expire()
+        if len(self._sessions) >= self._limit:
+            raise LimitError(f"This server has {self._limit} sessions open and takes no more; try again later.")
+        self._sessions[session.token] = session
+
+    def find(self, token: str) -> Session | None:
+        """The session with that token, which lives on from now; ``None`` when there is none, or it has run out."""
+        session = self._sessions.get(token)
+        if session is None:
+            return None
+        now = self._clock()
+        if now >= session.until:
+            self.close(session)
+            return None
+        session.until = now + self.seconds
+        return session
+
+    def close(self, session: Session) -> None:
+        """End a session."""
+        self._sessions.pop(session.token, None)
+        if not session.is_closed:
+            session.close()
+            self._ended(session)
+
+    def expire(self) -> None:
+        """End the sessions whose time has run out."""
+        now = self._clock()
+        for session in tuple(self._sessions.values()):
+            if now >= session.until:
+                self.close(session)
+
+    def close_all(self) -> None:
+        """End all of them."""
+        for session in tuple(self._sessions.values()):
+            self.close(session)

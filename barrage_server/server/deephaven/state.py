@@ -1,0 +1,135 @@
+"""What the services of one door share."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+from barrage_proto import deephaven_pb2 as proto
+
+from barrage_server.engine import Table
+from barrage_server.errors import InvalidRequestError, NotFoundError
+from barrage_server.server.auth import Authenticator
+from barrage_server.server.deephaven.sessions import Session, Sessions
+from barrage_server.server.hub import Hub
+from barrage_server.wire.families import ClientFamily
+from barrage_server.wire.tickets import (
+    ApplicationTicket,
+    ExportTicket,
+    SessionTicket,
+    SharedTicket,
+    name_of_ticket,
+    parse_ticket,
+)
+
+__all__ = ["DoorState", "exported_number"]
+
+
+class DoorState:
+    """Sessions, and the tables they can name.
+
+    Args:
+        hub: the server's state.
+        authenticate: checks credentials; ``None`` when everybody is welcome.
+
+    Attributes:
+        shared: tables that sessions have published for others, by the bytes of their tickets.
+        bound: tables that clients have put into the scope, by name: those they may replace.
+        private: tables that sessions have uploaded or made, and that have no name for others.
+        stopping: set when the door is about to close.
+
+    """
+
+    def __init__(self, hub: Hub, authenticate: Authenticator | None) -> None:
+        self.hub: Final = hub
+        self.authenticate: Final = authenticate
+        self.sessions: Final = Sessions(hub.limits.session_seconds, hub.limits.sessions, hub.clock, self._forget)
+        self.shared: dict[bytes, tuple[Session, Table]] = {}
+        self.bound: dict[str, Table] = {}
+        self.private: weakref.WeakSet[Table] = weakref.WeakSet()
+        self.stopping: Final = asyncio.Event()
+
+    async def resolve(self, session: Session, ticket: bytes) -> Table:
+        """The table that a ticket names; waits for an export that is on its way.
+
+        Raises:
+            InvalidRequestError: the ticket is none, or names an export that there is not.
+            NotFoundError: there is no such table.
+
+        """
+        return await self.resolve_parsed(session, parse_ticket(ticket), ticket)
+
+    async def resolve_parsed(self, session: Session, parsed: SessionTicket, ticket: bytes = b"") -> Table:
+        """The same, for a ticket that has been parsed. Raises what :meth:`resolve` does."""
+        match parsed:
+            case ExportTicket(number):
+                return await session.exports.resolve(number)
+            case SharedTicket(identifier):
+                published = self.shared.get(identifier)
+                if published is not None:
+                    return published[1]
+                bare = self.hub.catalog.find(_bare_name(ticket))
+                if bare is not None:
+                    return bare
+                raise NotFoundError(
+                    "Nothing is shared under this ticket. Its publisher must have published it, and still be there."
+                )
+            case ApplicationTicket(text):
+                raise NotFoundError(f"There are no applications here, and so no '{text}'. Tables are in the scope.")
+            case name:
+                return self.hub.catalog.get(name)
+
+    def export(self, session: Session, ticket: bytes, table: Table) -> None:
+        """Give a table the export ticket that a client has chosen."""
+        session.exports.define(exported_number(ticket), table)
+
+    def is_static(self, table: Table) -> bool:
+        """Whether a table never changes: it was uploaded by a session, and nobody else can name it."""
+        return table in self.private and not table.attributes.get("InputTable")
+
+    def schema(self, table: Table, family: ClientFamily) -> pa.Schema:
+        """The schema of a table as a client of this family gets it."""
+        return self.hub.followers.feed(table, family).schema
+
+    def creation(self, ticket: bytes, table: Table, family: ClientFamily) -> proto.ExportedTableCreationResponse:
+        """What tells a client about the table behind ``ticket``."""
+        return proto.ExportedTableCreationResponse(
+            result_id=proto.TableReference(ticket=proto.Ticket(ticket=ticket)),
+            success=True,
+            schema_header=self.schema(table, family).serialize().to_pybytes(),
+            is_static=self.is_static(table),
+            size=table.version.size,
+        )
+
+    def configuration(self) -> Mapping[str, proto.ConfigValue]:
+        """What clients are told when they log in (deephaven-core's configuration constants)."""
+        milliseconds = int(self.hub.limits.session_seconds * 1000)
+        values = {
+            "http.session.durationMs": str(milliseconds),
+            "barrage.version": "1.0.0",
+            "web.flattenViewports": "false",
+        }
+        return {name: proto.ConfigValue(string_value=value) for name, value in values.items()}
+
+    def _forget(self, session: Session) -> None:
+        for identifier, (publisher, _) in tuple(self.shared.items()):
+            if publisher is session:
+                del self.shared[identifier]
+
+
+def exported_number(ticket: bytes) -> int:
+    """The number of an export ticket; InvalidRequestError for any other."""
+    parsed = parse_ticket(ticket)
+    if not isinstance(parsed, ExportTicket):
+        raise InvalidRequestError("A result needs an export ticket: 'e' and a number of four bytes.")
+    return parsed.number
+
+
+def _bare_name(ticket: bytes) -> str:
+    try:
+        return name_of_ticket(ticket)
+    except InvalidRequestError:
+        return ""

@@ -1,0 +1,189 @@
+"""Tables by ticket: the part of Deephaven's TableService and InputTableService that computes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+from barrage_proto import deephaven_pb2 as proto
+
+from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, SourceTable, Table
+from barrage_server.errors import (
+    BarrageError,
+    InvalidRequestError,
+    UnsupportedOperationError,
+    WireFormatError,
+)
+from barrage_server.flight_errors import tagged_text
+from barrage_server.publish import apply_rows
+from barrage_server.server.catalog import own_schema
+from barrage_server.server.deephaven.call import Call
+from barrage_server.server.deephaven.service import Methods, read_request, unary
+from barrage_server.server.deephaven.sessions import Session
+from barrage_server.server.deephaven.state import DoorState, exported_number
+from barrage_server.wire.protocol import PublishMode
+from barrage_server.wire.tickets import export_ticket
+
+__all__ = ["InputTableService", "TableService"]
+
+_PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
+_SIZES_SECONDS: Final = 1.0
+"""How often a client hears of the sizes of its exports, at most."""
+
+Creation = proto.ExportedTableCreationResponse
+Operation = proto.BatchTableRequest.Operation
+ResultRequest = proto.FetchTableRequest | proto.ApplyPreviewColumnsRequest | proto.CreateInputTableRequest
+
+
+class TableService:
+    """Gives tables export tickets, and says what they are."""
+
+    def __init__(self, state: DoorState) -> None:
+        self._state = state
+
+    def methods(self) -> Methods:
+        """Its handlers."""
+        service = f"{_PACKAGE}.TableService"
+        return {
+            f"{service}/GetExportedTableCreationResponse": unary(proto.Ticket, self._describe),
+            f"{service}/FetchTable": unary(proto.FetchTableRequest, self._one),
+            f"{service}/ApplyPreviewColumns": unary(proto.ApplyPreviewColumnsRequest, self._one),
+            f"{service}/CreateInputTable": unary(proto.CreateInputTableRequest, self._one),
+            f"{service}/Batch": self._batch,
+            f"{service}/ExportedTableUpdates": self._sizes,
+        }
+
+    async def _describe(self, call: Call, session: Session, request: proto.Ticket) -> Creation:
+        table = await self._state.resolve(session, request.ticket)
+        return self._state.creation(request.ticket, table, call.family)
+
+    async def _one(self, call: Call, session: Session, request: ResultRequest) -> Creation:
+        return await self._run(call, session, request, ())
+
+    async def _batch(self, call: Call, session: Session) -> None:
+        """Operations in order; each may refer to the result of one before it."""
+        request = await read_request(call, proto.BatchTableRequest)
+        results: list[Table] = []
+        for operation in request.ops:
+            result = b""
+            try:
+                single = _of(operation)
+                result = single.result_id.ticket
+                creation = await self._run(call, session, single, results)
+                results.append(await session.exports.resolve(exported_number(result)))
+            except BarrageError as error:
+                reference = proto.TableReference(ticket=proto.Ticket(ticket=result))
+                failure = Creation(result_id=reference, success=False, error_info=tagged_text(error))
+                await call.write(failure.SerializeToString())
+                raise
+            await call.write(creation.SerializeToString())
+
+    async def _run(self, call: Call, session: Session, request: ResultRequest, results: Sequence[Table]) -> Creation:
+        if isinstance(request, proto.CreateInputTableRequest):
+            table = await self._input_table(session, request, results)
+        else:
+            # columns are previewed, where they have to be, in the subscription's own options
+            table = await self._table(session, request.source_id, results)
+        ticket = request.result_id.ticket
+        self._state.export(session, ticket, table)
+        return self._state.creation(ticket, table, call.family)
+
+    async def _table(self, session: Session, reference: proto.TableReference, results: Sequence[Table]) -> Table:
+        if reference.WhichOneof("ref") == "batch_offset":
+            if not 0 <= reference.batch_offset < len(results):
+                raise InvalidRequestError(f"Operation {reference.batch_offset} of the batch is none before this one.")
+            return results[reference.batch_offset]
+        return await self._state.resolve(session, reference.ticket.ticket)
+
+    async def _input_table(
+        self, session: Session, request: proto.CreateInputTableRequest, results: Sequence[Table]
+    ) -> Table:
+        if request.WhichOneof("definition") == "schema":
+            try:
+                schema = pa.ipc.read_schema(pa.BufferReader(request.schema))
+            except (pa.ArrowException, OSError) as error:
+                raise WireFormatError("The schema of the input table is no Arrow schema message.") from error
+        else:
+            schema = (await self._table(session, request.source_table_id, results)).schema
+        graph, schema = self._state.hub.catalog.graph, own_schema(schema)
+        name = f"input table {exported_number(request.result_id.ticket)}"
+        kind = request.kind.WhichOneof("kind")
+        table: SourceTable
+        if kind == "in_memory_key_backed":
+            table = KeyedTable(graph, name, schema, list(request.kind.in_memory_key_backed.key_columns))
+        elif kind == "blink":
+            table = BlinkTable(graph, name, schema)
+        else:
+            table = AppendTable(graph, name, schema)
+        table.attributes["InputTable"] = True
+        self._state.private.add(table)
+        return table
+
+    async def _sizes(self, call: Call, session: Session) -> None:
+        """The sizes of the session's exports, now and as they change."""
+        await read_request(call, proto.ExportedTableUpdatesRequest)
+        changed = asyncio.Event()
+        session.exports.listeners.add(changed.set)
+        told: dict[int, int] = {}
+        try:
+            while not self._state.stopping.is_set():
+                changed.clear()
+                sizes = {number: table.version.size for number, table in session.exports.tables().items()}
+                for number, size in sizes.items():
+                    if told.get(number) != size:
+                        ticket = proto.Ticket(ticket=export_ticket(number))
+                        message = proto.ExportedTableUpdateMessage(export_id=ticket, size=size)
+                        await call.write(message.SerializeToString())
+                told = sizes
+                try:
+                    await asyncio.wait_for(changed.wait(), _SIZES_SECONDS)
+                except TimeoutError:
+                    continue  # tables tick without a word to this session
+        finally:
+            session.exports.listeners.discard(changed.set)
+
+
+class InputTableService:
+    """Rows into tables that take them, from a table that the client has uploaded."""
+
+    def __init__(self, state: DoorState) -> None:
+        self._state = state
+
+    def methods(self) -> Methods:
+        """Its handlers."""
+        service = f"{_PACKAGE}.InputTableService"
+        return {
+            f"{service}/AddTableToInputTable": unary(proto.AddTableRequest, self._add),
+            f"{service}/DeleteTableFromInputTable": unary(proto.DeleteTableRequest, self._delete),
+        }
+
+    async def _add(self, _call: Call, session: Session, request: proto.AddTableRequest) -> proto.AddTableResponse:
+        await self._apply(session, request.input_table.ticket, request.table_to_add.ticket, None)
+        return proto.AddTableResponse()
+
+    async def _delete(
+        self, _call: Call, session: Session, request: proto.DeleteTableRequest
+    ) -> proto.DeleteTableResponse:
+        await self._apply(session, request.input_table.ticket, request.table_to_remove.ticket, PublishMode.DELETE)
+        return proto.DeleteTableResponse()
+
+    async def _apply(self, session: Session, target: bytes, source: bytes, mode: PublishMode | None) -> None:
+        table = await self._state.resolve(session, target)
+        rows = (await self._state.resolve(session, source)).version.to_table()
+        await asyncio.to_thread(apply_rows, table, mode, rows.schema, rows.to_batches())
+
+
+def _of(operation: Operation) -> ResultRequest:
+    kind = operation.WhichOneof("op")
+    if kind == "fetch_table":
+        return operation.fetch_table
+    if kind == "apply_preview_columns":
+        return operation.apply_preview_columns
+    if kind == "create_input_table":
+        return operation.create_input_table
+    raise UnsupportedOperationError(
+        "This server keeps live tables and computes nothing; of a batch it runs fetch_table, apply_preview_columns and "
+        "create_input_table."
+    )

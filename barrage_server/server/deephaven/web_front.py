@@ -1,0 +1,197 @@
+"""The websocket front of the Deephaven door: what Deephaven's JavaScript API connects to.
+
+One websocket carries all calls of one page, in frames of :mod:`~barrage_server.server.deephaven.multiplex`. Each call
+runs as a task of its own, on the event loop that the gRPC front runs on as well.
+
+Any web page may connect, whatever its origin: a browser adds no credentials of its own to a call here. Who calls is
+said by the ``authorization`` header inside each stream, which only a script can write that knows the secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+import tempfile
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.server.deephaven.call import Service
+from barrage_server.server.deephaven.multiplex import SUBPROTOCOL
+from barrage_server.server.deephaven.web_socket import Socket, SocketLimits
+
+__all__ = ["WebFront"]
+
+# The library tells of every connection that opens and closes, and of every visitor who is none of ours.
+_library_logger = logging.getLogger("barrage_server.server.websockets")
+_library_logger.setLevel(logging.ERROR)
+
+_PING_SECONDS: Final = 20.0
+_CLOSE_SECONDS: Final = 1.0
+_API_PATH: Final = "/jsapi/"
+_ENVELOPE_BYTES: Final = 64
+"""What a frame may have beside its message."""
+
+
+class WebFront:
+    """Serves a service over websockets.
+
+    Args:
+        service: runs the calls.
+        limits: what one connection may use.
+        connections: connections at a time; one more is told to try again later.
+
+    """
+
+    def __init__(self, service: Service, limits: SocketLimits | None = None, *, connections: int = 2000) -> None:
+        self._service = service
+        self._limits = limits or SocketLimits()
+        self._most = connections
+        self._sockets: set[Socket] = set()
+        self._visitors: set[ServerConnection] = set()  # whoever has connected, also those who say nothing
+        self._server: Server | None = None
+
+    @property
+    def connections(self) -> int:
+        """Websockets that are open. May be asked from any thread."""
+        return len(self._sockets)
+
+    @property
+    def streams(self) -> int:
+        """Calls that are running. May be asked from any thread."""
+        return sum(socket.streams for socket in tuple(self._sockets))
+
+    async def start(self, host: str, port: int, tls: tuple[bytes, bytes] | None = None) -> int:
+        """Listen; returns the port, which is a free one for port 0.
+
+        Args:
+            host: address to listen on.
+            port: where, or 0.
+            tls: certificate chain and private key (PEM), to serve ``wss``.
+
+        Raises:
+            UnavailableError: the address cannot be listened on.
+            InvalidRequestError: the certificate or its key cannot be used.
+
+        """
+        front = self
+
+        class Visitor(ServerConnection):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                front._visitors.add(self)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                front._visitors.discard(self)
+
+        try:
+            self._server = await serve(
+                self._serve,
+                await _one_address(host.strip("[]"), port),
+                port,
+                ssl=None if tls is None else _tls_context(*tls),
+                subprotocols=[Subprotocol(SUBPROTOCOL)],
+                compression=None,  # batches would take more time to deflate than to send
+                process_request=self._answer,
+                server_header=None,
+                ping_interval=_PING_SECONDS,
+                ping_timeout=self._limits.slow_client_seconds,
+                close_timeout=_CLOSE_SECONDS,
+                max_size=self._limits.message_bytes + _ENVELOPE_BYTES,
+                logger=_library_logger,
+                create_connection=Visitor,
+            )
+        except OSError as error:
+            raise UnavailableError(f"Cannot listen on {host}:{port} for websockets; is the port in use?") from error
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self, grace: float) -> None:
+        """Stop serving. Clients are told at once; calls that have not ended after ``grace`` seconds are cut.
+
+        Returns about a second after that at the latest, whatever clients do.
+        """
+        server = self._server
+        if server is None:
+            return
+        server.close(close_connections=False)
+        if self._sockets:
+            goodbyes = [asyncio.create_task(socket.say_goodbye()) for socket in self._sockets]
+            await asyncio.wait(goodbyes, timeout=grace)
+            ends = [asyncio.create_task(socket.cut()) for socket in self._sockets]
+            if ends:
+                await asyncio.wait(ends, timeout=_CLOSE_SECONDS)
+            for task in (*goodbyes, *ends):
+                task.cancel()
+        for visitor in tuple(self._visitors):
+            visitor.transport.abort()
+        await asyncio.wait([asyncio.create_task(server.wait_closed())], timeout=_CLOSE_SECONDS)
+        self._server = None
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        socket = Socket(connection, self._service, self._limits)
+        self._sockets.add(socket)
+        try:
+            await socket.run()
+        finally:
+            self._sockets.discard(socket)
+
+    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer those who want no websocket; ``None`` for those who do."""
+        if any("websocket" in value.lower() for value in request.headers.get_all("Upgrade")):
+            if len(self._sockets) >= self._most:
+                return connection.respond(
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    f"This server has {self._most} websockets open and takes no more; try again later.\n",
+                )
+            return None
+        path = request.path.partition("?")[0]
+        if path == "/":
+            return connection.respond(
+                HTTPStatus.OK,
+                "This is barrage-server: live tables for Deephaven's JavaScript API, over websockets.\n"
+                "Connect with new dh.CoreClient(<this address>); where the address begins with https,\n"
+                "with the option {useWebsockets: true}.\n",
+            )
+        if path.startswith(_API_PATH):
+            return connection.respond(
+                HTTPStatus.NOT_FOUND,
+                "The JavaScript API is Deephaven's, and not shipped here. Load dh-core.js from a Deephaven server of "
+                "yours,\nor from a copy of its folder jsapi, and have it connect to this address.\n",
+            )
+        return connection.respond(
+            HTTPStatus.NOT_FOUND, "There is nothing here but websockets for Deephaven's JavaScript API.\n"
+        )
+
+
+async def _one_address(host: str, port: int) -> str:
+    """The address to listen on: for a free port one, because each address of a host would get its own."""
+    if port:
+        return host
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return str(found[0][4][0])
+
+
+def _tls_context(chain: bytes, key: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # The ssl module reads certificates from files only. This one can be read by its owner alone, and is gone at once.
+    with tempfile.TemporaryDirectory(prefix="barrage-tls-") as folder:
+        chain_file, key_file = Path(folder, "chain.pem"), Path(folder, "key.pem")
+        chain_file.write_bytes(chain)
+        key_file.touch(mode=0o600)
+        key_file.write_bytes(key)
+        try:
+            # without a password, or the terminal would be asked for one
+            context.load_cert_chain(chain_file, key_file, password=b"")
+        except (ssl.SSLError, ValueError) as error:
+            raise InvalidRequestError(
+                "The TLS certificate chain and its private key do not fit, or are no PEM."
+            ) from error
+    return context

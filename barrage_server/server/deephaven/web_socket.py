@@ -1,0 +1,324 @@
+"""One websocket of the JavaScript API, and the calls that it carries."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+
+from barrage_server.errors import InternalError, UnavailableError, WireFormatError
+from barrage_server.server.deephaven.call import Call, Service, Status
+from barrage_server.server.deephaven.multiplex import (
+    GO_AWAY,
+    Demultiplexer,
+    Event,
+    HalfClosed,
+    MessageReceived,
+    StreamBroken,
+    StreamOpened,
+    headers_frame,
+    message_frame,
+    trailers_frame,
+)
+from barrage_server.server.translate import safe_error
+from barrage_server.wire.families import ClientFamily
+
+__all__ = ["Socket", "SocketLimits"]
+
+_OVERHEAD: Final = 200
+"""Bytes that a message costs beside its own, so that many empty ones count as well."""
+_REASON_BYTES: Final = 120
+"""Of the 123 that a websocket's close frame has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketLimits:
+    """What one websocket may use.
+
+    Attributes:
+        message_bytes: length of one request message.
+        unread_bytes: of requests that no call has read yet; while there are more, nothing is read from the socket.
+        streams: calls at a time.
+        slow_client_seconds: a client that takes not one byte for so long, although there are some for it, or answers
+            no ping for so long, loses its connection.
+
+    """
+
+    message_bytes: int = 64 << 20
+    unread_bytes: int = 4 << 20
+    streams: int = 1000
+    slow_client_seconds: float = 30.0
+
+
+class Socket:
+    """Reads requests from one websocket, runs their calls, and writes what they answer.
+
+    Args:
+        connection: the websocket, open.
+        service: runs the calls.
+        limits: what the client may use.
+
+    """
+
+    def __init__(self, connection: ServerConnection, service: Service, limits: SocketLimits) -> None:
+        self.peer: Final = _peer(connection.remote_address)
+        self._connection = connection
+        self._service = service
+        self._limits = limits
+        self._frames = Demultiplexer(message_bytes=limits.message_bytes, streams=limits.streams)
+        self._calls: dict[int, _WebCall] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unread = 0
+        self._has_room = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._is_gone = False
+        self._gone = asyncio.Event()
+
+    @property
+    def streams(self) -> int:
+        """Calls that are running."""
+        return len(self._tasks)
+
+    async def run(self) -> None:
+        """Serve the websocket until it is closed. Its calls have ended, too, when this returns."""
+        loop = asyncio.get_running_loop()
+        # Reading stops while there is no room, and only reading tells that the client has gone.
+        watch = loop.create_task(self._connection.wait_closed())
+        watch.add_done_callback(lambda _: self._has_room.set())
+        try:
+            async for frame in self._connection:
+                if isinstance(frame, str):
+                    raise WireFormatError("Frames must be binary.")
+                for event in self._frames.receive(frame):
+                    self._handle(event)
+                await self._wait_for_room(watch)
+        except ConnectionClosed:
+            pass  # without a word
+        except WireFormatError as error:
+            self._is_gone = True
+            await self._connection.close(CloseCode.PROTOCOL_ERROR, _cut(str(error)))
+        finally:
+            self._is_gone = True
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            watch.cancel()
+            self._gone.set()
+
+    async def say_goodbye(self) -> None:
+        """Tell the client to open no more calls here; returns when it has hung up, as it does after its last call."""
+        with contextlib.suppress(UnavailableError):
+            await self.send(GO_AWAY)
+        await self._gone.wait()
+
+    async def cut(self) -> None:
+        """End all calls, with word to the client, and the connection."""
+        for call in tuple(self._calls.values()):
+            call.end(Status.of(UnavailableError.code, "The server is shutting down."))
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._connection.close(CloseCode.GOING_AWAY, "The server is shutting down.")
+        await self._gone.wait()
+
+    async def send(self, *frames: bytes, call: _WebCall | None = None) -> None:
+        """Send frames, one after the other; returns when the client has taken them, but for what fits a buffer.
+
+        Before the first frames of a ``call`` go its headers.
+
+        Raises:
+            UnavailableError: the client has gone.
+
+        """
+        # One message at a time is in the transport's buffer, however many calls there are.
+        async with self._turn:
+            if call is not None:
+                # taken here, so that a call that is cut while it waits for its turn sends them before its trailers
+                frames = (*call.take_headers(), *frames)
+            try:
+                for frame in frames:
+                    with _ProgressWatch(self._connection, self._limits.slow_client_seconds):
+                        await self._connection.send(frame)
+            except ConnectionClosed:
+                raise UnavailableError("The client has gone.") from None
+
+    def took(self, size: int) -> None:
+        """A call has read a message of that size, or will never read it."""
+        self._unread -= size
+        if self._unread <= self._limits.unread_bytes:
+            self._has_room.set()
+
+    async def _wait_for_room(self, watch: asyncio.Task[None]) -> None:
+        while self._unread > self._limits.unread_bytes and not watch.done():
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case StreamOpened(stream, method, headers):
+                call = _WebCall(self, stream, method, dict(headers))
+                self._calls[stream] = call
+                self._start(call, self._service)
+            case MessageReceived(stream, payload):
+                call_of = self._calls.get(stream)
+                if call_of is not None:
+                    self._unread += call_of.take(payload)
+            case HalfClosed(stream):
+                if stream in self._calls:
+                    self._calls[stream].half_close()
+            case StreamBroken(stream, error):
+                status = Status.of(error.code, str(error))
+                if stream in self._calls:
+                    self._calls[stream].end(status)
+                else:
+                    self._start(_WebCall(self, stream, "", {}), _refusal(status))
+
+    def _start(self, call: _WebCall, service: Service) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(call, service))
+        call.task = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, call: _WebCall, service: Service) -> None:
+        call.has_begun = True
+        try:
+            status = call.fate or await service(call)
+        except asyncio.CancelledError:
+            if self._is_gone:
+                raise
+            status = call.fate or Status.of("CANCELLED", "The server has ended this call.")
+        except Exception as error:  # the boundary: a fault of the service must not end the client's other calls
+            safe = safe_error(error, call.method.rpartition("/")[2], self.peer)
+            status = Status.of(safe.code, str(safe))
+        finally:
+            self._frames.forget(call.stream)
+            if self._calls.get(call.stream) is call:
+                del self._calls[call.stream]
+            call.drop_unread()
+        with contextlib.suppress(UnavailableError):
+            await call.finish(status)
+
+
+class _WebCall(Call):
+    """One stream of a websocket."""
+
+    def __init__(self, socket: Socket, stream: int, method: str, headers: dict[str, str]) -> None:
+        self.method = method
+        self.metadata = headers
+        self.peer = socket.peer
+        self.family = ClientFamily.JAVASCRIPT
+        self.stream: Final = stream
+        self.fate: Status | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.has_begun = False
+        self._socket = socket
+        self._inbox: deque[bytes] = deque()
+        self._arrived = asyncio.Event()
+        self._is_half_closed = False
+        self._headers: list[bytes] = [headers_frame(stream, [])]
+        self._has_headers = False
+
+    async def read(self) -> bytes | None:
+        while not self._inbox:
+            if self._is_half_closed:
+                return None
+            self._arrived.clear()
+            await self._arrived.wait()
+        message = self._inbox.popleft()
+        self._socket.took(len(message) + _OVERHEAD)
+        return message
+
+    async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
+        if self._has_headers or not self._headers:
+            raise InternalError(f"The headers of the answer to {self.method} were sent before.")
+        self._has_headers = True
+        self._headers = [headers_frame(self.stream, headers)]
+        await self._socket.send(call=self)
+
+    async def write(self, message: bytes) -> None:
+        await self._socket.send(message_frame(self.stream, message), call=self)
+
+    async def finish(self, status: Status) -> None:
+        """Send the trailers."""
+        await self._socket.send(trailers_frame(self.stream, status), call=self)
+
+    def take_headers(self) -> list[bytes]:
+        """The frame with the headers, unless it was taken before."""
+        headers, self._headers = self._headers, []
+        return headers
+
+    def take(self, payload: bytes) -> int:
+        """A message has come; what it weighs until it is read."""
+        self._inbox.append(payload)
+        self._arrived.set()
+        return len(payload) + _OVERHEAD
+
+    def half_close(self) -> None:
+        """No more will come."""
+        self._is_half_closed = True
+        self._arrived.set()
+
+    def end(self, status: Status) -> None:
+        """End the call, whatever it is doing, with that status."""
+        self.fate = status
+        if self.task is not None and self.has_begun:
+            self.task.cancel()
+
+    def drop_unread(self) -> None:
+        """Nobody will read what has come."""
+        self._socket.took(sum(len(message) + _OVERHEAD for message in self._inbox))
+        self._inbox.clear()
+
+
+class _ProgressWatch:
+    """Ends a connection whose client takes not one byte in ``seconds``, while something is being sent to it."""
+
+    def __init__(self, connection: ServerConnection, seconds: float) -> None:
+        self._connection = connection
+        self._seconds = seconds
+        self._left = 0
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.Handle | None = None
+
+    def __enter__(self) -> None:
+        # it comes to this only when the frame does not fit the buffer, after it was put there
+        self._timer = self._loop.call_soon(self._begin)
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _begin(self) -> None:
+        self._left = self._connection.transport.get_write_buffer_size()
+        self._timer = self._loop.call_later(self._seconds, self._look)
+
+    def _look(self) -> None:
+        left = self._connection.transport.get_write_buffer_size()
+        if left < self._left:
+            self._begin()
+        else:
+            self._connection.transport.abort()
+
+
+def _refusal(status: Status) -> Service:
+    async def refuse(_: Call) -> Status:
+        return status
+
+    return refuse
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:_REASON_BYTES].decode(errors="ignore")
+
+
+def _peer(address: Any) -> str:
+    """An address as gRPC writes it."""
+    host, port = str(address[0]), int(address[1])
+    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
