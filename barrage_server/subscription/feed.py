@@ -36,14 +36,15 @@ class Limits:
 
 
 class SharedMessage:
-    """A message that is put into batches once, by the first subscriber that sends it."""
+    """A message that is put into batches, or into bytes, once: by the first subscriber that sends it in that form."""
 
-    __slots__ = ("_batches", "_lock", "_message")
+    __slots__ = ("_batches", "_data", "_lock", "_message")
 
     def __init__(self, message: EncodedMessage) -> None:
         self._message = message
         self._lock = threading.Lock()
         self._batches: list[tuple[pa.RecordBatch, bytes | None]] | None = None
+        self._data: list[bytes] | None = None
 
     @property
     def metadata(self) -> UpdateMetadata:
@@ -61,6 +62,13 @@ class SharedMessage:
             if self._batches is None:
                 self._batches = list(self._message.batches())
         return iter(self._batches)
+
+    def flight_data(self) -> Iterator[bytes]:
+        """Serialized ``FlightData``, the same bytes for every subscriber."""
+        with self._lock:
+            if self._data is None:
+                self._data = list(self._message.flight_data())
+        return iter(self._data)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription.window import Window
 from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
+from barrage_server.wire.raw import encode_flight_data
 
 __all__ = [
     "Dialect",
@@ -95,6 +96,11 @@ class EncodedMessage:
     def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
         """The same as raw messages, for doors that can write columns of different lengths."""
         return self.writer.ipc_messages(self._outgoing())
+
+    def flight_data(self) -> Iterator[bytes]:
+        """:meth:`ipc_messages`, each serialized as a ``FlightData`` that can go on the wire as it is."""
+        for header, app_metadata, body in self.ipc_messages():
+            yield encode_flight_data(header, app_metadata, body)
 
     def _outgoing(self) -> OutgoingMessage:
         source = self.source

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from barrage_server.errors import MessageTooLargeError, WireFormatError
-from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated
+from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated, schema_header
 from barrage_server.wire.layout import assemble
 from barrage_server.wire.soundness import check_sound
 
@@ -25,6 +25,7 @@ __all__ = [
     "decode_ragged_batch",
     "decode_schema_message",
     "encode_flight_data",
+    "schema_flight_data",
 ]
 
 _DESCRIPTOR: Final = 1
@@ -77,6 +78,15 @@ def encode_flight_data(
     if len(data) > MAX_MESSAGE:
         raise MessageTooLargeError(f"a message of {len(data)} bytes is more than gRPC carries; ask for smaller batches")
     return data
+
+
+def schema_flight_data(schema: pa.Schema) -> bytes:
+    """The message that a stream of batches begins with: a schema's header, and nothing else.
+
+    (The same schema as an encapsulated message, as ``ExportedTableCreationResponse.schema_header`` wants it, is
+    ``schema.serialize()``.)
+    """
+    return encode_flight_data(schema_header(schema), None, None)
 
 
 def decode_flight_data(data: bytes | memoryview) -> FlightDataParts:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barrage_server.errors import MessageTooLargeError, WireFormatError
 from barrage_server.wire import raw
-from barrage_server.wire.raw import Descriptor, FlightDataParts, decode_flight_data, encode_flight_data
+from barrage_server.wire.arrow_message import decode_schema_message, schema_header
+from barrage_server.wire.raw import (
+    Descriptor,
+    FlightDataParts,
+    decode_flight_data,
+    encode_flight_data,
+    schema_flight_data,
+)
 
 DPHN_DESCRIPTOR = bytes.fromhex("080212046470686e")
 
@@ -73,3 +81,19 @@ def test_messages_that_grpc_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(raw, "MAX_MESSAGE", 10)
     with pytest.raises(MessageTooLargeError, match="more than gRPC carries"):
         encode_flight_data(b"0123456789", None, None)
+
+
+def test_a_stream_begins_with_a_schema_that_has_no_body() -> None:
+    """deephaven-clients 6: the header is a bare message, and there is neither app_metadata nor a body."""
+    schema = pa.schema([pa.field("a", pa.int64(), metadata={"deephaven:type": "long"})])
+    parts = decode_flight_data(schema_flight_data(schema))
+    assert (parts.app_metadata, parts.data_body) == (None, None)
+    assert decode_schema_message(parts.data_header).equals(schema, check_metadata=True)
+
+
+def test_the_encapsulated_schema_is_what_arrow_serializes() -> None:
+    """deephaven-clients 5.1: FF FF FF FF, the length as a little-endian int32, and the message."""
+    schema = pa.schema([("a", pa.int64())])
+    framed = schema.serialize().to_pybytes()
+    header = schema_header(schema)
+    assert framed == b"\xff\xff\xff\xff" + len(header).to_bytes(4, "little") + header
