@@ -60,6 +60,7 @@ def connect(
     headers: Mapping[str, str] | None = None,
     tls_root_certs: bytes | None = None,
     wait: float = 0.0,
+    graph: UpdateGraph | None = None,
 ) -> Client:
     """Connect to a server, and make sure that it answers.
 
@@ -71,12 +72,15 @@ def connect(
         headers: further headers of every call.
         tls_root_certs: PEM certificates to trust instead of the system's.
         wait: keep trying for so many seconds when nobody answers yet.
+        graph: the update graph that replicas are to live in; one of the client's own when None.
 
     Raises:
         UnavailableError: nobody answers there.
         AuthenticationError: the token is missing or wrong.
     """
-    client = Client(uri, token=token, timeout=timeout, retry=retry, headers=headers, tls_root_certs=tls_root_certs)
+    client = Client(
+        uri, token=token, timeout=timeout, retry=retry, headers=headers, tls_root_certs=tls_root_certs, graph=graph
+    )
     deadline = time.monotonic() + wait
     delays = RetryPolicy(max_delay=1.0, deadline=None).delays()
     try:
@@ -114,6 +118,7 @@ class Client:
         retry: RetryPolicy | None = None,
         headers: Mapping[str, str] | None = None,
         tls_root_certs: bytes | None = None,
+        graph: UpdateGraph | None = None,
     ) -> None:
         self._channel = Channel(uri, token=token, timeout=timeout, headers=headers, tls_root_certs=tls_root_certs)
         self._timeout = timeout
@@ -121,7 +126,7 @@ class Client:
         self._lock = threading.Lock()
         self._open: weakref.WeakSet[LiveTable | Publication] = weakref.WeakSet()
         self._uploader = Uploader(self._channel, timeout)
-        self.graph = UpdateGraph()
+        self.graph = graph if graph is not None else UpdateGraph()
 
     @property
     def uri(self) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.client import KEEP
+from barrage_server.engine import UpdateGraph
 from barrage_server.rowset import RowSet
 
 SCHEMA = pa.schema([("sym", pa.string()), ("price", pa.float64()), ("size", pa.int32())])
@@ -370,3 +371,14 @@ def test_a_forked_child_says_that_it_has_no_subscription(server: bs.Server, clie
         assert os.waitpid(child, 0)[1] == 0
         live.set_viewport(range(1), wait=True)
         assert live.size == 1
+
+
+def test_replicas_live_in_the_graph_that_is_given(server: bs.Server) -> None:
+    source = server.append_table("source", pa.schema([("x", pa.int64())]))
+    graph = UpdateGraph()
+    with bs.connect(server.uri, graph=graph) as client, client.subscribe("source", interval_ms=1) as live:
+        assert client.graph is graph
+        assert live.table.graph is graph
+        source.append({"x": [1]})
+        live.wait_until(lambda view: view.size == 1)
+        assert graph.step > 0

@@ -72,5 +72,17 @@ def test_public_names_are_sorted_complete_and_documented() -> None:
 
 def test_make_help_lists_every_verb() -> None:
     done = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
-    for verb in ("env", "demo", "test", "interop", "style", "types", "generate", "bench", "docker-check", "lower-bounds", "clean"):
+    for verb in (
+        "env",
+        "demo",
+        "test",
+        "interop",
+        "style",
+        "types",
+        "generate",
+        "bench",
+        "docker-check",
+        "lower-bounds",
+        "clean",
+    ):
         assert re.search(rf"^  {verb} +\S", done.stdout, re.MULTILINE), verb
