@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
 import tempfile
 from http import HTTPStatus
 from pathlib import Path
+from socket import SOCK_STREAM
 from typing import Final
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -132,7 +132,9 @@ class WebFront:
                 task.cancel()
         for visitor in tuple(self._visitors):
             visitor.transport.abort()
-        await asyncio.wait([asyncio.create_task(server.wait_closed())], timeout=_CLOSE_SECONDS)
+        closed = asyncio.create_task(server.wait_closed())
+        await asyncio.wait([closed], timeout=_CLOSE_SECONDS)
+        closed.cancel()
         self._server = None
 
     async def _serve(self, connection: ServerConnection) -> None:
@@ -175,7 +177,7 @@ async def _one_address(host: str, port: int) -> str:
     """The address to listen on: for a free port one, because each address of a host would get its own."""
     if port:
         return host
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
     return str(found[0][4][0])
 
 
