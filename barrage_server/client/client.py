@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, overload
 
@@ -25,9 +25,10 @@ from barrage_server.client.patience import patiently
 from barrage_server.client.publication import Publication
 from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.snapshot import whole_table, windowed
+from barrage_server.client.update import Update
 from barrage_server.client.upload import Uploadable, Uploader, act
 from barrage_server.client.window import Viewport, positions_of
-from barrage_server.engine import Table, UpdateGraph
+from barrage_server.engine import ReplicaTable, Table, UpdateGraph
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
 from barrage_server.subscription import Dialect, Window
 from barrage_server.wire.metadata import SubscriptionOptions
@@ -200,6 +201,8 @@ class Client:
         interval_ms: int = 50,
         dialect: Dialect | str = Dialect.KEY_SPACE,
         timeout: float | None = None,
+        onto: ReplicaTable | None = None,
+        on_update: Callable[[Update], None] | None = None,
     ) -> LiveTable:
         """Follow a table, or a window of it. Returns when the first content is complete.
 
@@ -212,6 +215,11 @@ class Client:
             interval_ms: milliseconds between two updates at least; 0 leaves it to the server.
             dialect: how the server writes messages of a viewport; the content is the same.
             timeout: seconds that the first content may stand still; the client's timeout when None.
+            onto: the ``table`` of a live table that has ended, of the same columns. Instead of making a replica of its
+                own, this subscription goes on with that one: what differs goes into it in one update. Its attributes
+                and keys stay as they are. With other columns it is left alone, and :attr:`LiveTable.table` is another.
+            on_update: what :meth:`LiveTable.on_update` takes, from the very first update on. They are not kept for
+                :meth:`LiveTable.updates` then.
 
         Raises:
             UnknownTableError, UnknownColumnError: there is no such table or column.
@@ -229,10 +237,11 @@ class Client:
             self._channel,
             name,
             view,
-            Content(self.graph, name),
+            Content(self.graph if onto is None else onto.graph, name, onto),
             options=SubscriptionOptions(min_update_interval_ms=interval_ms, columns_as_list=True),
             dialect=spoken,
             retry=self._retry,
+            on_update=on_update,
         )
         live = LiveTable(follower, self._timeout)
         with self._lock:

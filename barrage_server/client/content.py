@@ -30,11 +30,14 @@ class Content:
     Args:
         graph: the update graph for the replicas.
         name: what they call themselves.
+        onto: the replica that an earlier subscription has left: the first content goes into it as what differs, when it
+            has the same columns. Its attributes and keys stay as they are.
     """
 
-    def __init__(self, graph: UpdateGraph, name: str) -> None:
+    def __init__(self, graph: UpdateGraph, name: str, onto: ReplicaTable | None = None) -> None:
         self._graph = graph
         self._name = name
+        self._onto = onto
         self._mirror: Mirror | None = None
         self._table: ReplicaTable | None = None
         self._shown: ReplicaTable | None = None  # the table of the last update
@@ -128,11 +131,13 @@ class Content:
         return self._update(is_snapshot=message.metadata.is_snapshot)
 
     def _show(self, mirror: Mirror) -> None:
-        shown, fresh = self._table, mirror.table
+        shown, fresh = self._onto if self._table is None else self._table, mirror.table
         if shown is not None and shown.schema.equals(fresh.schema) and shown.is_window == fresh.is_window:
-            shown.attributes, shown.key_columns = fresh.attributes, fresh.key_columns
+            if shown is not self._onto:
+                shown.attributes, shown.key_columns = fresh.attributes, fresh.key_columns
             shown.apply(difference(shown.version, fresh.version))
             mirror.adopt(shown)
+            self._table = shown
         else:
             self._table = fresh
 

@@ -65,6 +65,8 @@ class View:
 class Follower:
     """Follows one table on a thread of its own until it is closed or fails for good.
 
+    With ``on_update`` the updates are handed over there, from the first one on, and not kept for anybody.
+
     Attributes:
         changed: notified after every change of anything here; its lock guards all of it.
         content: what is in view.
@@ -83,6 +85,7 @@ class Follower:
         options: SubscriptionOptions,
         dialect: Dialect,
         retry: RetryPolicy,
+        on_update: Callable[[Update], None] | None = None,
     ) -> None:
         self.name = name
         self.changed = threading.Condition(threading.RLock())
@@ -93,8 +96,9 @@ class Follower:
         self.view = view
         self.schema: pa.Schema | None = None
         self.messages = 0
-        self.update_callbacks: tuple[Callable[[Update], None], ...] = ()
+        self.update_callbacks: tuple[Callable[[Update], None], ...] = () if on_update is None else (on_update,)
         self.state_callbacks: tuple[Callable[[LiveState], None], ...] = ()
+        self._collects = on_update is None
         self._channel = channel
         self._options = options
         self._dialect = dialect
@@ -236,7 +240,7 @@ class Follower:
                         raise UnavailableError("the stream is not wanted any more")
                     update = self.content.apply(message)
                     self.messages += 1
-                    if update is not None:
+                    if update is not None and self._collects:
                         self.cursor.offer(update)
                     if self.state is not LiveState.LIVE and self.content.is_settled:
                         self._enter(LiveState.LIVE)
