@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, TypeVar
 
+import pyarrow as pa
 import pyarrow.flight as flight
 
+from barrage_server.client.address import ServerAddress
+from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
-from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.client.keepalive import KeepAlive
+from barrage_server.client.login import HeaderReader, Login
+from barrage_server.client.names import descriptor_of
+from barrage_server.errors import AuthenticationError, InvalidRequestError, UnavailableError, UnsupportedOperationError
 
 __all__ = ["Channel"]
+
+T = TypeVar("T")
 
 # pyarrow's client reads gRPC's string keys only. A server that restarts should be found again within a moment (gRPC's
 # own back-off grows to two minutes), and not by way of another channel's bad luck.
@@ -23,46 +32,64 @@ _OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_retries", 0),
 )
-_SCHEMES: Final = ("grpc", "grpc+tcp", "grpc+tls", "grpc+unix")
+_AUTHORIZATION: Final = "authorization"
 
 # Connections made before a fork: their threads do not live in the child, so not even their destructors may run there.
 _LEFT_BEHIND: Final[list[flight.FlightClient]] = []
 
 
 class Channel:
-    """Makes Flight clients and call options.
+    """Makes Flight clients and call options, and logs in.
 
     A Flight client is made on first use, one per process: after a fork the child makes its own.
 
     Args:
-        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
-        token: bearer token; None for servers that ask for none.
+        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``; for a Deephaven server
+            ``dh+plain://host:port`` or ``dh://host:port``, which is TLS.
+        token: bearer token of a server, or pre-shared key of a Deephaven server.
+        user: user name, with ``password``.
+        password: the user's password.
         timeout: seconds that a short call may take, and that a longer one may stand still.
-        headers: further headers of every call, such as a proxy wants.
+        headers: further headers of every call, such as a proxy wants. ``authorization`` among them is the log-in.
         tls_root_certs: PEM certificates to trust instead of the system's.
+
+    Attributes:
+        address: where the server is, as the user wrote it.
+        login: what is shown to be let in.
     """
 
     def __init__(
         self,
         uri: str,
         *,
-        token: str | None,
+        token: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
         timeout: float,
         headers: Mapping[str, str] | None = None,
         tls_root_certs: bytes | None = None,
     ) -> None:
-        self.address = _checked(uri)
+        self._place = ServerAddress.parse(uri)
+        self.address = self._place.uri
         if timeout <= 0:
             raise InvalidRequestError(f"timeout must be a positive number of seconds, got {timeout}")
         self.timeout = timeout
-        self._headers = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
-        if token is not None:
-            self._headers.append((b"authorization", f"Bearer {token}".encode()))
+        lower = {name.lower(): value for name, value in (headers or {}).items()}
+        self.login = Login(
+            token=token,
+            user=user,
+            password=password,
+            authorization=lower.pop(_AUTHORIZATION, None),
+            is_deephaven=self._place.is_deephaven,
+        )
+        self._headers = [(name.encode(), value.encode()) for name, value in lower.items()]
         self._certificates = tls_root_certs
         self._lock = threading.Lock()
         self._client: flight.FlightClient | None = None
         self._pid = os.getpid()
         self._closed = False
+        self._counterpart: Counterpart | None = None
+        self._keep_alive = KeepAlive(self.greet, lambda: self.login.tokens, f"barrage-session {self.address}")
 
     def client(self) -> flight.FlightClient:
         """The Flight client of this process.
@@ -79,7 +106,10 @@ class Channel:
             if self._client is None:
                 with translated(self.address):
                     self._client = flight.FlightClient(
-                        self.address, tls_root_certs=self._certificates, generic_options=list(_OPTIONS)
+                        self._place.location,
+                        tls_root_certs=self._certificates,
+                        middleware=[HeaderReader(self.login)],
+                        generic_options=list(_OPTIONS),
                     )
                 self._pid = os.getpid()
             return self._client
@@ -93,12 +123,77 @@ class Channel:
             timeout: seconds until the whole call fails; None for none, as long streams want it.
             headers: headers of this call only.
         """
-        extra = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        own = {_AUTHORIZATION: self.login.header, **(headers or {})}
+        extra = [(name.encode(), value.encode()) for name, value in own.items()]
         return flight.FlightCallOptions(timeout=timeout, headers=self._headers + extra)
 
     def short(self) -> flight.FlightCallOptions:
         """Options of a call that ends within the timeout."""
         return self.options(timeout=self.timeout)
+
+    # Who answers.
+
+    def greet(self) -> Counterpart:
+        """Make a cheap call, which logs in where that is needed; says what answers.
+
+        Raises:
+            AuthenticationError: the credentials are not what the server wants.
+            UnavailableError: nobody answers.
+        """
+        try:
+            found = self.logged_in(self._actions)
+        except AuthenticationError:
+            if not self.login.next_way():
+                raise
+            found = self._other_ways()
+        self._counterpart = Counterpart.of(found, has_session=self.login.has_session)
+        return self._counterpart
+
+    @property
+    def counterpart(self) -> Counterpart:
+        """What answers; asks when that is not known yet."""
+        return self._counterpart or self.greet()
+
+    def schema(self, name: str) -> pa.Schema:
+        """The schema of a table, as the server states it.
+
+        Raises:
+            UnknownTableError: there is no such table.
+        """
+        descriptor = descriptor_of(name, self.counterpart)
+
+        def ask() -> pa.Schema:
+            with translated(self.address):
+                return self.client().get_schema(descriptor, self.short()).schema
+
+        return self.logged_in(ask)
+
+    @property
+    def sends_ragged_batches(self) -> bool:
+        """Whether columns of a batch may differ in length unless they are sent as lists; pyarrow refuses that."""
+        return self._place.is_deephaven or self.counterpart is Counterpart.DEEPHAVEN
+
+    def need(self, doing: str) -> None:
+        """Raise UnsupportedOperationError when the server is Deephaven's, which does not offer ``doing``."""
+        if self.counterpart is Counterpart.DEEPHAVEN:
+            raise UnsupportedOperationError(
+                f"{self.address} is a Deephaven server, which does not offer {doing}. To feed it, publish to a "
+                f"barrage-server and subscribe to that from there."
+            )
+
+    def logged_in(self, call: Callable[[], T]) -> T:
+        """``call()``; once more when the session that it used was refused, which then is a new one."""
+        shown = self.login.header
+        try:
+            return call()
+        except AuthenticationError:
+            if not self.login.refused(shown):
+                raise
+            return call()
+
+    def kept_alive(self) -> AbstractContextManager[None]:
+        """While the ``with`` body runs, the session does not run out."""
+        return self._keep_alive.held() if self.login.has_session else nullcontext()
 
     def close(self) -> None:
         """Close the connection. Streams must have been cancelled before: Flight waits for them."""
@@ -111,13 +206,18 @@ class Channel:
         else:
             _LEFT_BEHIND.append(client)
 
+    def _actions(self) -> list[str]:
+        try:
+            with translated(self.address):
+                return [action.type for action in self.client().list_actions(self.short())]
+        except UnsupportedOperationError:  # it answers, which is all that was asked
+            return []
 
-def _checked(uri: str) -> str:
-    scheme, separator, rest = uri.partition("://")
-    if not separator:
-        scheme, rest = "grpc", uri
-    if scheme not in _SCHEMES or not rest.strip("/"):
-        raise InvalidRequestError(
-            f"{uri!r} is no address of a server; write grpc://host:port, or grpc+tls://host:port for TLS"
-        )
-    return f"{scheme}://{rest.rstrip('/')}"
+    def _other_ways(self) -> list[str]:
+        """Try to log in with the same credentials in another way."""
+        while True:
+            try:
+                return self._actions()
+            except AuthenticationError:
+                if not self.login.next_way():
+                    raise

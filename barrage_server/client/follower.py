@@ -7,59 +7,34 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.flight as flight
 
 from barrage_server.client.annotations import user_schema
 from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
+from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.cursor import Cursor
-from barrage_server.client.failures import is_passing, translated
+from barrage_server.client.failures import is_passing
+from barrage_server.client.names import ticket_of
 from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.state import LiveState
 from barrage_server.client.stream import SubscriptionStream
 from barrage_server.client.update import Update
-from barrage_server.errors import BarrageError, InternalError, UnavailableError, UnknownColumnError, UnknownTableError
+from barrage_server.client.view import View, tell_left_out, unreadable
+from barrage_server.errors import BarrageError, InternalError, UnavailableError, UnknownTableError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
-from barrage_server.wire.reader import MessageReader
+from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.schema import key_columns, table_attributes
-from barrage_server.wire.tickets import path_of_name, scope_ticket
 
-__all__ = ["Follower", "View"]
+__all__ = ["Follower"]
 
 T = TypeVar("T")
 
 logger = logging.getLogger("barrage_server.client")
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What a user wants to see, with columns by name; None is all of them."""
-
-    positions: RowSet | None
-    reverse: bool
-    columns: tuple[str, ...] | None
-
-    def window(self, schema: pa.Schema, table: str) -> Window:
-        """The view with column numbers.
-
-        Raises:
-            UnknownColumnError: a column that the schema lacks.
-        """
-        numbers = {name: number for number, name in enumerate(schema.names)}
-        wanted = schema.names if self.columns is None else self.columns
-        missing = [name for name in wanted if name not in numbers]
-        if missing:
-            raise UnknownColumnError(
-                f"table '{table}' has no column {', '.join(map(repr, missing))}; it has: {', '.join(schema.names)}"
-            )
-        columns = tuple(sorted({numbers[name] for name in wanted}))
-        return Window(columns, self.positions, self.reverse and self.positions is not None)
 
 
 class Follower:
@@ -83,7 +58,7 @@ class Follower:
         content: Content,
         *,
         options: SubscriptionOptions,
-        dialect: Dialect,
+        dialect: Dialect | None,
         retry: RetryPolicy,
         on_update: Callable[[Update], None] | None = None,
     ) -> None:
@@ -220,62 +195,77 @@ class Follower:
     def _follow_stream(self) -> None:
         view = self.view
         columns = None
-        if view.columns is not None:
-            columns = view.window(self._fetch_schema(), self.name).columns
-        request = SubscriptionRequest(
-            scope_ticket(self.name), columns, view.positions, self._options, view.reverse and view.positions is not None
-        )
-        stream = SubscriptionStream(self._channel, request, self._dialect)
+        if view.columns is not None or self._channel.counterpart is Counterpart.DEEPHAVEN:
+            # By number on the wire. A Deephaven server may have columns that cannot be asked for here.
+            schema = self._channel.schema(self.name)
+            columns = view.window(schema, self.name).columns
+            if view.columns is None:
+                tell_left_out(schema, self.name)
+                columns = columns if len(columns) < len(schema) else None
+        dialect = self._dialect or self._channel.counterpart.dialect
+        request = self._request(columns, view.positions, reverse=view.reverse)
+        stream, wire_schema = self._channel.logged_in(lambda: self._open(request, dialect))
         try:
-            with self.changed:
-                if self.state.is_final:
-                    return
-                self._stream = stream
-            wire_schema = stream.schema()
-            reader = MessageReader(wire_schema)
-            self._begin(reader.schema, view)
-            for message in stream.messages(reader):
-                with self.changed:
-                    if self.state.is_final or self._reopen:
-                        raise UnavailableError("the stream is not wanted any more")
-                    update = self.content.apply(message)
-                    self.messages += 1
-                    if update is not None and self._collects:
-                        self.cursor.offer(update)
-                    if self.state is not LiveState.LIVE and self.content.is_settled:
-                        self._enter(LiveState.LIVE)
-                    self.changed.notify_all()
-                self._tell_states()
-                if update is not None:
-                    self._tell(self.update_callbacks, update)
+            reader = MessageReader(wire_schema, left_out=unreadable)
+            self._begin(reader.schema, view, dialect)
+            with self._channel.kept_alive():
+                for message in stream.messages(reader):
+                    self._take(message)
         finally:
             with self.changed:
                 self._stream = None
             stream.close()
 
-    def _begin(self, annotated: pa.Schema, view: View) -> None:
+    def _take(self, message: IncomingMessage) -> None:
+        with self.changed:
+            if self.state.is_final or self._reopen:
+                raise UnavailableError("the stream is not wanted any more")
+            update = self.content.apply(message)
+            self.messages += 1
+            if update is not None and self._collects:
+                self.cursor.offer(update)
+            if self.state is not LiveState.LIVE and self.content.is_settled:
+                self._enter(LiveState.LIVE)
+            self.changed.notify_all()
+        self._tell_states()
+        if update is not None:
+            self._tell(self.update_callbacks, update)
+
+    def _open(self, request: SubscriptionRequest, dialect: Dialect) -> tuple[SubscriptionStream, pa.Schema]:
+        stream = SubscriptionStream(self._channel, request, dialect)
+        try:
+            with self.changed:
+                self._stream = stream
+                if self.state.is_final:
+                    stream.cancel()
+            return stream, stream.schema()
+        except BaseException:
+            with self.changed:
+                self._stream = None
+            stream.close()
+            raise
+
+    def _begin(self, annotated: pa.Schema, view: View, dialect: Dialect) -> None:
         schema = user_schema(annotated)
         with self.changed:
             window = view.window(schema, self.name)
             attributes = table_attributes(annotated)
-            self.content.begin(schema, window, self._dialect, attributes=attributes, key_columns=key_columns(annotated))
+            self.content.begin(schema, window, dialect, attributes=attributes, key_columns=key_columns(annotated))
             self.schema = schema
             if self.view != view:  # the user has moved on while the stream was opened
                 later, self.view = self.view, view
                 self.show(later)
             self.changed.notify_all()
 
-    def _fetch_schema(self) -> pa.Schema:
-        descriptor = flight.FlightDescriptor.for_path(*path_of_name(self.name))
-        with translated(self._channel.address):
-            return self._channel.client().get_schema(descriptor, self._channel.short()).schema
+    def _request(
+        self, columns: tuple[int, ...] | None, positions: RowSet | None, *, reverse: bool
+    ) -> SubscriptionRequest:
+        ticket = ticket_of(self.name, self._channel.counterpart)
+        return SubscriptionRequest(ticket, columns, positions, self._options, reverse and positions is not None)
 
     def _send(self, stream: SubscriptionStream, window: Window) -> None:
-        request = SubscriptionRequest(
-            scope_ticket(self.name), window.columns, window.positions, self._options, window.reverse
-        )
         try:
-            stream.send(request)
+            stream.send(self._request(window.columns, window.positions, reverse=window.reverse))
         except BarrageError as error:
             # The stream is ending; its reader finds out why, and the next stream begins with this view.
             logger.debug("table %r: a request was not sent: %s", self.name, error)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final, Self
 import pyarrow as pa
 
 from barrage_server.client.convert import to_pandas, to_polars
-from barrage_server.client.follower import Follower, View
+from barrage_server.client.follower import Follower
 from barrage_server.client.state import LiveState
 from barrage_server.client.update import Update
+from barrage_server.client.view import View, column_names
 from barrage_server.client.window import Viewport, positions_of
 from barrage_server.engine import ReplicaTable, TableVersion
 from barrage_server.engine.table import column_numbers
 from barrage_server.errors import (
     BarrageError,
     DeadlineError,
-    InvalidRequestError,
     UnavailableError,
     UnsupportedOperationError,
 )
@@ -335,21 +335,6 @@ class LiveTable:
             raise UnsupportedOperationError(
                 f"the subscription to '{self.name}' belongs to the process that forked this one; subscribe again here"
             )
-
-
-def column_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Columns as a user gives them; None for all.
-
-    Raises:
-        InvalidRequestError: none at all, or a bare string.
-    """
-    if columns is None:
-        return None
-    if isinstance(columns, str):
-        raise InvalidRequestError(f"columns is a list of names; write [{columns!r}]")
-    if not columns:
-        raise InvalidRequestError("name at least one column, or pass None for all of them")
-    return tuple(columns)
 
 
 def _again(error: BarrageError) -> BarrageError:

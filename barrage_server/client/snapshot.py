@@ -9,22 +9,45 @@ import pyarrow.flight as flight
 
 from barrage_server.client.annotations import user_schema
 from barrage_server.client.channel import Channel
+from barrage_server.client.content import Content
+from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
+from barrage_server.client.names import ticket_of
 from barrage_server.client.patience import Progress
+from barrage_server.client.stream import SubscriptionStream
+from barrage_server.client.view import View, tell_left_out, unreadable
+from barrage_server.engine import UpdateGraph
 from barrage_server.errors import UnavailableError
 from barrage_server.flight_errors import decode_end
 from barrage_server.subscription import Window
-from barrage_server.wire.metadata import SnapshotRequest
+from barrage_server.wire.metadata import SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.tickets import DPHN, scope_ticket
 
-__all__ = ["whole_table", "windowed"]
+__all__ = ["take_snapshot"]
 
 
-def whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
+def take_snapshot(channel: Channel, name: str, view: View, progress: Progress) -> pa.Table:
+    """The present content of ``view``, as of one version of the table."""
+    is_whole = view.columns is None and view.positions is None
+    if is_whole and channel.counterpart is not Counterpart.DEEPHAVEN:
+        return _whole_table(channel, name, progress)
+    schema = channel.schema(name)
+    window = view.window(schema, name)
+    if view.columns is None:
+        tell_left_out(schema, name)
+        if is_whole and len(window.columns) == len(schema):
+            return _whole_table(channel, name, progress)
+    if channel.sends_ragged_batches:
+        return _first_content(channel, name, window, progress)
+    return _windowed(channel, name, window, progress)
+
+
+def _whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
     """All rows and columns, by DoGet: batches are used as they come."""
     with translated(channel.address):
-        reader = channel.client().do_get(flight.Ticket(scope_ticket(name)), channel.options())
+        ticket = flight.Ticket(ticket_of(name, channel.counterpart))
+        reader = channel.client().do_get(ticket, channel.options())
         progress.cancel_with(reader.cancel)
         schema = user_schema(reader.schema)
         batches: list[pa.RecordBatch] = []
@@ -42,7 +65,37 @@ def whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def windowed(channel: Channel, name: str, window: Window, progress: Progress) -> pa.Table:
+def _first_content(channel: Channel, name: str, window: Window, progress: Progress) -> pa.Table:
+    """The rows and columns of ``window``, by a subscription that ends with its first content.
+
+    For servers that answer snapshot requests with columns of different lengths when some are left out, which pyarrow
+    cannot read. Columns of a subscription can be asked for as lists.
+    """
+    request = SubscriptionRequest(
+        ticket_of(name, channel.counterpart),
+        window.columns,
+        window.positions,
+        SubscriptionOptions(columns_as_list=True),
+        window.reverse,
+    )
+    dialect = channel.counterpart.dialect
+    stream = SubscriptionStream(channel, request, dialect)
+    try:
+        progress.cancel_with(stream.cancel)
+        reader = MessageReader(stream.schema(), left_out=unreadable)
+        content = Content(UpdateGraph(), name)
+        content.begin(user_schema(reader.schema), window, dialect)
+        for message in stream.messages(reader):
+            progress.advance()
+            content.apply(message)
+            if content.is_settled:
+                break
+        return content.version.to_table()
+    finally:
+        stream.close()
+
+
+def _windowed(channel: Channel, name: str, window: Window, progress: Progress) -> pa.Table:
     """The rows and columns of ``window``, by a Barrage snapshot request."""
     request = SnapshotRequest(scope_ticket(name), window.columns, window.positions, reverse_viewport=window.reverse)
     with translated(channel.address):

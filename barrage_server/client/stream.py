@@ -10,7 +10,7 @@ import pyarrow.flight as flight
 
 from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated, typed_error
-from barrage_server.errors import BarrageError, UnavailableError
+from barrage_server.errors import AuthenticationError, BarrageError, UnavailableError
 from barrage_server.flight_errors import decode_end
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionRequest
@@ -33,7 +33,9 @@ class SubscriptionStream:
     """
 
     def __init__(self, channel: Channel, request: SubscriptionRequest, dialect: Dialect) -> None:
+        self._channel = channel
         self._address = channel.address
+        self._shown = channel.login.header
         self._lock = threading.Lock()
         self._cancelled = False
         options = channel.options(headers={"barrage-viewport": dialect.value})
@@ -74,7 +76,7 @@ class SubscriptionStream:
             except StopIteration:
                 raise UnavailableError(f"{self._address} ended the stream") from None
             except (flight.FlightError, pa.ArrowException, OSError) as error:
-                raise typed_error(error, self._address) from error
+                raise self._reason(error) from error
             metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
             if chunk.data is None:
                 # No message of the protocol comes without a batch: a sign of life, or why the stream is ending.
@@ -102,3 +104,9 @@ class SubscriptionStream:
                 self._writer.close()
         except BarrageError:
             return  # it says that the stream was cancelled, which is what was wanted
+
+    def _reason(self, error: BaseException) -> BarrageError:
+        found = typed_error(error, self._address)
+        if isinstance(found, AuthenticationError) and self._channel.login.refused(self._shown):
+            return UnavailableError(f"the session at {self._address} has ended: {found}")
+        return found

@@ -127,6 +127,8 @@ class Uploader:
         Raises:
             BarrageError: nothing was published.
         """
+        if self._channel.login.has_session:
+            self._channel.greet()  # rows may be there to be read once only, so the session had better be alive
         schema, batches = record_batches_of(data)
         publisher, batch = self._borrow()
         try:
@@ -169,8 +171,12 @@ class Uploader:
 
 def act(channel: Channel, action: str, body: bytes) -> bytes:
     """One action; the body of its first result, or ``{}`` when there is none."""
-    with translated(channel.address):
-        results = list(channel.client().do_action(flight.Action(action, body), channel.short()))
+
+    def ask() -> list[flight.Result]:
+        with translated(channel.address):
+            return list(channel.client().do_action(flight.Action(action, body), channel.short()))
+
+    results = channel.logged_in(ask)
     answer: bytes = results[0].body.to_pybytes() if results else b"{}"
     return answer
 

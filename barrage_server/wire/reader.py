@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -71,7 +71,7 @@ class MessageReader:
     different lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
     """
 
-    __slots__ = ("_check_data", "_in_band", "_is_list", "_pending", "_types", "schema")
+    __slots__ = ("_check_data", "_in_band", "_is_list", "_left_out", "_pending", "_types", "schema")
 
     def __init__(
         self,
@@ -80,16 +80,23 @@ class MessageReader:
         use_deephaven_nulls: bool = False,
         columns_as_list: bool | None = None,
         check_data: bool = False,
+        left_out: Callable[[pa.Schema], Collection[int]] = lambda _schema: (),
     ) -> None:
         """``columns_as_list``: None tells it from the schema.
 
         ``check_data``: check offsets and texts inside the columns too, whose damage could otherwise crash the
         process; for senders that are not trusted. It reads all of the data once.
+
+        ``left_out``: numbers of the columns of a schema that were not asked for, and of whose types nothing can be
+        read here.
         """
         self._is_list = is_list_schema(schema_on_the_wire) if columns_as_list is None else columns_as_list
         self.schema: pa.Schema = plain_schema(schema_on_the_wire) if self._is_list else schema_on_the_wire
         """The table's schema: without lists around the columns."""
-        self._types: list[pa.DataType] = self.schema.types
+        self._left_out = frozenset(left_out(self.schema))
+        self._types: list[pa.DataType] = [
+            pa.null() if number in self._left_out else data_type for number, data_type in enumerate(self.schema.types)
+        ]
         self._in_band = [use_deephaven_nulls and has_deephaven_null(data_type) for data_type in self._types]
         self._check_data = check_data
         self._pending: _Pending | None = None
@@ -150,7 +157,9 @@ class MessageReader:
     def _columns(self, columns: Sequence[pa.Array], length: int) -> tuple[list[pa.Array], int]:
         """Plain columns with validity bitmaps, and the number of rows that the batch covers."""
         if self._is_list and length > 0:
-            columns = [_unwrap(column) for column in columns]
+            columns = [
+                pa.nulls(0) if number in self._left_out else _unwrap(column) for number, column in enumerate(columns)
+            ]
             length = max((len(column) for column in columns), default=0)
         elif self._is_list:
             columns = [pa.array([], data_type) for data_type in self._types]

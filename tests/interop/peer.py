@@ -133,7 +133,7 @@ class Peer:
                 break
         if "error" in answer:
             kind, text = answer["error"], answer["text"]
-            raise PeerError(f"{self.name}: {function}() raised {kind}: {text}\n{answer['trace']}", kind=kind, text=text)
+            raise PeerError(f"{self.name}: {function}() raised:\n{answer['trace']}", kind=kind, text=text)
         return answer["value"]
 
     def event(self, event: str, timeout: float = CALL_SECONDS) -> dict[str, Any]:

@@ -1,0 +1,138 @@
+"""What a client shows a server to be let in, and what the server gives it to show from then on."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import pyarrow.flight as flight
+
+from barrage_server.errors import InvalidRequestError
+
+__all__ = ["HeaderReader", "Login"]
+
+# Deephaven calls a way to log in by the class that checks it.
+_PRE_SHARED_KEY: Final = "io.deephaven.authentication.psk.PskAuthenticationHandler"
+_ANONYMOUS: Final = "Anonymous"
+_BEARER: Final = "Bearer "
+_REMEMBERED: Final = 16
+
+
+class Login:
+    """The ``authorization`` header of one connection. Safe for threads.
+
+    Credentials are shown until the server answers with a token of its own, as Deephaven servers do, and some for basic
+    credentials; then the newest token is. A token that the server knows no more is forgotten, and the credentials are
+    shown again.
+
+    Args:
+        token: a shared secret: the bearer token of a server, or the pre-shared key of a Deephaven server.
+        user: a user's name, with ``password``.
+        password: the user's password.
+        authorization: the whole header, for any other way to log in.
+        is_deephaven: whether a Deephaven server is likelier than another; decides what ``token`` is tried as first.
+
+    Raises:
+        InvalidRequestError: several ways to log in at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        authorization: str | None = None,
+        is_deephaven: bool = False,
+    ) -> None:
+        if sum(way is not None for way in (token, user, authorization)) > 1:
+            raise InvalidRequestError("log in with a token, or with user and password, or with a header of your own")
+        if password is not None and user is None:
+            raise InvalidRequestError("a password needs a user: pass user= as well, or the secret alone as token=")
+        if authorization is not None:
+            ways = [authorization]
+        elif user is not None:
+            ways = ["Basic " + base64.b64encode(f"{user}:{password or ''}".encode()).decode()]
+        elif token is not None:
+            ways = [_BEARER + token, f"{_PRE_SHARED_KEY} {token}"]
+            if is_deephaven:
+                ways.reverse()
+        else:
+            ways = [_ANONYMOUS]
+        self._lock = threading.Lock()
+        self._ways = ways
+        self._way = 0
+        self._session: str | None = None
+        self._superseded: deque[str] = deque(maxlen=_REMEMBERED)
+        self._tokens = 0
+
+    @property
+    def header(self) -> str:
+        """What to show now."""
+        with self._lock:
+            return self._session or self._ways[self._way]
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the server has given a token of its own."""
+        with self._lock:
+            return self._session is not None
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the server has given so far."""
+        with self._lock:
+            return self._tokens
+
+    def received(self, values: Iterable[str | bytes]) -> None:
+        """The server has sent such a header. Answers may overtake each other; the newest token stays."""
+        for value in values:
+            text = value.decode("latin-1") if isinstance(value, bytes) else value
+            with self._lock:
+                if text.startswith(_BEARER) and text != self._session and text not in self._superseded:
+                    if self._session is not None:
+                        self._superseded.append(self._session)
+                    self._session = text
+                    self._tokens += 1
+
+    def refused(self, shown: str) -> bool:
+        """The server did not accept ``shown``; returns whether :attr:`header` is worth showing instead."""
+        with self._lock:
+            if shown in self._ways:
+                return self._session is not None
+            if shown == self._session:  # the server has restarted, or the session has run out
+                self._session = None
+                self._superseded.append(shown)
+            return True
+
+    def next_way(self) -> bool:
+        """Show the same credentials in another way; False when all have been tried, and the first is in use again."""
+        with self._lock:
+            self._way = (self._way + 1) % len(self._ways)
+            return self._way != 0
+
+
+class HeaderReader(flight.ClientMiddlewareFactory):  # type: ignore[misc]
+    """Hands the tokens in a server's answers to a :class:`Login`."""
+
+    def __init__(self, login: Login) -> None:
+        super().__init__()
+        self._login = login
+
+    def start_call(self, info: flight.CallInfo) -> flight.ClientMiddleware:  # noqa: ARG002  (Flight calls it so)
+        """Watch one call."""
+        return _Answers(self._login)
+
+
+class _Answers(flight.ClientMiddleware):  # type: ignore[misc]
+    """The headers of one call's answer: those ahead of it, or those behind it when it is an error."""
+
+    def __init__(self, login: Login) -> None:
+        super().__init__()
+        self._login = login
+
+    def received_headers(self, headers: Mapping[str, Iterable[str | bytes]]) -> None:
+        self._login.received(headers.get("authorization", ()))

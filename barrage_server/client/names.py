@@ -1,0 +1,49 @@
+"""How tables are named in calls: by name here, by path and ticket on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow.flight as flight
+
+from barrage_server.client.counterpart import Counterpart
+from barrage_server.errors import InvalidRequestError
+from barrage_server.wire.tickets import ApplicationTicket, name_of_path, parse_path, path_of_name, scope_ticket
+
+__all__ = ["descriptor_of", "listed_name", "ticket_of"]
+
+_APPLICATION: Final = ("app", "field")
+
+
+def ticket_of(name: str, counterpart: Counterpart) -> bytes:
+    """The ticket of a table.
+
+    A Deephaven server has tables in applications too: those are called ``app/<application>/field/<field>``, as in its
+    URIs.
+    """
+    parts = _application(name, counterpart)
+    return scope_ticket(name) if parts is None else f"a/{parts[1]}/f/{parts[3]}".encode()
+
+
+def descriptor_of(name: str, counterpart: Counterpart) -> flight.FlightDescriptor:
+    """The Flight descriptor of a table."""
+    return flight.FlightDescriptor.for_path(*(_application(name, counterpart) or path_of_name(name)))
+
+
+def listed_name(path: Sequence[bytes | str]) -> str | None:
+    """What a table in a listing is called here; None when it cannot be named, because it is another client's own."""
+    try:
+        ticket = parse_path(path)
+        if isinstance(ticket, ApplicationTicket):
+            return "/".join(part if isinstance(part, str) else part.decode() for part in path)
+        return name_of_path(path)
+    except InvalidRequestError:
+        return None
+
+
+def _application(name: str, counterpart: Counterpart) -> list[str] | None:
+    parts = name.split("/")
+    if counterpart is Counterpart.DEEPHAVEN and len(parts) == 4 and (parts[0], parts[2]) == _APPLICATION:
+        return parts
+    return None

@@ -1,0 +1,164 @@
+"""The half of a client that changes tables on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, overload
+
+import pyarrow as pa
+
+from barrage_server.client.connection import Connection
+from barrage_server.client.live import LiveTable
+from barrage_server.client.publication import Publication
+from barrage_server.client.upload import Uploadable, act
+from barrage_server.client.view import column_names
+from barrage_server.engine import Table
+from barrage_server.errors import InvalidRequestError
+from barrage_server.wire.protocol import (
+    CREATE_ACTION,
+    DROP_ACTION,
+    CommitRequest,
+    CreateRequest,
+    DropRequest,
+    PublishMode,
+    TableKind,
+)
+
+__all__ = ["Publishing"]
+
+_PUBLISHING: Final = "staging and committing rows"
+
+
+class Publishing(Connection):
+    """Publishes rows and tables that tick, makes tables and drops them."""
+
+    @overload
+    def publish(self, name: str, data: Table | LiveTable, *, interval_ms: int = 10) -> Publication: ...
+
+    @overload
+    def publish(
+        self,
+        name: str,
+        data: Uploadable,
+        *,
+        key: Sequence[str] | None = None,
+        mode: PublishMode | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+    ) -> int: ...
+
+    def publish(
+        self,
+        name: str,
+        data: Table | LiveTable | Uploadable,
+        *,
+        key: Sequence[str] | None = None,
+        mode: PublishMode | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+        interval_ms: int = 10,
+    ) -> Publication | int:
+        """Publish rows, or a table that ticks.
+
+        Rows become visible all at once, in one cycle, or not at all. A table that does not exist is made: a keyed one
+        when ``key`` is given, a ring when ``capacity`` is, else an append table.
+
+        Args:
+            name: the table on the server.
+            data: rows (a pyarrow table, batch or reader, a mapping of columns, a data frame), or a table that ticks:
+                one of the engine, or a live table, of this or of another server.
+            key: key columns. In an existing table they must be its own.
+            mode: ``append``, ``upsert``, ``replace`` or ``delete``; by default append, or upsert where there are keys.
+            kind: kind of a new table.
+            capacity: rows that a new ring keeps.
+            interval_ms: for a table that ticks: milliseconds between two updates at least.
+
+        Returns:
+            The number of rows published; for a table that ticks the :class:`Publication`, to be closed by the caller.
+
+        Raises:
+            SchemaMismatchError, KeyMismatchError, UnsupportedTypeError: the rows do not fit; nothing is changed.
+            UnsupportedOperationError: the server is Deephaven's, which takes no rows in this way.
+            UnavailableError: the server is gone.
+        """
+        if isinstance(data, LiveTable | Table):
+            self._channel.need(_PUBLISHING)
+            if key is not None or mode is not None or kind is not None or capacity is not None:
+                raise InvalidRequestError(
+                    "a table that ticks is published as it is: leave out key, mode, kind and capacity"
+                )
+            table = data.table if isinstance(data, LiveTable) else data
+            publication = Publication(self._channel, name, table, interval_ms=interval_ms, timeout=self._timeout)
+            self._own(publication)
+            return publication
+        return self._upload(name, data, key=key, mode=mode, kind=kind, capacity=capacity)
+
+    def append(self, name: str, rows: Uploadable) -> int:
+        """Add rows to a table; returns how many."""
+        return self._upload(name, rows, mode=PublishMode.APPEND)
+
+    def upsert(self, name: str, rows: Uploadable) -> int:
+        """Insert rows into a keyed table, or overwrite those with the same key; the last of a key wins."""
+        return self._upload(name, rows, mode=PublishMode.UPSERT)
+
+    def delete(self, name: str, keys: Uploadable) -> int:
+        """Delete rows of a keyed table: ``keys`` has its key columns."""
+        return self._upload(name, keys, mode=PublishMode.DELETE)
+
+    def replace(self, name: str, rows: Uploadable) -> int:
+        """Make ``rows`` the whole content of a table; subscribers get only what differs."""
+        return self._upload(name, rows, mode=PublishMode.REPLACE)
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema,
+        *,
+        key: Sequence[str] | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+    ) -> None:
+        """Make an empty table; fine when there is one of the same kind, schema and keys.
+
+        Raises:
+            AlreadyExistsError: there is another one of that name.
+        """
+        self._channel.need("making tables")
+        chosen = _kind(kind) or (TableKind.KEYED if key else TableKind.RING if capacity else TableKind.APPEND)
+        request = CreateRequest(name, schema, chosen, None if key is None else column_names(key), capacity)
+        act(self._channel, CREATE_ACTION, request.to_json())
+
+    def drop(self, name: str) -> None:
+        """Take a table off the server. Subscriptions to it end with an error."""
+        self._channel.need("dropping tables")
+        act(self._channel, DROP_ACTION, DropRequest(name).to_json())
+
+    def _upload(
+        self,
+        name: str,
+        data: Uploadable,
+        *,
+        key: Sequence[str] | None = None,
+        mode: PublishMode | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+    ) -> int:
+        self._channel.need(_PUBLISHING)
+        keys = column_names(key) if key else None
+        chosen = _mode(mode) or (PublishMode.UPSERT if keys else PublishMode.APPEND)
+        target = CommitRequest("", name, 0, mode=chosen, key=keys, kind=_kind(kind), capacity=capacity)
+        return self._uploader.publish(target, data)
+
+
+def _mode(mode: PublishMode | str | None) -> PublishMode | None:
+    try:
+        return None if mode is None else PublishMode(mode)
+    except ValueError:
+        raise InvalidRequestError(f"mode is one of {', '.join(PublishMode)}, not {mode!r}") from None
+
+
+def _kind(kind: TableKind | str | None) -> TableKind | None:
+    try:
+        return None if kind is None else TableKind(kind)
+    except ValueError:
+        raise InvalidRequestError(f"kind is one of {', '.join(TableKind)}, not {kind!r}") from None

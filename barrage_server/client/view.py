@@ -1,0 +1,90 @@
+"""What a user wants to see of a table, and what that means for its columns."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from barrage_server.engine.types import check_type
+from barrage_server.errors import InvalidRequestError, UnknownColumnError, UnsupportedTypeError
+from barrage_server.rowset import RowSet
+from barrage_server.subscription import Window
+
+__all__ = ["View", "column_names", "tell_left_out", "unreadable"]
+
+logger = logging.getLogger("barrage_server.client")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a user wants to see, with columns by name; None is all of them."""
+
+    positions: RowSet | None
+    reverse: bool
+    columns: tuple[str, ...] | None
+
+    def window(self, schema: pa.Schema, table: str) -> Window:
+        """The view with column numbers. All columns are those that can be read here.
+
+        Raises:
+            UnknownColumnError: a column that the schema lacks.
+            UnsupportedTypeError: a column that cannot be read here.
+        """
+        numbers = {name: number for number, name in enumerate(schema.names)}
+        unfit = unreadable(schema)
+        if self.columns is None:
+            columns = tuple(number for number in range(len(schema)) if number not in unfit)
+            if unfit and not columns:
+                raise UnsupportedTypeError(f"table '{table}' has no column whose type can be read here: {schema.types}")
+        else:
+            missing = [name for name in self.columns if name not in numbers]
+            if missing:
+                raise UnknownColumnError(
+                    f"table '{table}' has no column {', '.join(map(repr, missing))}; it has: {', '.join(schema.names)}"
+                )
+            columns = tuple(sorted({numbers[name] for name in self.columns}))
+        for number in columns:
+            if number in unfit:
+                raise UnsupportedTypeError(
+                    f"column '{schema.names[number]}' of table '{table}' has the type {schema.types[number]}, which "
+                    f"cannot be read here; convert it on the server, or leave it out"
+                )
+        return Window(columns, self.positions, self.reverse and self.positions is not None)
+
+
+def unreadable(schema: pa.Schema) -> frozenset[int]:
+    """Numbers of the columns whose types no table here can hold, such as Deephaven's ``java.time.Period``."""
+    return frozenset(number for number, data_type in enumerate(schema.types) if not _is_readable(data_type))
+
+
+def tell_left_out(schema: pa.Schema, table: str) -> None:
+    """Log which columns a view of all columns goes without."""
+    names = [schema.names[number] for number in sorted(unreadable(schema))]
+    if names:
+        logger.warning("table %r: left out, because their types cannot be read here: %s", table, ", ".join(names))
+
+
+def _is_readable(data_type: pa.DataType) -> bool:
+    try:
+        check_type(data_type)
+    except UnsupportedTypeError:
+        return False
+    return True
+
+
+def column_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Columns as a user gives them; None for all.
+
+    Raises:
+        InvalidRequestError: none at all, or a bare string.
+    """
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise InvalidRequestError(f"columns is a list of names; write [{columns!r}]")
+    if not columns:
+        raise InvalidRequestError("name at least one column, or pass None for all of them")
+    return tuple(columns)
