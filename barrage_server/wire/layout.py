@@ -64,6 +64,8 @@ def take_apart(arrays: list[pa.Array]) -> Parts:
 
 
 def _take_apart(array: pa.Array, parts: Parts) -> None:
+    while isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage  # the schema says what it stands for
     data_type = array.type
     length, null_count = len(array), array.null_count
     parts.node(length, null_count)
@@ -99,10 +101,11 @@ def _take_apart(array: pa.Array, parts: Parts) -> None:
 
 def _take_apart_empty(data_type: pa.DataType, parts: Parts) -> None:
     """Buffers, and for nested types nodes, of an array without elements, after its own node."""
+    data_type = _storage(data_type)
     parts.empty_buffers(_own_buffers(data_type))
     for child in _children(data_type):
         parts.node(0, 0)
-        if not types.is_null(child):
+        if not types.is_null(_storage(child)):
             _take_apart_empty(child, parts)
 
 
@@ -192,6 +195,8 @@ class _Source:
 def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
     if depth > MAX_DEPTH:
         raise UnsupportedTypeError(f"types nested deeper than {MAX_DEPTH} levels are not supported")
+    if isinstance(data_type, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(data_type, _assemble(data_type.storage_type, source, depth + 1))
     length, null_count = source.node()
     if types.is_null(data_type):
         return pa.nulls(length)
@@ -200,13 +205,13 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
             source.buffer(0)
         for child in _children(data_type):
             _assemble(child, source, depth + 1)
-        return pa.array([], data_type)
+        return pa.nulls(0, data_type)
     bitmap = source.buffer((length + 7) // 8 if null_count else 0)
     validity = bitmap if null_count else None
     if types.is_boolean(data_type):
         return pa.Array.from_buffers(data_type, length, [validity, source.buffer((length + 7) // 8)])
     children = _children(data_type)
-    if not children:
+    if not children and not types.is_struct(data_type):
         if not _is_variable(data_type):
             return pa.Array.from_buffers(data_type, length, [validity, source.buffer(length * _width(data_type))])
         width = 8 if _is_large(data_type) else 4
@@ -217,6 +222,13 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
         buffers.append(source.buffer((8 if types.is_large_list(data_type) else 4) * (length + 1)))
     arrays = [_assemble(child, source, depth + 1) for child in children]
     return pa.Array.from_buffers(data_type, length, buffers, children=arrays)
+
+
+def _storage(data_type: pa.DataType) -> pa.DataType:
+    """What an extension type is made of; any other type itself."""
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    return data_type
 
 
 def _children(data_type: pa.DataType) -> list[pa.DataType]:

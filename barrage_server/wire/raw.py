@@ -16,7 +16,7 @@ import pyarrow as pa
 from barrage_server.errors import MessageTooLargeError, WireFormatError
 from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated, schema_header
 from barrage_server.wire.layout import assemble
-from barrage_server.wire.soundness import check_sound
+from barrage_server.wire.soundness import check_sound, is_foreign
 
 __all__ = [
     "Descriptor",
@@ -109,15 +109,18 @@ def decode_flight_data(data: bytes | memoryview) -> FlightDataParts:
 def decode_ragged_batch(header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema) -> list[pa.Array]:
     """The columns of a record batch, which may differ in length; WireFormatError when it is damaged.
 
-    ``schema``: as it was on the wire. Compressed batches are read too, if their columns are of equal length.
+    ``schema``: as it was on the wire. If its columns are of equal length, a batch may be compressed, and have types
+    that this project does not write: views, unions and run ends.
     """
     batch = BatchHeader.decode(header)
     if batch.body_length > len(body):
         raise WireFormatError(
             f"damaged record batch: {len(body)} bytes of body where {batch.body_length} are announced"
         )
-    if batch.compressed:
-        return _decompressed(header, body, schema, batch)
+    if batch.compressed and _decompressed_size(batch, memoryview(body)) > MAX_MESSAGE:
+        raise WireFormatError(f"a compressed record batch of more than {MAX_MESSAGE} bytes; send smaller ones")
+    if batch.compressed or any(_has_foreign(field.type) for field in schema):
+        return _read_by_arrow(header, body, schema)
     data = pa.py_buffer(body)
     if data.address % 8:
         # Arrow wants aligned buffers, and a body lies wherever its message happens to put it.
@@ -125,16 +128,19 @@ def decode_ragged_batch(header: bytes | memoryview, body: bytes | memoryview, sc
     return assemble([field.type for field in schema], batch.nodes, batch.buffers, data)
 
 
-def _decompressed(
-    header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema, announced: BatchHeader
-) -> list[pa.Array]:
-    if _decompressed_size(announced, memoryview(body)) > MAX_MESSAGE:
-        raise WireFormatError(f"a compressed record batch of more than {MAX_MESSAGE} bytes; send smaller ones")
+def _has_foreign(data_type: pa.DataType) -> bool:
+    """Whether a type, or one in it, has a layout that is left to pyarrow."""
+    return is_foreign(data_type) or any(
+        _has_foreign(data_type.field(number).type) for number in range(data_type.num_fields)
+    )
+
+
+def _read_by_arrow(header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema) -> list[pa.Array]:
     try:
         message = pa.ipc.read_message(pa.BufferReader(encapsulated(header, body)))
         columns: list[pa.Array] = pa.ipc.read_record_batch(message, schema).columns
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise WireFormatError("damaged record batch: it cannot be decompressed; send it uncompressed") from error
+        raise WireFormatError("damaged record batch: it does not fit its schema, or cannot be decompressed") from error
     for column in columns:
         check_sound(column)
     return columns

@@ -137,6 +137,61 @@ def test_types_that_do_not_travel(array: pa.Array) -> None:
         take_apart([array])
 
 
+EXTENSIONS = [
+    pa.array([None, b"0" * 16, b"1" * 16], pa.uuid()),
+    pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None, "[1]"])),
+    pa.ListArray.from_arrays(pa.array([0, 1, 3, 3]), pa.array([b"0" * 16, None, b"1" * 16], pa.uuid())),
+    pa.array([{}, None, {}], pa.struct([])),
+]
+
+
+@pytest.mark.parametrize("array", EXTENSIONS, ids=lambda array: str(array.type))
+@pytest.mark.parametrize("part", [slice(0, 3), slice(1, 3), slice(0, 0)], ids=["all", "slice", "empty"])
+def test_extension_types_travel_as_what_they_are_made_of(array: pa.Array, part: slice) -> None:
+    columns = [array[part], pa.array([1, 2, 3])]
+    header, body = packed(columns)
+    for got, column in zip(decode_ragged_batch(header, body, schema_of(columns)), columns, strict=True):
+        assert got.type == column.type
+        assert got.to_pylist() == column.to_pylist()
+
+
+# Types that this project does not write, but that others may send.
+FOREIGN = [
+    pa.array(["a", None, "longer than twelve bytes"], pa.string_view()),
+    pa.array([b"a", None, b"longer than twelve bytes"], pa.binary_view()),
+    pa.array([[1], None, [2, None]], pa.list_view(pa.int16())),
+    pa.array([["longer than twelve bytes"], None, []], pa.large_list_view(pa.string_view())),
+    pa.array([{"x": "a"}, None, {"x": None}], pa.struct([("x", pa.string_view())])),
+    pa.UnionArray.from_dense(
+        pa.array([0, 1, 1], pa.int8()), pa.array([0, 0, 1], pa.int32()), [pa.array([1]), pa.array(["a", None])]
+    ),
+    pa.UnionArray.from_sparse(pa.array([0, 1, 1], pa.int8()), [pa.array([1, 2, 3]), pa.array(["a", None, "c"])]),
+    pa.RunEndEncodedArray.from_arrays([1, 3], pa.array(["a", None])),
+]
+
+
+@pytest.mark.parametrize("array", FOREIGN, ids=lambda array: str(array.type))
+def test_types_that_are_read_and_not_written(array: pa.Array) -> None:
+    message = pa.ipc.read_message(pa.record_batch([array], names=["c0"]).serialize())
+    (got,) = decode_ragged_batch(message.metadata.to_pybytes(), message.body.to_pybytes(), schema_of([array]))
+    assert got.type == array.type
+    assert got.to_pylist() == array.to_pylist()
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(FOREIGN), st.data())
+def test_damaged_bodies_of_such_types(array: pa.Array, data: st.DataObject) -> None:
+    message = pa.ipc.read_message(pa.record_batch([array], names=["c0"]).serialize())
+    body = bytearray(message.body.to_pybytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        (got,) = decode_ragged_batch(message.metadata.to_pybytes(), bytes(body), schema_of([array]))
+    except WireFormatError:
+        return
+    got.to_pylist()
+
+
 def test_nodes_that_are_left_over() -> None:
     columns = [pa.array([1]), pa.array([2])]
     header, body = packed(columns)
