@@ -7,6 +7,7 @@ because calls of one connection overtake each other. Whoever asks for a number t
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +18,8 @@ __all__ = ["Exports"]
 
 _PATIENCE_SECONDS: Final = 5.0
 """How long a number that nobody has defined may take to be defined by a call that was overtaken."""
+_RELEASED_KEPT: Final = 256
+"""So many numbers are known to have been released: nobody waits for those."""
 
 
 class Exports:
@@ -25,6 +28,7 @@ class Exports:
     def __init__(self) -> None:
         self._defined: dict[int, asyncio.Future[Table]] = {}
         self._awaited: dict[int, asyncio.Future[None]] = {}
+        self._released: deque[int] = deque(maxlen=_RELEASED_KEPT)
         self.listeners: set[Callable[[], None]] = set()
 
     def __len__(self) -> int:
@@ -69,13 +73,15 @@ class Exports:
         """
         future = self._defined.get(number)
         if future is None:
+            if number in self._released:
+                raise InvalidRequestError(f"Export {number} of this session was released: its table was closed.")
             awaited = self._awaited.setdefault(number, asyncio.get_running_loop().create_future())
             try:
                 await asyncio.wait_for(asyncio.shield(awaited), _PATIENCE_SECONDS)
             except TimeoutError:
                 self._awaited.pop(number, None)
                 raise InvalidRequestError(
-                    f"There is no export {number} in this session: it was never defined, or was released."
+                    f"There is no export {number} in this session: no call has defined it."
                 ) from None
             future = self._defined[number]
         try:
@@ -86,6 +92,8 @@ class Exports:
     def release(self, number: int) -> None:
         """Let go of an export; fine when there is none."""
         future = self._defined.pop(number, None)
+        if future is not None:
+            self._released.append(number)
         if future is not None and not future.done():
             future.set_exception(UnavailableError(f"Export {number} was released before it was complete."))
 

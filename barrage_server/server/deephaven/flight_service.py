@@ -118,7 +118,7 @@ class FlightService:
         try:
             await self._take(stream, upload)
         except BaseException as error:
-            session.exports.release(number)
+            # the client may have taken the first result for success: whoever asks for the table is told
             if not reserved.done():
                 reserved.set_exception(reason(error))
             raise

@@ -165,10 +165,10 @@ class ExportUpload(Upload):
         """Take the stream to its end. Raises what the client is to be told."""
         self._hub.streams.admit(self)
         try:
-            self._reply(b"")
             schema = own_schema(self._schema())
-            batches = self._collect(self._chunks())
             table = AppendTable(self._hub.catalog.graph, f"export {self._number}", schema)
+            self._reply(b"")
+            batches = self._collect(self._chunks())
             with table.graph.cycle():
                 for batch in batches:
                     table.append(batch)

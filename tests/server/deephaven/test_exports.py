@@ -1,0 +1,78 @@
+"""Numbers that a session gives to tables: who asks for one waits for it, and hears why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pyarrow as pa
+import pytest
+
+from barrage_server.engine import AppendTable, UpdateGraph
+from barrage_server.errors import InvalidRequestError, UnavailableError, WireFormatError
+from barrage_server.server.deephaven import exports
+from barrage_server.server.deephaven.exports import Exports
+
+TABLE = AppendTable(UpdateGraph(), "t", pa.schema([("a", pa.int64())]))
+
+
+def test_a_number_may_be_asked_for_before_it_is_defined_and_before_its_table_is_there() -> None:
+    async def run() -> None:
+        session = Exports()
+        asked = [asyncio.ensure_future(session.resolve(1)) for _ in range(3)]
+        await asyncio.sleep(0)
+        future = session.reserve(1)
+        await asyncio.sleep(0)
+        assert not any(entry.done() for entry in asked)
+        assert session.tables() == {}
+        future.set_result(TABLE)
+        assert await asyncio.gather(*asked) == [TABLE] * 3
+        assert session.tables() == {1: TABLE}
+
+    asyncio.run(run())
+
+
+def test_who_asks_hears_why_an_export_has_failed() -> None:
+    async def run() -> None:
+        session = Exports()
+        session.reserve(1).set_exception(WireFormatError("It broke."))
+        for _ in range(2):
+            with pytest.raises(WireFormatError, match="It broke"):
+                await session.resolve(1)
+        assert session.tables() == {}
+
+    asyncio.run(run())
+
+
+def test_a_number_that_was_released_is_not_waited_for() -> None:
+    async def run() -> None:
+        session = Exports()
+        session.define(1, TABLE)
+        session.release(1)
+        session.release(1)
+        with pytest.raises(InvalidRequestError, match="was released"):
+            await asyncio.wait_for(session.resolve(1), 1)
+        waiting = session.reserve(2)
+        asked = asyncio.ensure_future(session.resolve(2))
+        await asyncio.sleep(0)
+        session.clear()
+        assert waiting.done()
+        with pytest.raises(UnavailableError, match="before it was complete"):
+            await asked
+        session.define(1, TABLE)
+        assert await session.resolve(1) is TABLE
+
+    asyncio.run(run())
+
+
+def test_a_number_that_nobody_defines_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 0.01)
+
+    async def run() -> None:
+        session = Exports()
+        session.define(2, TABLE)
+        with pytest.raises(InvalidRequestError, match="no call has defined it"):
+            await session.resolve(1)
+        with pytest.raises(InvalidRequestError, match="in use"):
+            session.define(2, TABLE)
+
+    asyncio.run(run())
