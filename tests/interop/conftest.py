@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from barrage_server import Server
+from barrage_server.subscription import Limits as SubscriptionLimits
+
 from .deephaven import DeephavenServer
+from .python_client import Pydeephaven
+from .waiting import until
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -23,3 +28,36 @@ def deephaven() -> Iterator[DeephavenServer]:
     server = DeephavenServer()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def python_clients() -> Iterator[Pydeephaven]:
+    """The process of Deephaven's Python clients."""
+    clients = Pydeephaven()
+    yield clients
+    clients.close()
+
+
+@pytest.fixture
+def pydeephaven(python_clients: Pydeephaven) -> Iterator[Pydeephaven]:
+    """Deephaven's Python clients. What a test leaves in variables there goes when it ends."""
+    yield python_clients
+    python_clients.peer.call("forget")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of ours with a door for Deephaven's clients, which asks for no credentials and tells of changes soon."""
+    with Server(deephaven_port=0, subscriptions=SubscriptionLimits(default_interval_ms=1)) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: Server, pydeephaven: Pydeephaven) -> Iterator[Pydeephaven]:
+    """Deephaven's Python clients with an open ``session``, of which nothing may be left when it is closed."""
+    pydeephaven.log_in(server)
+    yield pydeephaven
+    pydeephaven.execute("session.close()")
+    left = server.statistics()
+    assert (left.sessions, left.exports, left.uploads, left.downloads) == (0, 0, 0, 0)
+    until(lambda: not server.statistics().subscriptions)
