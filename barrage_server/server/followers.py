@@ -44,7 +44,7 @@ class Followers:
         """The feed of ``table`` for a single answer: the one its subscribers share, or one of its own."""
         with self._lock:
             following = self._tables.get((table, family))
-        return following.feed if following is not None else TableFeed(table, self._limits)
+        return following.feed if following is not None else TableFeed(table, self._limits, family)
 
     def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> Following:
         """Follow ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end."""
@@ -52,7 +52,7 @@ class Followers:
             following = self._tables.get((table, family))
             if following is None:
                 topic = Topic()
-                following = Following(TableFeed(table, self._limits), family, topic)
+                following = Following(TableFeed(table, self._limits, family), family, topic)
                 following.stop = table.add_listener(lambda *_: self._pump.changed(topic))
                 self._tables[table, family] = following
             following.count += 1

@@ -11,6 +11,7 @@ import pyarrow as pa
 from barrage_server.engine.table import Table
 from barrage_server.engine.version import TableVersion
 from barrage_server.subscription.message import EncodedMessage
+from barrage_server.wire.families import ClientFamily, ColumnView
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.schema import barrage_schema
 
@@ -95,18 +96,28 @@ class Audience:
 
 
 class TableFeed:
-    """A table as its subscribers see it.
+    """A table as its subscribers of one client family see it.
 
     Subscribers with one update interval send at the same ticks, multiples of the interval; the first of them to arrive
     at a tick
     fixes the version that all of them send, so that their messages are one.
+
+    Attributes:
+        table: the table.
+        limits: bounds of what a subscription may cost.
+        view: which of the table's columns the family sees, and as what. Requests and messages number columns as the
+            view does.
+        schema: the view's, as it goes on the wire.
+
     """
 
-    def __init__(self, table: Table, limits: Limits | None = None) -> None:
+    def __init__(self, table: Table, limits: Limits | None = None, family: ClientFamily = ClientFamily.ARROW) -> None:
         self.table = table
         self.limits = limits or Limits()
+        self.view = ColumnView.of(table.schema, family)
+        shown = self.view.schema
         self.schema: pa.Schema = barrage_schema(
-            table.schema, attributes=table.attributes, key_columns=table.key_columns
+            shown, attributes=table.attributes, key_columns=[name for name in table.key_columns if name in shown.names]
         )
         self._lock = threading.Lock()
         self._audiences: dict[Hashable, Audience] = {}

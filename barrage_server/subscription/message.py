@@ -19,6 +19,7 @@ from barrage_server.engine.version import TableVersion
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription.window import Window
 from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven
+from barrage_server.wire.families import ColumnView
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
 from barrage_server.wire.raw import encode_flight_data
 
@@ -49,9 +50,13 @@ class Dialect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Where the rows of a message come from: a version, the keys to read, and which columns."""
+    """Where the rows of a message come from: a version, the keys to read, and which columns.
+
+    Columns are those of ``view``, by its numbers.
+    """
 
     version: TableVersion
+    view: ColumnView
     columns: tuple[int, ...]
     added: RowSet
     modified: tuple[RowSet, ...]
@@ -61,11 +66,11 @@ class RowSource:
         subscribed.
         """
         rows = self.added if start == 0 and stop >= self.added.size else self.added.slice(start, stop)
-        values = iter(self.version.read(rows, self.columns))
+        values = iter(self._read(rows, self.columns))
         wanted = set(self.columns)
         return [
             next(values) if number in wanted else pa.nulls(0, field.type)
-            for number, field in enumerate(self.version.schema)
+            for number, field in enumerate(self.view.schema)
         ]
 
     def read_mods(self, column: int, start: int, stop: int) -> pa.Array:
@@ -73,7 +78,14 @@ class RowSource:
         rows = self.modified[column]
         if start > 0 or stop < rows.size:
             rows = rows.slice(start, stop)
-        return self.version.read(rows, (column,))[0]
+        return self._read(rows, (column,))[0]
+
+    def _read(self, rows: RowSet, columns: tuple[int, ...]) -> list[pa.Array]:
+        view = self.view
+        if view.is_plain:
+            return self.version.read(rows, columns)
+        arrays = self.version.read(rows, [view.sources[number] for number in columns])
+        return [view.convert(number, array) for number, array in zip(columns, arrays, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,27 +126,50 @@ class EncodedMessage:
 
 
 class Style:
-    """How one subscriber wants its messages written."""
+    """How one subscriber wants its messages written, and what it can see of the table."""
 
-    __slots__ = ("dialect", "options", "uneven", "writer")
+    __slots__ = ("dialect", "options", "uneven", "view", "writer")
 
-    def __init__(self, schema: pa.Schema, options: SubscriptionOptions, dialect: Dialect, uneven: Uneven) -> None:
-        self.writer = MessageWriter(schema, options)
+    def __init__(
+        self, schema: pa.Schema, view: ColumnView, options: SubscriptionOptions, dialect: Dialect, uneven: Uneven
+    ) -> None:
+        """``schema``: the view's, with what goes on the wire beside the types."""
+        self.writer = MessageWriter(schema, options, uneven)
+        self.view = view
         self.options = options
         self.dialect = dialect
         self.uneven = uneven
 
-    def encode(self, metadata: UpdateMetadata, source: RowSource) -> EncodedMessage:
-        """The message, ready to be put into batches. However long that takes, it keeps no later history alive."""
-        source = RowSource(source.version.detached(), source.columns, source.added, source.modified)
+    def encode(
+        self,
+        metadata: UpdateMetadata,
+        version: TableVersion,
+        columns: tuple[int, ...],
+        added: RowSet,
+        modified: tuple[RowSet, ...],
+    ) -> EncodedMessage:
+        """The message, ready to be put into batches. However long that takes, it keeps no later history alive.
+
+        ``columns`` and ``modified``: in the numbering of the view.
+        """
+        source = RowSource(version.detached(), self.view, columns, added, modified)
         return EncodedMessage(metadata, source, self.writer)
+
+    def nothing_modified(self) -> tuple[RowSet, ...]:
+        """An empty row set for each column."""
+        return all_columns(RowSet.empty(), len(self.view.sources))
+
+    def modified(self, update: TableUpdate) -> tuple[RowSet, ...]:
+        """The modified rows of each column that the subscriber can see."""
+        rows = update.modified
+        return rows if self.view.is_plain else tuple(rows[number] for number in self.view.sources)
 
 
 def update_message(
     style: Style, window: Window, update: TableUpdate, before: RowSet, first_step: int, version: TableVersion
 ) -> EncodedMessage:
     """What changed in the window since the subscriber had the row set ``before``."""
-    modified = _columns_of(update.modified, window, style)
+    modified = _columns_of(style.modified(update), window, style)
     base = UpdateMetadata(
         first_seq=first_step,
         last_seq=version.step,
@@ -149,7 +184,7 @@ def update_message(
             shift_data=update.shifted,
             modified_rows=modified,
         )
-        return style.encode(metadata, RowSource(version, window.columns, update.added, modified))
+        return style.encode(metadata, version, window.columns, update.added, modified)
 
     had = window.keys(before)
     lived = update.survivors(had)
@@ -157,7 +192,6 @@ def update_message(
     new = view - lived
     kept = view - new
     modified = tuple(rows & kept if rows else rows for rows in modified)
-    source = RowSource(version, window.columns, new, modified)
     if style.dialect is Dialect.KEY_SPACE:
         metadata = replace(
             base,
@@ -175,7 +209,7 @@ def update_message(
             removed_rows=had.invert(had - kept_before),
             modified_rows=tuple(view.invert(rows) if rows else rows for rows in modified),
         )
-    return style.encode(metadata, source)
+    return style.encode(metadata, version, window.columns, new, modified)
 
 
 def blink_message(
@@ -184,7 +218,7 @@ def blink_message(
     """For a full subscriber of a blink table: the rows ``gone`` that it was sent last go, all that it is ``owed``
     come.
     """
-    nothing = all_columns(RowSet.empty(), len(version.schema))
+    nothing = style.nothing_modified()
     metadata = UpdateMetadata(
         first_seq=first_step,
         last_seq=version.step,
@@ -194,7 +228,7 @@ def blink_message(
         modified_rows=nothing,
         table_size=owed.size,
     )
-    return style.encode(metadata, RowSource(version, window.columns, owed, nothing))
+    return style.encode(metadata, version, window.columns, owed, nothing)
 
 
 def initial_message(
@@ -206,7 +240,7 @@ def initial_message(
     rows, and
     includes only its own. A viewport's snapshot has a single part.
     """
-    nothing = all_columns(RowSet.empty(), len(version.schema))
+    nothing = style.nothing_modified()
     part = view if start == 0 and stop >= view.size else view.slice(start, stop)
     flattened = not window.is_full and style.dialect is Dialect.FLATTENED
     viewport = window.positions
@@ -226,7 +260,7 @@ def initial_message(
         modified_rows=nothing,
         table_size=view.size if window.is_full else version.size,
     )
-    return style.encode(metadata, RowSource(version, window.columns, part, nothing))
+    return style.encode(metadata, version, window.columns, part, nothing)
 
 
 def change_message(style: Style, old: Window, new: Window, version: TableVersion) -> EncodedMessage:
@@ -236,7 +270,7 @@ def change_message(style: Style, old: Window, new: Window, version: TableVersion
     names just the
     rows that come with values, since the subscriber knows the table's row set.
     """
-    nothing = all_columns(RowSet.empty(), len(version.schema))
+    nothing = style.nothing_modified()
     had = old.keys(version.row_set)
     view = new.keys(version.row_set)
     usable = had if set(new.columns) <= set(old.columns) else RowSet.empty()
@@ -265,7 +299,7 @@ def change_message(style: Style, old: Window, new: Window, version: TableVersion
             added_rows=view.invert(missing),
             removed_rows=had.invert(had - (view & usable)),
         )
-    return style.encode(metadata, RowSource(version, new.columns, missing, nothing))
+    return style.encode(metadata, version, new.columns, missing, nothing)
 
 
 def _columns_of(modified: tuple[RowSet, ...], window: Window, style: Style) -> tuple[RowSet, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barrage_server.engine.version import TableVersion
 from barrage_server.rowset import RowSetShiftData
 from barrage_server.subscription.feed import TableFeed
-from barrage_server.subscription.message import Dialect, EncodedMessage, RowSource, Style
+from barrage_server.subscription.message import Dialect, EncodedMessage, Style
 from barrage_server.subscription.window import Window, check_columns
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.metadata import SnapshotRequest, UpdateMetadata
@@ -39,5 +39,5 @@ def snapshot_message(
         shift_data=RowSetShiftData.empty(),
         added_rows_included=rows,
     )
-    style = Style(feed.schema, request.options, Dialect.KEY_SPACE, uneven)
-    return style.encode(metadata, RowSource(version, columns, rows, ()))
+    style = Style(feed.schema, feed.view, request.options, Dialect.KEY_SPACE, uneven)
+    return style.encode(metadata, version, columns, rows, ())

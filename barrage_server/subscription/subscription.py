@@ -98,7 +98,7 @@ class Subscription:
         self._table = feed.table
         self._blinks = bool(feed.table.attributes.get("BlinkTable"))
         self._interval = self._interval_of(request)
-        self._style = Style(feed.schema, request.options, dialect, uneven)
+        self._style = Style(feed.schema, feed.view, request.options, dialect, uneven)
         self._window = self._window_of(request)
         self._lock = threading.Lock()
         self._node: UpdateNode | None = None

@@ -1,10 +1,59 @@
-"""Kinds of clients, and which column types each of them can read."""
+"""Kinds of clients, which column types each of them can read, and what it gets in place of the others.
+
+The rules are the table in ``docs/types.md``; where they come from is said beside each. A type that a family reads only
+as long as there is no null, or only some values of which it reads rightly, counts as one that it cannot read.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from enum import Enum
+from functools import partial
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-__all__ = ["ClientFamily"]
+import pyarrow as pa
+from pyarrow import types
+
+from barrage_server.wire.conversions import Convert, hex_text, lists, maps, scaled, unsized, with_null_values
+from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big_integer_text, big_integers
+from barrage_server.wire.nulls import has_deephaven_null
+from barrage_server.wire.schema import java_type
+
+__all__ = ["ClientFamily", "ColumnView"]
+
+_TYPE: Final = b"deephaven:type"
+_BIG_DECIMAL: Final = "java.math.BigDecimal"
+_BIG_INTEGER: Final = "java.math.BigInteger"
+_NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_DAY_MILLISECONDS: Final = 86_400_000
+_INSTANT: Final = pa.timestamp("ns", "UTC")
+_OFFSET: Final = re.compile(r"[+-](0\d|1[0-7]):[0-5]\d")
+
+_SAME: Final = frozenset(
+    {
+        types.lib.Type_BOOL,
+        types.lib.Type_INT8,
+        types.lib.Type_INT16,
+        types.lib.Type_INT32,
+        types.lib.Type_INT64,
+        types.lib.Type_UINT16,
+        types.lib.Type_FLOAT,
+        types.lib.Type_DOUBLE,
+        types.lib.Type_STRING,
+        types.lib.Type_DATE64,
+    }
+)
+"""What every family reads as it is. A uint16 is Java's char."""
+
+# Java and JavaScript read unsigned bytes and ints by way of signed ones, whose null value stands for 128 or 2^31 there.
+# No reader looks at validity bits of numbers, and half floats have no null value of their own.
+_WIDENED: Final = {
+    types.lib.Type_UINT8: pa.int16(),
+    types.lib.Type_UINT32: pa.int64(),
+    types.lib.Type_HALF_FLOAT: pa.float32(),
+}
 
 
 class ClientFamily(Enum):
@@ -20,3 +69,225 @@ class ClientFamily(Enum):
     TICKING = "ticking"
     JAVA = "java"
     JAVASCRIPT = "javascript"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnView:
+    """What one family sees of a table's columns.
+
+    Attributes:
+        schema: as it is sent: converted types, with the ``deephaven:type`` that their readers need. All other metadata
+            is the table's.
+        sources: the table's column number of each column sent.
+        left_out: names of the columns that cannot be shown.
+        is_plain: every column is sent, and as it is; then ``schema`` is the table's own.
+
+    """
+
+    schema: pa.Schema
+    sources: tuple[int, ...]
+    left_out: tuple[str, ...] = ()
+    is_plain: bool = True
+    converters: tuple[Convert | None, ...] = ()
+
+    @classmethod
+    def of(cls, schema: pa.Schema, family: ClientFamily) -> ColumnView:
+        """What ``family`` sees of a table with ``schema``."""
+        plain = cls(schema, tuple(range(len(schema))))
+        if family is ClientFamily.ARROW:
+            return plain
+        fields, sources, left_out, converters = [], [], [], []
+        for number, field in enumerate(schema):
+            reading = _reading(field.type, _tag_of(field), family)
+            if reading is None:
+                left_out.append(field.name)
+            else:
+                fields.append(_tagged(field, reading))
+                sources.append(number)
+                converters.append(reading.convert)
+        sent = pa.schema(fields, metadata=schema.metadata)
+        if not any(converters) and sent.equals(schema, check_metadata=True):
+            return plain
+        return cls(sent, tuple(sources), tuple(left_out), False, tuple(converters))
+
+    def convert(self, number: int, array: pa.Array) -> pa.Array:
+        """Values of the view's column ``number``, as they are sent. Most columns come back as they are.
+
+        Raises:
+            MessageTooLargeError: the values have more than 2 GiB in a type that cannot hold more.
+
+        """
+        converter = None if self.is_plain else self.converters[number]
+        return array if converter is None else converter(array)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How a family gets a type: as which one, how it is converted (None: not at all), and the tag that it needs."""
+
+    data_type: pa.DataType
+    convert: Convert | None = None
+    tag: str | None = None
+
+
+def _tag_of(field: pa.Field) -> str:
+    """The Java type that a field says it is; empty if it says nothing."""
+    metadata: dict[bytes, bytes] = field.metadata or {}
+    return metadata.get(_TYPE, b"").decode(errors="replace")
+
+
+def _tagged(field: pa.Field, reading: _Reading) -> pa.Field:
+    """The field as it is sent. A tag that its readers would not expect is dropped: they would refuse the table."""
+    metadata = dict(field.metadata or {})
+    given = metadata.pop(_TYPE, None)
+    if reading.tag is not None:
+        metadata[_TYPE] = reading.tag.encode()
+    elif given is not None and given.decode(errors="replace") == java_type(reading.data_type):
+        metadata[_TYPE] = given
+    if reading.convert is not None:
+        field = field.with_nullable(True)
+    return field.with_type(reading.data_type).with_metadata(metadata or None)
+
+
+def _reading(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | None:
+    """How ``family`` gets a column of ``data_type`` that is tagged ``tag``; None if it cannot."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        stored = _reading(data_type.storage_type, tag, family)
+        return stored and _Reading(stored.data_type, _chain(lambda array: array.storage, stored.convert), stored.tag)
+    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+        return _list(data_type, tag, family)
+    if types.is_map(data_type):
+        return _map(data_type) if family is ClientFamily.JAVA else None
+    return _scalar(data_type, tag, family)
+
+
+def _scalar(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | None:
+    if data_type.id in _SAME:
+        return _Reading(data_type)
+    if data_type.id in _WIDENED:
+        wide = _WIDENED[data_type.id]
+        return _Reading(wide, lambda array: array.cast(wide))
+    if types.is_null(data_type):
+        return _Reading(pa.string(), lambda array: pa.nulls(len(array), pa.string()))
+    if types.is_large_string(data_type):
+        return _Reading(pa.string(), partial(unsized, target=pa.string()))
+    if types.is_uint64(data_type) or types.is_decimal(data_type):
+        return _big_number(data_type, family)
+    if types.is_timestamp(data_type):
+        return _timestamp(data_type, tag, family)
+    if types.is_duration(data_type):
+        # Java multiplies other units without looking at overflow; the others have no reader
+        target = pa.duration("ns") if family is ClientFamily.JAVA else pa.int64()
+        return _rescaled(data_type, target, _NANOSECONDS[data_type.unit])
+    if types.is_date(data_type) or types.is_time(data_type):
+        return _date_or_time(data_type, family)
+    if types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type):
+        return _binary(data_type, tag, family)
+    return None  # structs, and intervals, whose Java reader looks for validity bits that it has not read
+
+
+def _big_number(data_type: pa.DataType, family: ClientFamily) -> _Reading:
+    # Java's reader of Arrow decimals looks for validity bits that it has not read (FixedWidthChunkReader), and its
+    # reader of uint64 takes 2^63 for null.
+    if family is ClientFamily.TICKING:
+        return _Reading(pa.string(), lambda array: array.cast(pa.string()))
+    if types.is_decimal(data_type):
+        return _Reading(pa.binary(), big_decimals, _BIG_DECIMAL)
+    return _Reading(pa.binary(), big_integers, _BIG_INTEGER)
+
+
+def _timestamp(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading:
+    zoned = tag if tag in ("java.time.Instant", "java.time.ZonedDateTime") else None
+    target = _INSTANT
+    if family is ClientFamily.JAVA and (data_type.tz is None or _is_zone(data_type.tz)):
+        target = pa.timestamp("ns", data_type.tz)
+    reading = _rescaled(data_type, target, _NANOSECONDS[data_type.unit])
+    return _Reading(reading.data_type, reading.convert, zoned)
+
+
+def _date_or_time(data_type: pa.DataType, family: ClientFamily) -> _Reading:
+    if family is not ClientFamily.TICKING:
+        return _Reading(data_type)
+    if types.is_date(data_type):
+        return _rescaled(data_type, pa.date64(), _DAY_MILLISECONDS)
+    return _rescaled(data_type, pa.time64("ns"), _NANOSECONDS[data_type.unit])
+
+
+def _rescaled(data_type: pa.DataType, target: pa.DataType, factor: int) -> _Reading:
+    return _Reading(target, None if data_type == target else partial(scaled, target=target, factor=factor))
+
+
+def _binary(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading:
+    number = tag if tag in (_BIG_DECIMAL, _BIG_INTEGER) else None
+    if family is ClientFamily.TICKING and number is not None:
+        return _Reading(pa.string(), big_decimal_text if number == _BIG_DECIMAL else big_integer_text)
+    if family is ClientFamily.TICKING or (family is ClientFamily.JAVASCRIPT and number is None):
+        return _Reading(pa.string(), hex_text)
+    convert = None if types.is_binary(data_type) else partial(unsized, target=pa.binary())
+    return _Reading(pa.binary(), convert, number)
+
+
+def _list(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | None:
+    field = data_type.value_field
+    stored = _storage_type(field.type)
+    if types.is_nested(stored) and (family is not ClientFamily.JAVA or types.is_map(stored)):
+        return None
+    element = _reading(field.type, tag.removesuffix("[]"), family)
+    if element is not None and family is ClientFamily.JAVASCRIPT and types.is_int8(element.data_type):
+        # its reader of byte[] expects the buffers of a binary column
+        element = _Reading(pa.int16(), _chain(element.convert, lambda array: array.cast(pa.int16())))
+    if element is None:
+        return None
+    name = None if element.tag is None else f"{element.tag}[]"
+    target = pa.list_(_tagged(field, element))
+    if element.convert is None and types.is_list(data_type):
+        return _Reading(target, None, name)
+    return _Reading(target, partial(lists, target=target, convert=element.convert), name)
+
+
+def _map(data_type: pa.DataType) -> _Reading | None:
+    """Maps of scalars. Java takes the types of keys and items from Arrow's, so those that need a tag are left out."""
+    fields, converters = [], []
+    for field in (data_type.key_field, data_type.item_field):
+        if types.is_nested(_storage_type(field.type)):
+            return None
+        reading = _reading(field.type, "", ClientFamily.JAVA)
+        if reading is None or reading.tag is not None:
+            return None
+        # the writer encodes nulls of columns and list elements, not those in maps
+        nulls = with_null_values if has_deephaven_null(reading.data_type) else None
+        fields.append(field.with_type(reading.data_type))
+        converters.append(_chain(reading.convert, nulls))
+    if converters == [None, None]:
+        return _Reading(data_type)
+    target = pa.map_(fields[0], fields[1], keys_sorted=data_type.keys_sorted)
+    return _Reading(target, partial(maps, target=target, key=converters[0], item=converters[1]))
+
+
+def _storage_type(data_type: pa.DataType) -> pa.DataType:
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    return data_type
+
+
+def _chain(first: Convert | None, second: Convert | None) -> Convert | None:
+    if first is None or second is None:
+        return first or second
+    return partial(_both, first=first, second=second)
+
+
+def _both(array: pa.Array, first: Convert, second: Convert) -> pa.Array:
+    return second(first(array))
+
+
+def _is_zone(name: str) -> bool:
+    """Whether Java, too, is sure to know a time zone: an offset such as +02:00, or a place."""
+    if _OFFSET.fullmatch(name):
+        return True
+    if "/" not in name or name.startswith(("posix/", "right/")):
+        return False
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True

@@ -1,0 +1,104 @@
+"""Parts of Arrow arrays, cut to what a slice covers: validity from bit 0, offsets from 0, bytes in between.
+
+Conversions of whole columns are made of these. Nothing here visits rows one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types
+
+from barrage_server.errors import MessageTooLargeError
+
+__all__ = ["bits", "byte_runs", "cells", "list_runs", "offsets_buffer", "rows_of_bytes", "validity"]
+
+_MOST: Final = (1 << 31) - 1
+
+Numbers = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+
+
+def bits(array: pa.Array) -> Bools | None:
+    """Which values are not null, one bool each; None when none is."""
+    if not array.null_count:
+        return None
+    packed, first, last = np.frombuffer(array.buffers()[0], np.uint8), array.offset, array.offset + len(array)
+    start = first // 8
+    unpacked = np.unpackbits(packed[start : (last + 7) // 8], bitorder="little")
+    return unpacked[first - 8 * start : last - 8 * start].view(np.bool_)
+
+
+def validity(array: pa.Array) -> pa.Buffer | None:
+    """The validity bitmap of the slice from its first bit on; None when nothing is null."""
+    valid = None if array.offset == 0 else bits(array)
+    if valid is not None:
+        return pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return array.buffers()[0] if array.null_count else None
+
+
+def cells(array: pa.Array, dtype: npt.DTypeLike) -> Numbers:
+    """The values of a fixed-width array as ``dtype``, those under nulls included; a view."""
+    data, width = array.buffers()[1], np.dtype(dtype).itemsize
+    if data is None or not len(array):
+        return np.zeros(0, dtype)
+    return np.frombuffer(data, dtype, count=len(array), offset=array.offset * width)
+
+
+def offsets_buffer(offsets: Numbers) -> pa.Buffer:
+    """Offsets as int32; MessageTooLargeError when the last one does not fit."""
+    if len(offsets) and offsets[-1] > _MOST:
+        raise MessageTooLargeError(
+            f"a column of one batch has {int(offsets[-1]):,} bytes or elements where this client can take {_MOST:,}; "
+            "ask for smaller batches with the option batch_size"
+        )
+    return pa.py_buffer(np.ascontiguousarray(offsets, np.int32))
+
+
+def byte_runs(array: pa.Array) -> tuple[Numbers, Numbers]:
+    """Of a binary or string array of any kind: offsets (int64, from 0; one more than values) and the bytes they cut."""
+    count = len(array)
+    if types.is_fixed_size_binary(array.type):
+        width = array.type.byte_width
+        data = array.buffers()[1]
+        offsets = np.arange(count + 1, dtype=np.int64) * width
+        if data is None or not count * width:
+            return offsets, np.zeros(0, np.uint8)
+        return offsets, np.frombuffer(data, np.uint8, count=count * width, offset=array.offset * width)
+    offsets = _offsets(array, types.is_large_binary(array.type) or types.is_large_string(array.type))
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = array.buffers()[2]
+    if data is None or first == last:
+        return offsets - first, np.zeros(0, np.uint8)
+    return offsets - first, np.frombuffer(data, np.uint8, count=last - first, offset=first)
+
+
+def list_runs(array: pa.Array) -> tuple[Numbers, int, int]:
+    """Of a list or map array of any kind: offsets (int64, from 0), and where in its child they start and end."""
+    count = len(array)
+    if types.is_fixed_size_list(array.type):
+        width, start = array.type.list_size, array.offset
+        return np.arange(count + 1, dtype=np.int64) * width, start * width, (start + count) * width
+    offsets = _offsets(array, types.is_large_list(array.type))
+    first, last = int(offsets[0]), int(offsets[-1])
+    return offsets - first, first, last
+
+
+def rows_of_bytes(array: pa.Array, rows: Numbers) -> pa.Array:
+    """A binary array whose values are the rows of a matrix of bytes; null where ``array`` is."""
+    count, width = rows.shape
+    offsets = offsets_buffer(np.arange(count + 1, dtype=np.int64) * width)
+    data = pa.py_buffer(np.ascontiguousarray(rows))
+    return pa.Array.from_buffers(pa.binary(), count, [validity(array), offsets, data], null_count=array.null_count)
+
+
+def _offsets(array: pa.Array, large: bool) -> Numbers:
+    dtype = np.dtype(np.int64 if large else np.int32)
+    buffer = array.buffers()[1]
+    if buffer is None or buffer.size == 0:  # Arrow allows an array without values to have no offsets
+        return np.zeros(1, np.int64)
+    offsets = np.frombuffer(buffer, dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize)
+    return offsets.astype(np.int64)
