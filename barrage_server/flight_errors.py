@@ -39,6 +39,33 @@ _BEFORE: Final = r"(?:Unknown error: )?"
 _BEHIND: Final = r"\. (?:Detail: |gRPC client debug context: ).*"
 _TAGGED: Final = re.compile(rf"{_BEFORE}(?P<text>.*?) \[(?P<name>[A-Z]\w+)\](?:{_BEHIND})?", re.DOTALL)
 _TAIL: Final = re.compile(_BEHIND, re.DOTALL)
+_HEAD: Final = re.compile(r"(?:Flight|gRPC) returned [a-z ]+ error, with message: ")
+
+# What Deephaven servers say, where it needs another class than its status suggests, or other words.
+_DEEPHAVEN: Final[tuple[tuple[re.Pattern[str], type[BarrageError], str], ...]] = (
+    (
+        re.compile(r"Could not resolve '[^']*: variable '(.*)' not found"),
+        errors.UnknownTableError,
+        "There is no table '{}' on the Deephaven server: no global variable of that name. client.tables() lists those "
+        "that there are.",
+    ),
+    (
+        re.compile(r"Could not resolve '[^']*': (no application exists .*|field '.*' not found)"),
+        errors.UnknownTableError,
+        "There is no such table on the Deephaven server: {}. client.tables() lists those that there are.",
+    ),
+    (
+        re.compile(r"Authentication details invalid"),
+        errors.AuthenticationError,
+        "The Deephaven server did not accept the log-in. Pass token= where it has a pre-shared key, user= and password= "
+        "where it knows users; without them the log-in is anonymous, which it may not allow.",
+    ),
+    (
+        re.compile(r"Details Logged w/ID '([0-9a-f-]+)'"),
+        errors.InternalError,
+        "The Deephaven server failed. Its log says why, under the id {}.",
+    ),
+)
 
 
 class _Untold:
@@ -110,7 +137,12 @@ def from_flight(error: BaseException) -> BarrageError:
     tagged = _TAGGED.fullmatch(text)
     if tagged is not None and tagged["name"] in _CLASSES:
         return _make(tagged["name"], tagged["text"])
-    return _class_for(error)(_TAIL.sub("", text) or type(error).__name__)
+    text = _HEAD.sub("", _TAIL.sub("", text), count=1)
+    for pattern, kind, words in _DEEPHAVEN:
+        found = pattern.search(text)
+        if found is not None:
+            return kind(words.format(*found.groups()))
+    return _class_for(error)(text or type(error).__name__)
 
 
 def encode_end(error: BarrageError) -> bytes:

@@ -89,7 +89,7 @@ class Channel:
         self._pid = os.getpid()
         self._closed = False
         self._counterpart: Counterpart | None = None
-        self._keep_alive = KeepAlive(self.greet, lambda: self.login.tokens, f"barrage-session {self.address}")
+        self._keep_alive = KeepAlive(self.greet, f"barrage-session {self.address}")
 
     def client(self) -> flight.FlightClient:
         """The Flight client of this process.

@@ -67,7 +67,6 @@ class Login:
         self._way = 0
         self._session: str | None = None
         self._superseded: deque[str] = deque(maxlen=_REMEMBERED)
-        self._tokens = 0
 
     @property
     def header(self) -> str:
@@ -81,12 +80,6 @@ class Login:
         with self._lock:
             return self._session is not None
 
-    @property
-    def tokens(self) -> int:
-        """How many tokens the server has given so far."""
-        with self._lock:
-            return self._tokens
-
     def received(self, values: Iterable[str | bytes]) -> None:
         """The server has sent such a header. Answers may overtake each other; the newest token stays."""
         for value in values:
@@ -96,7 +89,6 @@ class Login:
                     if self._session is not None:
                         self._superseded.append(self._session)
                     self._session = text
-                    self._tokens += 1
 
     def refused(self, shown: str) -> bool:
         """The server did not accept ``shown``; returns whether :attr:`header` is worth showing instead."""

@@ -17,6 +17,7 @@ from .arrow_text import from_text, to_text
 from .loop import Loop
 
 loop = Loop()
+_ticking: dict[str, Any] = {}
 _PSK = "io.deephaven.authentication.psk.PskAuthenticationHandler"
 _ANONYMOUS = "io.deephaven.auth.AnonymousAuthenticationHandler"
 
@@ -97,6 +98,24 @@ def read(name: str) -> str:
         return to_text(table.to_arrow())
     finally:
         table.close()
+
+
+@loop.function
+def make_ticking(prefix: str, seed: int) -> list[str]:
+    """Make the tables of ``ticking_tables.py``; their names, each with ``prefix``."""
+    from .ticking_tables import TickingTables
+
+    made = TickingTables(seed)
+    _ticking[prefix] = made
+    _scope().update({prefix + name: table for name, table in made.tables.items()})
+    return [prefix + name for name in made.tables]
+
+
+@loop.function
+def change_ticking(prefix: str, times: int) -> dict[str, int]:
+    """Change them so many times at random; for each the step at which it changed last."""
+    _ticking[prefix].change(times)
+    return {prefix + name: step for name, step in _ticking[prefix].steps().items()}
 
 
 if __name__ == "__main__":
