@@ -57,8 +57,8 @@ _DEEPHAVEN: Final[tuple[tuple[re.Pattern[str], type[BarrageError], str], ...]] =
     (
         re.compile(r"Authentication details invalid"),
         errors.AuthenticationError,
-        "The Deephaven server did not accept the log-in. Pass token= where it has a pre-shared key, user= and password= "
-        "where it knows users; without them the log-in is anonymous, which it may not allow.",
+        "The Deephaven server did not accept the log-in. Pass token= where it has a pre-shared key, user= and "
+        "password= where it knows users; without them the log-in is anonymous, which it may not allow.",
     ),
     (
         re.compile(r"Details Logged w/ID '([0-9a-f-]+)'"),
