@@ -44,7 +44,7 @@ def big_integers(array: pa.Array) -> pa.Array:
 def big_decimal_text(array: pa.Array) -> pa.Array:
     """Binary BigDecimals as text, the way ``BigDecimal.toString`` writes it; null where a value is too short for one.
 
-    Of each scale all values are written at once; values beyond 32 bytes are written one by one.
+    Of each scale all values are written at once; those beyond 32 bytes, or of scales beyond 76, one by one.
     """
     return _text(array, _SCALE_BYTES)
 
@@ -78,7 +78,7 @@ def _text(array: pa.Array, header: int) -> pa.Array:
     scales = np.zeros(len(places), np.int32)
     if header:
         scales = data[(starts - header)[:, None] + np.arange(header)].view("<i4")[:, 0]
-    short = lengths <= _WIDEST
+    short = (lengths <= _WIDEST) & (np.abs(scales.astype(np.int64)) <= _DIGITS)  # what Arrow can write
     texts: list[pa.Array] = []
     order: list[Numbers] = []
     for scale in np.unique(scales[short]):
