@@ -16,6 +16,7 @@ import barrage_server as bs
 from barrage_server import Server
 from barrage_server.engine import KeyedTable
 from barrage_server.server import Limits
+from barrage_server.server.deephaven import exports
 from tests.engine.samples import SAMPLES, pick
 
 from .peer import Peer, PeerError
@@ -137,7 +138,10 @@ def test_a_message_far_beyond_what_grpc_takes_by_default(client: Pydeephaven) ->
     assert client.evaluate("session.import_table(rows).to_arrow().equals(rows)")
 
 
-def test_an_upload_is_the_sessions_own_and_static(server: Server, client: Pydeephaven, quotes: KeyedTable) -> None:
+def test_an_upload_is_the_sessions_own_and_static(
+    server: Server, client: Pydeephaven, quotes: KeyedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 0.1)
     client.execute("t = session.import_table(session.open_table('quotes').to_arrow())")
     client.execute("again = session.table_service.fetch_etcr(t.pb_ticket)")
     assert client.evaluate("again.is_refreshing") is False
@@ -327,7 +331,7 @@ def test_nothing_is_left_of_a_client_that_was_killed() -> None:
         peer.call("execute", code="q = session.open_table('quotes'); t = session.import_table(pa.table({'a': [1]}))")
         peer.call("execute", code="session.publish_table(SharedTicket(b'h' + b'x' * 16), t)")
         peer.call("start", name="listener", table="q")
-        peer.event("update")
+        peer.event("listener")
         uploads = [entry for entry in gc.get_objects() if type(entry).__name__ == "AppendTable" and entry.size == 1]
         (upload,) = [weakref.ref(entry) for entry in uploads if entry.graph is server.graph]
         uploads.clear()

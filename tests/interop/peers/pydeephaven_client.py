@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 import sys
+import threading  # noqa: F401  (for the statements of tests)
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
@@ -59,13 +60,13 @@ def forget(*_names: str) -> None:
 
 @loop.function
 def start(name: str, table: str) -> None:
-    """Listen to the table that an expression gives; each update is an event ``update`` of that name."""
+    """Listen to the table that an expression gives. What is heard are events called ``name``."""
     opened = eval(table, _scope)
     arrived: list[bytes] = []
     handle = listen(
         opened,
-        lambda update: loop.say("update", listener=name, **_described(update, arrived)),
-        lambda error: loop.say("error", listener=name, kind=type(error).__name__, text=str(error)),
+        lambda update: loop.say(name, update=_described(update, arrived)),
+        lambda error: loop.say(name, error=type(error).__name__, text=str(error)),
     )
     flight = opened.session.flight_service
     exchange = flight.do_exchange
@@ -86,7 +87,9 @@ def start(name: str, table: str) -> None:
 @loop.function
 def stop(name: str) -> None:
     """Listen no more."""
-    _handles.pop(name).stop()
+    handle = _handles.pop(name)
+    handle.stop()
+    assert not handle._thread.is_alive()
 
 
 class _Recorder:
@@ -119,7 +122,7 @@ def _described(update: TableUpdate, arrived: list[bytes]) -> dict[str, Any]:
         for name, rows in zip(names, inner.modified_rows, strict=False)
     ]
     return {
-        "metadata": base64.b64encode(arrived.pop(0)).decode(),
+        "metadata": [base64.b64encode(arrived.pop(0)).decode() for _ in range(len(arrived))],
         "removed": {
             "rows": _positions(inner.before_removes, inner.removed_rows),
             "cells": _cells(inner.before_removes, inner.removed_rows, names),
@@ -135,17 +138,30 @@ def _described(update: TableUpdate, arrived: list[bytes]) -> dict[str, Any]:
 
 def _positions(table: Any, rows: Any) -> list[int]:
     """Positions of ``rows``. The client shows them in a printed table only."""
-    if rows.empty:
-        return []
-    printed = table.to_string(False, True, rows)
-    return [int(found) for found in re.findall(r"^\[(\d+)\]", printed, re.MULTILINE)]
+    return [] if rows.empty else [int(found) for found, _ in _printed(table, rows)]
 
 
 def _cells(table: Any, rows: Any, names: Sequence[str]) -> str | None:
-    """Cells of ``rows``, none if there are none: the client cannot read no rows."""
+    """Cells of ``rows``, none if there are none: the client cannot read no rows, nor lists without elements.
+
+    Of columns of lists this is what the client prints.
+    """
     if rows.empty:
         return None
-    return to_text(pa.table({name: table.get_column_by_name(name, True).get_chunk(rows) for name in names}))
+    columns = {}
+    for name in names:
+        source = table.get_column_by_name(name, True)
+        if pa.types.is_list(table.schema.pa_types[table.schema.names.index(name)]):
+            number = table.schema.names.index(name)
+            columns[name] = pa.array([cells.split("\t")[number] for _, cells in _printed(table, rows)])
+        else:
+            columns[name] = source.get_chunk(rows)
+    return to_text(pa.table(columns))
+
+
+def _printed(table: Any, rows: Any) -> list[tuple[str, str]]:
+    """Position and cells of each row, as the client prints them."""
+    return re.findall(r"^\[(\d+)\] \t(.*)$", table.to_string(False, True, rows), re.MULTILINE)
 
 
 _own = set(_scope)
