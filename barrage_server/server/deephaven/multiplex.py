@@ -18,10 +18,10 @@ stream number 0x7fffffff, alone, says that the server is going away; the client 
 from __future__ import annotations
 
 import struct
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
 
 from barrage_server.errors import BarrageError, LimitError, MessageTooLargeError, WireFormatError
 from barrage_server.server.deephaven.call import Status
@@ -54,8 +54,9 @@ _TEXT_FLAG: Final = 0x80
 _MORE, _FINISH = 0, 1
 # Header names begin with a visible character; below that, the byte says what the frame is.
 _FIRST_OF_TEXT: Final = 0x21
-# What may stand in grpc-message as it is: printable ASCII but for the percent sign (gRPC over HTTP/2, "Responses").
-_PLAIN: Final = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+# gRPC has the text of a status percent-encoded. dh-core.js 42.7 throws where it would have to decode it, and the call
+# then never ends for its caller; at a colon or line feed it cuts the text. So nothing is sent that needs it.
+_READABLE: Final = str.maketrans({":": ".", "%": " percent", "~": "-", "\n": " ", "\r": " ", "\t": " "})
 
 GO_AWAY: Final = _STREAM.pack(_GO_AWAY_STREAM)
 """The frame that tells a client to open no more streams here."""
@@ -235,8 +236,15 @@ def trailers_frame(stream: int, status: Status) -> bytes:
     """How the call ended; the last frame of every answer."""
     trailers = [("grpc-status", str(status.code))]
     if status.text:
-        trailers.append(("grpc-message", quote(status.text, safe=_PLAIN, errors="replace")))
+        trailers.append(("grpc-message", _readable(status.text)))
     return _text_frame(stream | _END, trailers)
+
+
+def _readable(text: str) -> str:
+    """``text`` in the characters that every version of the API shows: printable ASCII but for ``:``, ``%``, ``~``."""
+    plain = unicodedata.normalize("NFKD", text.replace(": ", " - ")).translate(_READABLE)
+    kept = "".join(character for character in plain if not unicodedata.combining(character))
+    return "".join(character if " " <= character < "~" else "?" for character in kept)
 
 
 def _text_frame(number: int, headers: Sequence[tuple[str, str]]) -> bytes:
