@@ -61,8 +61,13 @@ def hex_text(array: pa.Array) -> pa.Array:
 
 def lists(array: pa.Array, target: pa.DataType, convert: Convert | None) -> pa.Array:
     """A list array of any kind as ``target``, a plain list of converted elements."""
-    offsets, first, last = list_runs(array)
-    elements = array.values.slice(first, last - first)
+    valid = bits(array) if types.is_fixed_size_list(array.type) else None
+    if valid is None:
+        offsets, first, last = list_runs(array)
+        elements = array.values.slice(first, last - first)
+    else:  # clients on the C++ core look at offsets only: to them a null list is one without elements
+        offsets = np.concatenate(([0], np.cumsum(valid * array.type.list_size)))
+        elements = array.flatten()
     if convert is not None:
         elements = convert(elements)
     buffers = [validity(array), offsets_buffer(offsets)]

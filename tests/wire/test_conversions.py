@@ -109,6 +109,8 @@ def test_lists_of_all_kinds_become_plain_ones(kind: Any, values: list[Any], firs
     for got, element in ((wide, pa.int16()), (same, pa.uint8())):
         got.validate(full=True)
         assert (got.type, got.to_pylist()) == (pa.list_(element), array.to_pylist())
+        lengths = got.offsets.to_numpy()[1:] - got.offsets.to_numpy()[:-1]
+        assert lengths.tolist() == [len(value or ()) for value in array.to_pylist()]
 
 
 @given(st.lists(st.none() | st.lists(st.tuples(st.text(max_size=2), st.none() | INT64), max_size=3)), st.integers(0, 9))
