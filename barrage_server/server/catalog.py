@@ -53,6 +53,7 @@ class Catalog:
         self._lock = threading.Lock()
         self._tables: dict[str, Table] = {}
         self._published: set[str] = set()
+        self._reserved: dict[str, str] = {}
         self._watchers: list[Callable[[], object]] = []
 
     @property
@@ -114,6 +115,7 @@ class Catalog:
             if there is not None:
                 _check_same(there, clean, kind, key, capacity)
                 return there, False
+            self._check_free(name)
             table = self._make(name, clean, kind, key, capacity)
             self._tables[name] = table
         self._tell_watchers()
@@ -132,6 +134,7 @@ class Catalog:
         with self._lock:
             there = self._tables.get(name)
             if there is None:
+                self._check_free(name)
                 made = ReplicaTable(self._graph, name, clean)
                 self._tables[name] = made
                 self._tell_watchers()
@@ -154,6 +157,7 @@ class Catalog:
 
         """
         with self._lock:
+            self._check_free(name)
             if name in self._published:
                 raise AlreadyExistsError(f"Table '{name}' is being published already; use another name.")
             self._published.add(name)
@@ -175,24 +179,79 @@ class Catalog:
             table = self._tables.pop(name, None)
         if table is not None:
             logger.info("table %s: dropped", name)
-            self._tell_watchers()
-            if self._dropped is not None:
-                self._dropped(table)
+            self._let_go(table)
 
-    def add(self, table: Table) -> None:
-        """Serve a table of this graph under its name.
+    def add(self, table: Table, name: str | None = None, *, reserved: bool = False) -> None:
+        """Serve a table of this graph.
+
+        Args:
+            table: what to serve.
+            name: what clients call it, and from now on the table itself; its present name when None.
+            reserved: whether the caller is who has reserved the name.
 
         Raises:
-            AlreadyExistsError: there is another table of that name.
+            AlreadyExistsError: there is another table of that name, or the name is reserved.
+            InvalidRequestError: the table belongs to another graph, or is served under another name.
 
         """
-        path_of_name(table.name)
+        name = table.name if name is None else name
+        path_of_name(name)
+        if table.graph is not self._graph:
+            raise InvalidRequestError(
+                f"Table '{name}' belongs to another update graph and cannot be served here; make it in server.graph."
+            )
         with self._lock:
-            there = self._tables.setdefault(table.name, table)
-        if there is not table:
-            raise AlreadyExistsError(f"There is a table '{table.name}' already; drop it first, or use another name.")
+            if name != table.name and self._tables.get(table.name) is table:
+                raise InvalidRequestError(f"This table is served as '{table.name}' already, and a table has one name.")
+            there = self._tables.get(name)
+            if there is not None and there is not table:
+                raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")
+            if not reserved:
+                self._check_free(name)
+            table.name = name
+            self._tables[name] = table
         self._tell_watchers()
-        logger.info("table %s: added, %d columns", table.name, len(table.schema))
+        logger.info("table %s: added, %d columns", name, len(table.schema))
+
+    def replace(self, before: Table, table: Table) -> None:
+        """Serve ``table`` in the place of ``before``, whose followers are told that it was dropped.
+
+        Raises:
+            UnknownTableError: ``before`` is not served any more.
+
+        """
+        name = before.name
+        with self._lock:
+            if self._tables.get(name) is not before:
+                raise UnknownTableError(f"Table '{name}' was dropped.")
+            table.name = name
+            self._tables[name] = table
+        logger.info("table %s: replaced by another one, %d columns", name, len(table.schema))
+        self._let_go(before)
+
+    def reserve(self, name: str, reason: str) -> Callable[[], None]:
+        """Keep a name for the caller, who may add a table with it later; what is returned gives it back.
+
+        Args:
+            name: a name that no table has.
+            reason: what others are told who want it: a sentence.
+
+        Raises:
+            AlreadyExistsError: a table has that name, or somebody keeps it.
+
+        """
+        path_of_name(name)
+        with self._lock:
+            self._check_free(name)
+            if name in self._tables or name in self._published:
+                raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")
+            self._reserved[name] = reason
+
+        def give_back() -> None:
+            with self._lock:
+                self._reserved.pop(name, None)
+
+        return give_back
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
         """Have ``changed`` called, quickly, whenever a table has come or gone; what is returned ends that."""
@@ -204,6 +263,18 @@ class Catalog:
                 self._watchers.remove(changed)
 
         return stop
+
+    def _check_free(self, name: str) -> None:
+        reason = self._reserved.get(name)
+        if reason is not None:
+            raise AlreadyExistsError(reason)
+
+    def _let_go(self, table: Table) -> None:
+        if isinstance(table, BlinkTable):
+            self._graph.detach(table)  # else it would take part in every cycle for ever
+        self._tell_watchers()
+        if self._dropped is not None:
+            self._dropped(table)
 
     def _tell_watchers(self) -> None:
         for watcher in tuple(self._watchers):

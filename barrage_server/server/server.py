@@ -220,6 +220,18 @@ class Server:
         assert isinstance(table, ReplacedTable)
         return table
 
+    def add_table(self, name: str, table: Table) -> None:
+        """Serve any table of this server's :attr:`graph`: one that is derived from others, say, and attached to it.
+
+        The table is called ``name`` from now on. Subscribers are what any other table has; whether it can be published
+        to is for the table's class to say. :meth:`drop` takes it out of the server again, and leaves it in the graph.
+
+        Raises:
+            AlreadyExistsError: there is another table of that name.
+            InvalidRequestError: the table belongs to another graph, or is served under another name.
+        """
+        self._hub.catalog.add(table, name)
+
     def cycle(self) -> AbstractContextManager[None]:
         """Let everything that the ``with`` body publishes, to however many tables, become visible at once.
 

@@ -1,0 +1,121 @@
+"""Names and the tables behind them: added, replaced, reserved, dropped."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from barrage_server.engine import AppendTable, BlinkTable, ReplicaTable, Table, UpdateGraph
+from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnknownTableError
+from barrage_server.server import Server
+from barrage_server.server.catalog import Catalog
+from barrage_server.wire.protocol import TableKind
+
+SCHEMA = pa.schema([("x", pa.int64())])
+
+
+@pytest.fixture
+def dropped() -> list[Table]:
+    return []
+
+
+@pytest.fixture
+def catalog(dropped: list[Table]) -> Catalog:
+    return Catalog(UpdateGraph(), dropped.append)
+
+
+def test_a_table_of_the_graph_is_served_under_any_name(catalog: Catalog) -> None:
+    table = ReplicaTable(catalog.graph, "made as", SCHEMA)
+    catalog.add(table, "served as")
+    assert catalog.get("served as") is table
+    assert table.name == "served as"
+    catalog.add(table)
+    assert catalog.tables() == (table,)
+
+
+def test_a_table_has_one_name_and_a_name_one_table(catalog: Catalog) -> None:
+    first, second = ReplicaTable(catalog.graph, "a", SCHEMA), ReplicaTable(catalog.graph, "b", SCHEMA)
+    catalog.add(first)
+    with pytest.raises(InvalidRequestError, match="served as 'a' already"):
+        catalog.add(first, "c")
+    with pytest.raises(AlreadyExistsError, match="There is a table 'a' already"):
+        catalog.add(second, "a")
+    assert second.name == "b"
+
+
+def test_a_table_of_another_graph_is_refused(catalog: Catalog) -> None:
+    with pytest.raises(InvalidRequestError, match=r"make it in server\.graph"):
+        catalog.add(ReplicaTable(UpdateGraph(), "t", SCHEMA))
+
+
+def test_a_table_takes_the_place_of_another_in_one_step(catalog: Catalog, dropped: list[Table]) -> None:
+    first, second = ReplicaTable(catalog.graph, "t", SCHEMA), ReplicaTable(catalog.graph, "u", SCHEMA)
+    catalog.add(first)
+    catalog.replace(first, second)
+    assert catalog.get("t") is second
+    assert dropped == [first]
+    with pytest.raises(UnknownTableError, match="was dropped"):
+        catalog.replace(first, second)
+
+
+def test_a_name_that_is_reserved_is_for_its_holder_alone(catalog: Catalog) -> None:
+    give_back = catalog.reserve("t", "It is kept.")
+    table = ReplicaTable(catalog.graph, "t", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match="It is kept"):
+        catalog.ensure("t", SCHEMA, TableKind.APPEND)
+    with pytest.raises(AlreadyExistsError, match="It is kept"):
+        catalog.replica("t", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match="It is kept"), catalog.publisher("t"):
+        raise AssertionError("nobody publishes here")
+    with pytest.raises(AlreadyExistsError, match="It is kept"):
+        catalog.reserve("t", "by another one")
+    with pytest.raises(AlreadyExistsError, match="It is kept"):
+        catalog.add(table)
+    catalog.add(table, reserved=True)
+    with pytest.raises(AlreadyExistsError, match="It is kept"), catalog.publisher("t"):
+        raise AssertionError("nobody publishes here")
+    catalog.drop("t")
+    give_back()
+    assert catalog.ensure("t", SCHEMA, TableKind.APPEND)[1]
+
+
+def test_a_name_that_is_taken_cannot_be_reserved(catalog: Catalog) -> None:
+    catalog.ensure("t", SCHEMA, TableKind.APPEND)
+    with pytest.raises(AlreadyExistsError):
+        catalog.reserve("t", "too late")
+    with catalog.publisher("u"), pytest.raises(AlreadyExistsError):
+        catalog.reserve("u", "too late")
+
+
+def test_watchers_hear_of_every_table_that_comes_or_goes(catalog: Catalog) -> None:
+    heard: list[list[str]] = []
+    stop = catalog.watch(lambda: heard.append([table.name for table in catalog.tables()]))
+    catalog.ensure("a", SCHEMA, TableKind.APPEND)
+    before = catalog.get("a")
+    catalog.replace(before, AppendTable(catalog.graph, "x", SCHEMA))
+    catalog.drop("a")
+    stop()
+    catalog.ensure("b", SCHEMA, TableKind.APPEND)
+    assert heard == [["a"], ["a"], []]
+
+
+def test_a_blink_table_that_was_dropped_takes_part_in_no_cycle_any_more(catalog: Catalog) -> None:
+    blink, _ = catalog.ensure("blink", SCHEMA, TableKind.BLINK)
+    other, _ = catalog.ensure("other", SCHEMA, TableKind.APPEND)
+    assert isinstance(blink, BlinkTable) and isinstance(other, AppendTable)
+    blink.append({"x": [1]})
+    catalog.drop("blink")
+    other.append({"x": [2]})
+    assert blink.size == 1
+    assert other.size == 1
+
+
+def test_a_server_serves_tables_that_were_made_in_its_graph() -> None:
+    with Server() as server:
+        table = ReplicaTable(server.graph, "replica", SCHEMA)
+        server.add_table("shown", table)
+        assert server.table("shown") is table
+        with pytest.raises(AlreadyExistsError):
+            server.add_table("shown", ReplicaTable(server.graph, "other", SCHEMA))
+        server.drop("shown")
+        assert server.tables() == ()
