@@ -52,8 +52,8 @@ if TYPE_CHECKING:
         UnsupportedTypeError,
         WireFormatError,
     )
+    from barrage_server.relay import Followed, FollowedState, Server
     from barrage_server.rowset import RowSet, RowSetShiftData
-    from barrage_server.server import Server
 
 __version__: Final = "0.1.0"
 
@@ -65,6 +65,8 @@ __all__ = [
     "DeadlineError",
     "DependencyError",
     "Dialect",
+    "Followed",
+    "FollowedState",
     "InternalError",
     "InvalidRequestError",
     "KeyMismatchError",
@@ -108,7 +110,7 @@ _ROOMS: Final = {
         }
     ),
     "barrage_server.rowset": frozenset({"RowSet", "RowSetShiftData"}),
-    "barrage_server.server": frozenset({"Server"}),
+    "barrage_server.relay": frozenset({"Followed", "FollowedState", "Server"}),
 }
 
 

@@ -21,6 +21,7 @@ BELOW: dict[str, set[str]] = {
     "server": {"errors", "flight_errors", "rowset", "wire", "engine", "subscription", "publish"},
     "client": {"errors", "flight_errors", "rowset", "wire", "engine", "subscription"},
     "spark": {"errors", "flight_errors", "rowset", "wire"},
+    "relay": {"errors", "flight_errors", "rowset", "wire", "engine", "subscription", "client", "server"},
 }
 PURE = ["rowset", "wire", "engine", "subscription", "publish"]
 IMPURE = {"asyncio", "grpc", "multiprocessing", "pyarrow.flight", "pyspark", "queue", "select", "socket", "time"}

@@ -1,0 +1,10 @@
+"""The relay: a server that follows tables of other servers, and serves them on."""
+
+from __future__ import annotations
+
+from barrage_server.relay.followed import Followed
+from barrage_server.relay.server import Server
+from barrage_server.relay.state import FollowedState
+from barrage_server.relay.statistics import FollowedStatistics, RelayStatistics
+
+__all__ = ["Followed", "FollowedState", "FollowedStatistics", "RelayStatistics", "Server"]

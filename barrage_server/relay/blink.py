@@ -1,0 +1,57 @@
+"""Blink tables that are followed."""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+
+from barrage_server.engine import BlinkTable, Rows, UpdateGraph
+from barrage_server.errors import UnsupportedOperationError
+
+__all__ = ["BlinkSink", "FollowedBlinkTable"]
+
+
+class FollowedBlinkTable(BlinkTable):
+    """Shows each row of an upstream blink table for one cycle, and keeps it readable for slow subscribers.
+
+    A replica would not do: it forgets a row when the upstream does, and who looks less often would miss it.
+    """
+
+    def append(self, rows: Rows) -> None:  # noqa: ARG002  (the signature is the base's)
+        """Refused: the rows come from upstream."""
+        raise UnsupportedOperationError(
+            f"Table '{self.name}' follows another one and cannot be published to; choose another name."
+        )
+
+    def feed(self, rows: pa.Table) -> None:
+        """Rows that have come from upstream."""
+        super().append(rows)
+
+
+class BlinkSink:
+    """Where the rows of one subscription go: a table that is made when the columns are known, or the one of before.
+
+    Args:
+        graph: the graph of a new table.
+        name: its name.
+        before: the table to go on with, when it has the right columns.
+    """
+
+    def __init__(self, graph: UpdateGraph, name: str, before: FollowedBlinkTable | None) -> None:
+        self._graph = graph
+        self._name = name
+        self._table = before
+        self._lock = threading.Lock()
+
+    def table(self, schema: pa.Schema) -> FollowedBlinkTable:
+        """The table for rows of ``schema``."""
+        with self._lock:
+            if self._table is None or not self._table.schema.equals(schema):
+                self._table = FollowedBlinkTable(self._graph, self._name, schema)
+            return self._table
+
+    def feed(self, rows: pa.Table) -> None:
+        """Show rows; InternalError when the table cannot be written any more."""
+        if rows.num_rows:
+            self.table(rows.schema).feed(rows)

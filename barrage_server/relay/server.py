@@ -1,0 +1,175 @@
+"""A server that also serves tables of other servers."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+
+from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.relay.followed import Followed
+from barrage_server.relay.promises import route_entry
+from barrage_server.relay.source import Access, Source
+from barrage_server.relay.statistics import RelayStatistics
+from barrage_server.server import Server as TableServer
+from barrage_server.server.hub import Hub
+from barrage_server.server.limits import Limits
+from barrage_server.subscription import Limits as SubscriptionLimits
+
+__all__ = ["Server"]
+
+
+class Server(TableServer):
+    """Live tables over Arrow Flight: its own, and those of other servers that it follows.
+
+    Everything but :meth:`follow` is that of :class:`barrage_server.server.Server`, which says what the arguments mean.
+
+    >>> with Server() as server:
+    ...     quotes = server.keyed_table("quotes", schema, key=["sym"])
+    ...     trades = server.follow("grpc://upstream:8815/trades")
+    """
+
+    def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
+        # The first call may come before the base's constructor returns, so this cannot wait for it.
+        self._identity = secrets.token_hex(8)
+        self._following: dict[str, Followed] = {}
+        self._following_lock = threading.Lock()
+        self._ending = False
+        return super()._make_hub(limits, subscriptions, writers)
+
+    def follow(
+        self,
+        uri: str,
+        as_: str | None = None,
+        *,
+        token: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        tls_root_certs: bytes | None = None,
+        columns: Sequence[str] | None = None,
+        interval_ms: int = 10,
+        timeout: float = 30.0,
+        max_delay: float = 5.0,
+        wait: float | None = 0.0,
+    ) -> Followed:
+        """Serve a table of another server: this one keeps a replica, which follows every change.
+
+        Returns when the first content is served. From then on the table stays: while the upstream is away with its last
+        content, and when that is back with what differs, in one update. Only when it comes back with other columns,
+        keys or promises is the table dropped, and a new one served under its name.
+
+        >>> with bs.Server() as relay:
+        ...     quotes = relay.follow("grpc://upstream:8815/quotes")
+        ...     ticks = relay.follow("dh+plain://deephaven:10000/scope/ticks", as_="dh_ticks", wait=60)
+
+        Args:
+            uri: ``grpc://host:port/table`` or ``grpc+tls://``; for a Deephaven server
+                ``dh+plain://host:port/scope/table`` or ``dh://``, which is TLS. Special characters of the table's name
+                are percent-encoded.
+            as_: what to call it here; its upstream name when None.
+            token: bearer token of the upstream, or pre-shared key of a Deephaven server.
+            user: user name, with ``password``.
+            password: the user's password.
+            headers: further headers of every call upstream.
+            tls_root_certs: PEM certificates to trust instead of the system's.
+            columns: columns wanted; None for all.
+            interval_ms: milliseconds between two updates from upstream at least; 0 leaves it to the upstream.
+            timeout: seconds that a short call upstream may take, and that a longer one may stand still.
+            max_delay: seconds between two attempts to reach an upstream that is away, at most.
+            wait: for how many seconds an upstream that does not answer yet, or does not have the table yet, is waited
+                for. None returns at once, and serves the table whenever it is there.
+
+        Returns:
+            The following, to be looked at and closed. Dropping the table closes it, and so does closing the server.
+
+        Raises:
+            InvalidRequestError: the URI names no table, or one of this very server.
+            AlreadyExistsError: there is a table of that name here.
+            UnknownTableError, UnknownColumnError: there is no such table or column upstream.
+            UnavailableError, DeadlineError: the upstream does not answer, or stopped answering.
+            AuthenticationError: the upstream does not let this server in.
+        """
+        if isinstance(columns, str) or (columns is not None and not columns):
+            raise InvalidRequestError("columns is a list of names; pass None for all of them")
+        if max_delay <= 0:
+            raise InvalidRequestError(f"max_delay must be a positive number of seconds, got {max_delay}")
+        access = Access(token, user, password, headers, tls_root_certs)
+        wanted = None if columns is None else tuple(columns)
+        source = Source.parse(uri, access, columns=wanted, interval_ms=interval_ms, timeout=timeout)
+        if source.is_at(self.host, self._ports()):
+            raise InvalidRequestError(f"{uri!r} is a table of this very server; it is served already.")
+        name = source.address.name if as_ is None else as_
+        followed = self._enlist(name, source, max_delay)
+        followed.start()
+        if wait is not None:
+            try:
+                followed.wait_first(wait)
+            except BaseException:
+                followed.close()
+                raise
+        return followed
+
+    @property
+    def followed(self) -> tuple[Followed, ...]:
+        """The tables that follow other servers, by name."""
+        with self._following_lock:
+            return tuple(self._following[name] for name in sorted(self._following))
+
+    def drop(self, name: str) -> None:
+        """Take a table away; UnknownTableError when there is none. Streams that follow it end with that error too.
+
+        Of a table that follows another server, this ends the following.
+        """
+        with self._following_lock:
+            followed = self._following.get(name)
+        if followed is None:
+            super().drop(name)
+        else:
+            followed.close()
+
+    def statistics(self) -> RelayStatistics:
+        """Figures of this moment."""
+        figures = super().statistics()
+        fields = {field.name: getattr(figures, field.name) for field in dataclasses.fields(figures)}
+        return RelayStatistics(**fields, followed=tuple(entry.statistics() for entry in self.followed))
+
+    def close(self, grace: float = 2.0) -> None:
+        """Stop following, then stop serving.
+
+        Subscribers are told; connections that do not end within ``grace`` seconds are cut. Returns in bounded time,
+        whatever clients and upstreams do. May be called again.
+        """
+        with self._following_lock:
+            self._ending = True
+            following = tuple(self._following.values())
+            self._following.clear()
+        for followed in following:
+            followed.stop()  # the tables stay, so that subscribers hear of the server's end and not of theirs
+        for followed in following:
+            followed.join()
+        super().close(grace)
+
+    shutdown = close
+
+    def _enlist(self, name: str, source: Source, max_delay: float) -> Followed:
+        catalog = self._hub.catalog
+        with self._following_lock:
+            if self._ending:
+                raise UnavailableError("The server is shutting down.")
+            give_back = catalog.reserve(
+                name, f"Table '{name}' follows a table of another server, which alone changes it; use another name."
+            )
+
+            def ended(followed: Followed) -> None:
+                with self._following_lock:
+                    if self._following.get(name) is followed:
+                        del self._following[name]
+                        give_back()
+
+            followed = Followed(
+                catalog, name, source, route=route_entry(self._identity, name), max_delay=max_delay, ended=ended
+            )
+            self._following[name] = followed
+            return followed

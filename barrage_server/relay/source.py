@@ -1,0 +1,142 @@
+"""Where a followed table comes from, and how it is connected to."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from barrage_server.client import Client, RetryPolicy, connect
+from barrage_server.client.address import TableAddress
+from barrage_server.engine import UpdateGraph
+from barrage_server.errors import InvalidRequestError
+from barrage_server.wire.tickets import path_of_name
+
+__all__ = ["Access", "Source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to log in to an upstream server; see :func:`barrage_server.connect`."""
+
+    token: str | None = None
+    user: str | None = None
+    password: str | None = None
+    headers: Mapping[str, str] | None = None
+    tls_root_certs: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An upstream table, and how it is to be followed.
+
+    Attributes:
+        uri: as it was given; it is logged, and shown in figures.
+        address: what it says.
+        access: how to log in.
+        columns: columns wanted; ``None`` for all.
+        interval_ms: milliseconds between two updates at least.
+        timeout: seconds that a short call may take, and that a longer one may stand still.
+
+    """
+
+    uri: str
+    address: TableAddress
+    access: Access
+    columns: tuple[str, ...] | None
+    interval_ms: int
+    timeout: float
+
+    @classmethod
+    def parse(
+        cls, uri: str, access: Access, *, columns: tuple[str, ...] | None, interval_ms: int, timeout: float
+    ) -> Source:
+        """Check what a user gives.
+
+        Raises:
+            InvalidRequestError: it is no URI of a table, or a number is out of its range.
+
+        """
+        address = TableAddress.parse(uri)
+        place = urlsplit(address.server.location)
+        if "@" in place.netloc:
+            raise InvalidRequestError(
+                "A URI is logged and shown, so credentials do not belong there: pass token=, or user= and password=."
+            )
+        if "?" in uri or "#" in uri:
+            raise InvalidRequestError(f"{uri!r} has a '?' or '#'; in a table's name write them as %3F and %23.")
+        if _port(place) is None:
+            raise InvalidRequestError(f"{uri!r} lacks the server's port; write grpc://host:port/table.")
+        path_of_name(address.name)  # checks the name
+        if interval_ms < 0 or timeout <= 0:
+            raise InvalidRequestError(
+                f"interval_ms must not be negative, and timeout must be positive; got {interval_ms} and {timeout}."
+            )
+        return cls(uri, address, access, columns, interval_ms, timeout)
+
+    def connect(self, graph: UpdateGraph | None) -> Client:
+        """A connection whose subscriptions do not come back by themselves, with replicas in ``graph``.
+
+        Raises:
+            UnavailableError: nobody answers.
+            AuthenticationError: the credentials are missing or wrong.
+
+        """
+        access = self.access
+        return connect(
+            self.address.server.uri,
+            token=access.token,
+            user=access.user,
+            password=access.password,
+            headers=access.headers,
+            tls_root_certs=access.tls_root_certs,
+            timeout=self.timeout,
+            retry=RetryPolicy.never(),
+            graph=graph,
+        )
+
+    def is_at(self, host: str, ports: Collection[int]) -> bool:
+        """Whether the upstream is the server that listens on ``host`` at one of ``ports``."""
+        there = urlsplit(self.address.server.location)
+        if _port(there) not in ports or there.hostname is None:
+            return False
+        mine = _addresses(host)
+        everywhere = any(address.is_unspecified for address in mine)
+        return any(
+            address in mine or address.is_unspecified or (everywhere and _is_local(address))
+            for address in _addresses(there.hostname)
+        )
+
+
+def _port(place: SplitResult) -> int | None:
+    try:
+        return place.port
+    except ValueError:  # no number, or too large a one
+        return None
+
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _addresses(host: str) -> set[_Address]:
+    """What a host name stands for; nothing when nobody knows it, which connecting will tell."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except OSError:
+        return set()
+    return {ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found}
+
+
+def _is_local(address: _Address) -> bool:
+    """Whether it is one of this machine's own addresses: those can be bound to."""
+    if address.is_loopback:
+        return True
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError:
+            return False
+    return True
