@@ -1,8 +1,7 @@
 """``java.math.BigDecimal`` and ``BigInteger`` as Deephaven puts them into binary columns, and back to text.
 
 A BigInteger is its big-endian two's complement. A BigDecimal is its scale as a little-endian int32, then its unscaled
-value as a BigInteger. Leading bytes that repeat the sign are allowed, and that is what makes it possible to write whole
-columns at a time: all values of one batch have the same number of bytes.
+value as a BigInteger. Both are written with as few bytes as the number needs, which is what Java does.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.wire.variable import Bools, Numbers, bits, byte_runs, cells, rows_of_bytes
+from barrage_server.wire.variable import Bools, Numbers, bits, byte_runs, cells, offsets_buffer, validity
 
 __all__ = ["big_decimal_text", "big_decimals", "big_integer_text", "big_integers"]
 
@@ -27,18 +26,15 @@ _DIGITS: Final = 76
 def big_decimals(array: pa.Array) -> pa.Array:
     """A decimal column as binary BigDecimals of the column's scale."""
     width, count = array.type.bit_width // 8, len(array)
-    numbers = _shortest(cells(array, f"V{width}").view(np.uint8).reshape(count, width)[:, ::-1])
-    rows = np.empty((count, _SCALE_BYTES + numbers.shape[1]), np.uint8)
-    rows[:, :_SCALE_BYTES] = np.frombuffer(struct.pack("<i", array.type.scale), np.uint8)
-    rows[:, _SCALE_BYTES:] = numbers
-    return rows_of_bytes(array, rows)
+    numbers = cells(array, f"V{width}").view(np.uint8).reshape(count, width)[:, ::-1]
+    return _binary(array, struct.pack("<i", array.type.scale), numbers)
 
 
 def big_integers(array: pa.Array) -> pa.Array:
     """A uint64 column as binary BigIntegers."""
-    rows = np.zeros((len(array), 9), np.uint8)  # the ninth byte is the sign
-    rows[:, 1:] = cells(array, "<u8").view(np.uint8).reshape(len(array), 8)[:, ::-1]
-    return rows_of_bytes(array, _shortest(rows))
+    numbers = np.zeros((len(array), 9), np.uint8)  # the ninth byte is the sign
+    numbers[:, 1:] = cells(array, "<u8").view(np.uint8).reshape(len(array), 8)[:, ::-1]
+    return _binary(array, b"", numbers)
 
 
 def big_decimal_text(array: pa.Array) -> pa.Array:
@@ -54,16 +50,44 @@ def big_integer_text(array: pa.Array) -> pa.Array:
     return _text(array, 0)
 
 
-def _shortest(rows: Numbers) -> Numbers:
+def _binary(array: pa.Array, header: bytes, numbers: Numbers) -> pa.Array:
+    """A binary column: the header and a big-endian number, cut to the bytes it needs; null where ``array`` is."""
+    numbers = _narrowed(numbers)
+    count, width = numbers.shape
+    sign = _signs(numbers[:, 0])
+    spare, leading = np.ones(count, np.bool_), np.zeros(count, np.int64)
+    for place in range(width - 1):  # a byte can go if it only repeats the sign, and the next one still tells it
+        spare &= (numbers[:, place] == sign) & ((numbers[:, place + 1] ^ sign) < 0x80)
+        leading += spare
+    rows, kept = np.empty((count, len(header) + width), np.uint8), np.ones((count, len(header) + width), np.bool_)
+    rows[:, : len(header)] = np.frombuffer(header, np.uint8)
+    rows[:, len(header) :] = numbers
+    kept[:, len(header) :] = np.arange(width) >= leading[:, None]
+    valid = bits(array)
+    lengths = len(header) + width - leading
+    if valid is not None:
+        kept &= valid[:, None]
+        lengths[~valid] = 0
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    buffers = [validity(array), offsets_buffer(offsets), pa.py_buffer(rows[kept])]
+    return pa.Array.from_buffers(pa.binary(), count, buffers, null_count=array.null_count)
+
+
+def _narrowed(numbers: Numbers) -> Numbers:
     """Big-endian numbers without leading bytes that none of them needs; a view."""
-    while rows.shape[1] > 1:
-        dropped = (rows.shape[1]) // 2
-        # the sign must still be told by the first byte that stays
-        sign = (rows[:, dropped : dropped + 1].astype(np.int8) >> 7).view(np.uint8)
-        if (rows[:, :dropped] != sign).any():
-            return rows
-        rows = rows[:, dropped:]
-    return rows
+    while numbers.shape[1] > 1:
+        half = numbers.shape[1] // 2
+        if (numbers[:, :half] != _signs(numbers[:, half])[:, None]).any():
+            return numbers
+        numbers = numbers[:, half:]
+    return numbers
+
+
+def _signs(first: Numbers) -> Numbers:
+    """What fills a number up from the left, by its first byte: 0 or 255."""
+    filled: Numbers = (first.view(np.int8) >> 7).view(np.uint8)
+    return filled
 
 
 def _text(array: pa.Array, header: int) -> pa.Array:
@@ -100,8 +124,7 @@ def _decimals(data: Numbers, starts: Numbers, lengths: Numbers, scale: int) -> p
     """Numbers of at most 32 bytes, as an Arrow decimal array of one scale."""
     place = np.arange(_WIDEST)  # from the last, least significant byte on
     source = np.maximum((starts + lengths - 1)[:, None] - place, starts[:, None])
-    sign = (data[starts].astype(np.int8) >> 7).view(np.uint8)
-    little = np.where(place < lengths[:, None], data[source], sign[:, None])
+    little = np.where(place < lengths[:, None], data[source], _signs(data[starts])[:, None])
     kind = pa.decimal256(_DIGITS, scale)
     return pa.Array.from_buffers(kind, len(starts), [None, pa.py_buffer(np.ascontiguousarray(little))], null_count=0)
 

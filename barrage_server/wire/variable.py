@@ -14,7 +14,7 @@ from pyarrow import types
 
 from barrage_server.errors import MessageTooLargeError
 
-__all__ = ["bits", "byte_runs", "cells", "list_runs", "offsets_buffer", "rows_of_bytes", "validity"]
+__all__ = ["bits", "byte_runs", "cells", "list_runs", "offsets_buffer", "validity"]
 
 _MOST: Final = (1 << 31) - 1
 
@@ -85,14 +85,6 @@ def list_runs(array: pa.Array) -> tuple[Numbers, int, int]:
     offsets = _offsets(array, types.is_large_list(array.type))
     first, last = int(offsets[0]), int(offsets[-1])
     return offsets - first, first, last
-
-
-def rows_of_bytes(array: pa.Array, rows: Numbers) -> pa.Array:
-    """A binary array whose values are the rows of a matrix of bytes; null where ``array`` is."""
-    count, width = rows.shape
-    offsets = offsets_buffer(np.arange(count + 1, dtype=np.int64) * width)
-    data = pa.py_buffer(np.ascontiguousarray(rows))
-    return pa.Array.from_buffers(pa.binary(), count, [validity(array), offsets, data], null_count=array.null_count)
 
 
 def _offsets(array: pa.Array, large: bool) -> Numbers:

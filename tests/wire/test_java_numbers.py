@@ -27,6 +27,11 @@ def write_big_decimal(number: int, scale: int) -> bytes:
     return struct.pack("<i", scale) + write_big_integer(number)
 
 
+def unscaled(value: Decimal) -> int:
+    sign, digits, _ = value.as_tuple()
+    return int(Decimal((sign, digits, 0)))
+
+
 def write_big_integer(number: int) -> bytes:
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
@@ -65,11 +70,14 @@ def test_decimals_are_written_as_java_reads_them(case: tuple[pa.Array, list[Deci
     assert got == [None if value is None else value.as_tuple() for value in values]
 
 
-def test_decimals_take_no_more_bytes_than_the_widest_of_them_needs() -> None:
-    """A column of prices has 4 bytes of scale and a few of value, not 16."""
-    prices = pa.array([Decimal("101.25"), Decimal("-99.50")], pa.decimal128(38, 2))
-    assert [len(data) for data in big_decimals(prices).to_pylist()] == [6, 6]
-    assert len(big_decimals(pa.array([Decimal(10) ** 37], pa.decimal128(38, 0)))[0].as_py()) == 20
+@given(decimals())
+def test_decimals_have_the_bytes_that_java_writes(case: tuple[pa.Array, list[Decimal | None]]) -> None:
+    """The shortest two's complement, so that equal numbers are equal bytes in every batch; nothing under a null."""
+    array, values = case
+    written = big_decimals(array)
+    expected = [None if value is None else write_big_decimal(unscaled(value), array.type.scale) for value in values]
+    assert written.to_pylist() == expected
+    assert written.buffers()[2].size == sum(len(data) for data in expected if data is not None)
 
 
 @given(st.lists(st.none() | st.integers(0, (1 << 64) - 1)), st.integers(0, 3))
@@ -77,8 +85,7 @@ def test_unsigned_longs_are_written_as_java_reads_them(values: list[int | None],
     """None of them is negative."""
     written = big_integers(pa.array(values, pa.uint64()).slice(first))
     written.validate(full=True)
-    got = [None if data is None else int.from_bytes(data, "big", signed=True) for data in written.to_pylist()]
-    assert got == values[first:]
+    assert written.to_pylist() == [None if value is None else write_big_integer(value) for value in values][first:]
 
 
 @pytest.mark.parametrize("value", [0, 127, 128, 255, 1 << 31, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
