@@ -110,14 +110,21 @@ class DeephavenDoor:
             self._fronts.append(grpc_front)
         if web_port is not None:
             from barrage_server.server.deephaven.web_front import WebFront
+            from barrage_server.server.deephaven.web_socket import SocketLimits
 
-            web_front = WebFront(self._service)
+            limits = self._state.hub.limits
+            web_front = WebFront(
+                self._service,
+                SocketLimits(slow_client_seconds=limits.slow_client_seconds),
+                connections=limits.sessions,
+            )
             self.web_port = await web_front.start(self._host, web_port, self._tls)
             self._fronts.append(web_front)
         self._housekeeping = self._loop.create_task(self._keep_house())
 
     async def _close(self, grace: float) -> None:
         self._state.stopping.set()
+        await asyncio.sleep(0)  # the calls that wait for this answer before their sessions end
         self._state.sessions.close_all()
         for front in self._fronts:
             await front.stop(grace)

@@ -97,6 +97,8 @@ class DeephavenService:
                 raise
             if task.uncancel():
                 raise
+            if self._state.stopping.is_set():  # a client that heard otherwise would not try to come back
+                return Status.of("UNAVAILABLE", "The server is shutting down.")
             return Status.of("UNAUTHENTICATED", "The session has ended.")
         except Exception as error:  # the boundary: whatever it is, the client gets a status with a safe text
             safe = safe_error(error, doing, call.peer)
