@@ -11,9 +11,18 @@ import pyarrow as pa
 from barrage_server.errors import WireFormatError
 from barrage_server.wire.flat import FlatTable
 
-__all__ = ["RECORD_BATCH", "SCHEMA", "BatchHeader", "decode_schema_message", "header_type", "schema_header"]
+__all__ = [
+    "DICTIONARY_BATCH",
+    "RECORD_BATCH",
+    "SCHEMA",
+    "BatchHeader",
+    "decode_schema_message",
+    "header_type",
+    "schema_header",
+]
 
 SCHEMA: Final = 1
+DICTIONARY_BATCH: Final = 2
 RECORD_BATCH: Final = 3
 """``MessageHeader`` types of Arrow's Message.fbs."""
 

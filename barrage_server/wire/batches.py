@@ -81,6 +81,7 @@ class MessageWriter:
         "_list_types",
         "_max_bytes",
         "_options",
+        "_pads",
         "_prepared",
         "_row_bytes",
         "_rows",
@@ -88,9 +89,13 @@ class MessageWriter:
         "schema",
     )
 
-    def __init__(self, schema: pa.Schema, options: SubscriptionOptions) -> None:
-        """``schema``: the plain one, as :func:`barrage_server.wire.schema.barrage_schema` gives it."""
+    def __init__(self, schema: pa.Schema, options: SubscriptionOptions, uneven: Uneven = Uneven.RAGGED) -> None:
+        """``schema``: the plain one, as :func:`barrage_server.wire.schema.barrage_schema` gives it.
+
+        ``uneven``: what :meth:`ipc_messages` does with columns that differ in length.
+        """
         self._options = options
+        self._pads = uneven is Uneven.EVEN and not options.columns_as_list
         self._is_list = options.columns_as_list
         self.schema: pa.Schema = list_schema(schema) if self._is_list else schema
         """As it goes on the wire."""
@@ -118,9 +123,10 @@ class MessageWriter:
     def ipc_messages(self, message: OutgoingMessage) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
         """The update as raw messages: header, app_metadata (None on all but the first), and the body in pieces.
 
-        Columns of modified rows may differ in length.
+        Columns of modified rows may differ in length, unless the writer is to keep them even.
         """
-        for arrays, length, app_metadata in self._messages(message):
+        for columns, length, app_metadata in self._messages(message):
+            arrays = _padded(columns, length) if self._pads else columns
             parts = take_apart(self._as_lists(arrays) if self._is_list else arrays)
             header = encode_batch_header(1 if self._is_list else length, parts.nodes, parts.spans, parts.size)
             yield header, app_metadata, parts.body

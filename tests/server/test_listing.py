@@ -10,12 +10,12 @@ from barrage_server.engine import KeyedTable
 from barrage_server.errors import InvalidRequestError, UnknownTableError
 from barrage_server.flight_errors import from_flight
 from barrage_server.server import Server
-from tests.server.conftest import SCHEMA
+from tests.server.conftest import SCHEMA, address
 from tests.server.follower import until
 
 
 def test_every_table_is_listed_with_what_a_client_needs(
-    server: Server, client: fl.FlightClient, quotes: KeyedTable
+    server: Server, client: fl.FlightClient, door: str, quotes: KeyedTable
 ) -> None:
     server.append_table("another one", SCHEMA)
     another, listed = client.list_flights()
@@ -23,7 +23,7 @@ def test_every_table_is_listed_with_what_a_client_needs(
     assert listed.descriptor.path == [b"scope", b"quotes"]
     assert listed.total_records == 2
     assert listed.endpoints[0].ticket.ticket == b"s/quotes"
-    assert listed.endpoints[0].locations == [fl.Location(server.uri)]
+    assert listed.endpoints[0].locations == [fl.Location(address(server, door))]
     assert listed.schema.equals(SCHEMA)
     assert listed.schema.field("sym").metadata[b"deephaven:type"] == b"java.lang.String"
 
@@ -108,7 +108,7 @@ def test_all_arrow_types_are_read_as_they_are(server: Server, client: fl.FlightC
     [
         (("quote",), UnknownTableError),
         (("scope", "nope"), UnknownTableError),
-        (("app", "x", "field", "y"), InvalidRequestError),
+        (("a", "path", "of", "four", "too", "many"), InvalidRequestError),
         (("scope", ""), InvalidRequestError),
     ],
 )

@@ -29,7 +29,7 @@ def test_stale_code_is_found_and_rebuilt(tmp_path: Path) -> None:
     (changed.parent / "Leftover.py").write_text("")
     result = generate(tmp_path, "--check")
     assert result.returncode == 1
-    assert "BarrageUpdateMetadata.py, Leftover.py" in result.stderr
+    assert "barrage_flatbuf/BarrageUpdateMetadata.py, barrage_flatbuf/Leftover.py" in result.stderr
     assert generate(tmp_path).returncode == 0
     assert changed.read_text() == original
     assert generate(tmp_path, "--check").returncode == 0

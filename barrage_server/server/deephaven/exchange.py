@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, LimitError
+from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
 from barrage_server.server.conversation import Conversation, Manner, dialect_of, read_request
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
@@ -25,6 +25,7 @@ from barrage_server.server.pump import Topic
 from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
+from barrage_server.wire.arrow_message import RECORD_BATCH, BatchHeader, header_type
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.raw import Descriptor, decode_flight_data, schema_flight_data
@@ -60,9 +61,9 @@ class RawExchange:
         self._call = call
         self._session = session
         self._loop = asyncio.get_running_loop()
-        manner = Manner(
-            dialect_of(call.metadata.get("barrage-viewport"), Dialect.FLATTENED), Uneven.RAGGED, call.family
-        )
+        # Java and JavaScript read columns of different lengths; a reader on Arrow's C++ core can not
+        uneven = Uneven.RAGGED if call.family in (ClientFamily.JAVA, ClientFamily.JAVASCRIPT) else Uneven.EVEN
+        manner = Manner(dialect_of(call.metadata.get("barrage-viewport"), Dialect.FLATTENED), uneven, call.family)
         self._slot = hub.pump.add(self, Topic())
         self._conversation = Conversation(hub, self._slot, manner)
         self._descriptor: Descriptor | None = None
@@ -85,19 +86,27 @@ class RawExchange:
     async def run(self) -> None:
         """Serve the stream to its end. Raises what the client is to be told."""
         self._hub.streams.admit(self)
-        tasks = [self._loop.create_task(self._read()), self._loop.create_task(self._write())]
+        reader, writer = self._loop.create_task(self._read()), self._loop.create_task(self._write())
+        reason: BarrageError | None = None
         try:
-            await self._done
+            try:
+                await self._done
+            except BarrageError as error:
+                reason = error
+            # a message that is under way goes out whole: gRPC takes no status while it is
+            self._outgoing.clear()
+            self._arrived.set()
+            await writer
         finally:
-            with self._lock:
-                self._ended = True
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            reader.cancel()
+            writer.cancel()
+            await asyncio.gather(reader, writer, return_exceptions=True)
             self._hub.pump.remove(self._slot)
             self._log_end()
             self._conversation.close()
             self._hub.streams.release(self)
+        if reason is not None:
+            raise reason
 
     async def _read(self) -> None:
         try:
@@ -118,6 +127,9 @@ class RawExchange:
         parts = decode_flight_data(message)
         if parts.descriptor is not None:
             self._descriptor = parts.descriptor
+        header = parts.data_header
+        if header and header_type(header) == RECORD_BATCH and BatchHeader.decode(header).length:
+            raise InvalidRequestError("DoExchange takes requests in app_metadata, and no rows. Publish with DoPut.")
         if not parts.app_metadata:
             return  # some clients open the stream with nothing but its descriptor
         if len(parts.app_metadata) > self._hub.limits.request_bytes:
@@ -145,7 +157,7 @@ class RawExchange:
 
     async def _write(self) -> None:
         try:
-            while True:
+            while not self._done.done():
                 await self._arrived.wait()
                 self._arrived.clear()
                 while self._outgoing:
@@ -177,6 +189,7 @@ class RawExchange:
             return not (self._is_handed or self._is_missed or self._conversation.has_answers)
 
     def _settle(self, error: BarrageError | None) -> None:
+        """Have the stream end, for that reason."""
         with self._lock:
             self._ended = True
         if self._done.done():

@@ -23,6 +23,7 @@ from barrage_server.server.catalog import own_schema
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.hub import Hub
 from barrage_server.server.put import Upload
+from barrage_server.wire.arrow_message import DICTIONARY_BATCH, encapsulated, header_type
 from barrage_server.wire.raw import (
     Descriptor,
     FlightDataParts,
@@ -61,6 +62,7 @@ class PutStream:
         self._cancelled = False
         self._first: FlightDataParts | None = None
         self._schema: pa.Schema | None = None
+        self._dictionaries: list[bytes] = []
         self.descriptor = fl.FlightDescriptor.for_path()
 
     async def open(self) -> Descriptor:
@@ -124,11 +126,22 @@ class PutStream:
         metadata = pa.py_buffer(parts.app_metadata) if parts.app_metadata else None
         if not parts.data_header:
             return Chunk(None, metadata)
-        columns = decode_ragged_batch(parts.data_header, parts.data_body or b"", self._schema)
+        header, body = parts.data_header, parts.data_body or b""
+        if header_type(header) == DICTIONARY_BATCH:
+            self._dictionaries.append(encapsulated(header, body))
+            return Chunk(None, metadata)
+        return Chunk(self._batch(header, body), metadata)
+
+    def _batch(self, header: bytes, body: bytes | memoryview) -> pa.RecordBatch:
         try:
-            return Chunk(pa.RecordBatch.from_arrays(columns, schema=self._schema), metadata)
-        except (pa.ArrowException, ValueError) as error:
-            raise WireFormatError("The columns of a record batch differ in length.") from error
+            if self._dictionaries:  # pyarrow decodes those, from a stream made for this one batch
+                stream = [self._schema.serialize().to_pybytes(), *self._dictionaries, encapsulated(header, body)]
+                batch = pa.ipc.open_stream(pa.BufferReader(b"".join(stream))).read_next_batch()
+                batch.validate(full=True)
+                return batch
+            return pa.RecordBatch.from_arrays(decode_ragged_batch(header, body, self._schema), schema=self._schema)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise WireFormatError("What came is not an Arrow stream of the announced schema.") from error
 
     # Its writer.
 
