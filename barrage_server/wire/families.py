@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.wire.conversions import Convert, hex_text, lists, maps, scaled, unsized, with_null_values
+from barrage_server.wire.java_names import java_names
 from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big_integer_text, big_integers
 from barrage_server.wire.nulls import has_deephaven_null
 from barrage_server.wire.schema import java_type
@@ -76,8 +77,8 @@ class ColumnView:
     """What one family sees of a table's columns.
 
     Attributes:
-        schema: as it is sent: converted types, with the ``deephaven:type`` that their readers need. All other metadata
-            is the table's.
+        schema: as it is sent: converted types, with the ``deephaven:type`` that their readers need, and names that they
+            accept. All other metadata is the table's.
         sources: the table's column number of each column sent.
         left_out: names of the columns that cannot be shown.
         is_plain: every column is sent, and as it is; then ``schema`` is the table's own.
@@ -105,6 +106,9 @@ class ColumnView:
                 fields.append(_tagged(field, reading))
                 sources.append(number)
                 converters.append(reading.convert)
+        if family is ClientFamily.JAVA:
+            names = java_names([field.name for field in fields])
+            fields = [field.with_name(name) for field, name in zip(fields, names, strict=True)]
         sent = pa.schema(fields, metadata=schema.metadata)
         if not any(converters) and sent.equals(schema, check_metadata=True):
             return plain

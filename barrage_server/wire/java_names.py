@@ -1,0 +1,56 @@
+"""Column names that a Deephaven server accepts, in the place of those that it does not.
+
+A Deephaven server makes its column names from those that it is sent, and then looks for them in what it was sent
+(42.7: ``BarrageUtil.convertArrowSchema``), so that one name which it has to change costs it the whole table. The rule
+is its own (``NameValidator.legalizeColumnName``), to which names that are made here are fine as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["java_names"]
+
+_PREFIX: Final = "column_"
+_BLANKS: Final = re.compile("[- ]")
+_ILLEGAL: Final = re.compile("[^A-Za-z0-9_$]")
+_FORMULAS: Final = "in not i ii k"
+_KEYWORDS: Final = """
+    abstract assert boolean break byte case catch char class const continue default do double else enum extends false
+    final finally float for goto if implements import instanceof int interface long native new null package private
+    protected public return short static strictfp super switch synchronized this throw throws transient true try void
+    volatile while _
+"""
+_RESERVED: Final = frozenset(_FORMULAS.split() + _KEYWORDS.split())
+
+
+def java_names(names: Sequence[str]) -> list[str]:
+    """The names, which differ from each other, as a Deephaven server accepts them; those that it accepts as they are.
+
+    Blanks and hyphens become underscores, other characters than ASCII letters, digits, ``_`` and ``$`` go, a reserved
+    word or a name that begins with a digit is put behind ``column_``, and of names that become one, later ones end in
+    a number.
+    """
+    legal = [_legal(name) for name in names]
+    # who needs no other name keeps it, wherever it stands
+    taken = {name for name, kept in zip(names, legal, strict=True) if name == kept}
+    result = []
+    for name, wanted in zip(names, legal, strict=True):
+        given, number = wanted, 2
+        while given != name and given in taken:
+            given, number = f"{wanted}{number}", number + 1
+        taken.add(given)
+        result.append(given)
+    return result
+
+
+def _legal(name: str) -> str:
+    name = _BLANKS.sub("_", name)
+    if name in _RESERVED:
+        name = _PREFIX + name
+    name = _ILLEGAL.sub("", name)
+    if not name or name in _RESERVED or name[0].isdigit():
+        name = _PREFIX + name
+    return name
