@@ -114,11 +114,10 @@ class TableFeed:
     def __init__(self, table: Table, limits: Limits | None = None, family: ClientFamily = ClientFamily.ARROW) -> None:
         self.table = table
         self.limits = limits or Limits()
-        self.view = ColumnView.of(table.schema, family)
-        shown = self.view.schema
-        self.schema: pa.Schema = barrage_schema(
-            shown, attributes=table.attributes, key_columns=[name for name in table.key_columns if name in shown.names]
-        )
+        self.view = view = ColumnView.of(table.schema, family)
+        names = zip(view.sources, view.schema.names, strict=True)
+        keys = [name for number, name in names if table.schema.names[number] in table.key_columns]
+        self.schema: pa.Schema = barrage_schema(view.schema, attributes=table.attributes, key_columns=keys)
         self._lock = threading.Lock()
         self._audiences: dict[Hashable, Audience] = {}
         self._ticks: dict[float, tuple[int, TableVersion]] = {}

@@ -220,6 +220,13 @@ def test_a_key_that_cannot_be_shown_is_not_named_as_one() -> None:
     assert key_columns(TableFeed(table).schema) == ("span",)
 
 
+def test_a_key_is_marked_under_the_name_that_is_shown() -> None:
+    """A Deephaven server gets no column called ``k``."""
+    table = KeyedTable(UpdateGraph(), "t", pa.schema([("column_k2", pa.int64()), ("k", pa.int64())]), ["k"])
+    assert key_columns(TableFeed(table, family=ClientFamily.JAVA).schema) == ("column_k",)
+    assert key_columns(TableFeed(table, family=ClientFamily.TICKING).schema) == ("k",)
+
+
 @pytest.mark.parametrize("raw", [True, False])
 @pytest.mark.parametrize("family", STOCK, ids=str)
 def test_a_change_of_what_is_not_shown_is_an_empty_update(family: ClientFamily, raw: bool) -> None:
