@@ -42,6 +42,8 @@ _OPENING: Final = frozenset(
         "/io.deephaven.proto.backplane.grpc.SessionService/NewSession",
     }
 )
+# Deephaven's Java client sends it and hangs up at once: it has been told, even if nobody waits for the answer.
+_CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
 
 Request = TypeVar("Request", bound=Message)
 
@@ -93,6 +95,10 @@ class DeephavenService:
                 await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
             await handler(call, session)
         except asyncio.CancelledError:
+            if session is not None and call.method == _CLOSING:
+                session.calls.discard(task)
+                self._state.sessions.close(session)
+                raise
             if session is None or not session.is_closed:
                 raise
             if task.uncancel():
