@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import pyarrow as pa
@@ -24,13 +25,13 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def channel(server: Server) -> Iterator[grpc.Channel]:
+def channel(server: Server) -> Iterator[Any]:
     assert server.deephaven_uri is not None
     with grpc.insecure_channel(server.deephaven_uri.removeprefix("dh+plain://")) as channel:
         yield channel
 
 
-def _session(channel: grpc.Channel) -> list[tuple[str, str]]:
+def _session(channel: Any) -> list[tuple[str, str]]:
     """The header of a new session, which has one export."""
     config = channel.unary_unary(f"{PACKAGE}.ConfigService/GetConfigurationConstants")
     _, call = config.with_call(b"", metadata=[("authorization", "Anonymous")])
@@ -44,7 +45,7 @@ def _session(channel: grpc.Channel) -> list[tuple[str, str]]:
 
 
 def test_a_session_is_closed_even_if_its_client_does_not_wait_for_the_answer(
-    server: Server, channel: grpc.Channel
+    server: Server, channel: Any
 ) -> None:
     """Deephaven's Java client shuts its channel down right after the call."""
     header = _session(channel)
@@ -63,7 +64,7 @@ def test_a_session_is_closed_even_if_its_client_does_not_wait_for_the_answer(
     assert server.statistics().exports == 0
 
 
-def test_a_closed_session_is_not_known_any_more(server: Server, channel: grpc.Channel) -> None:
+def test_a_closed_session_is_not_known_any_more(server: Server, channel: Any) -> None:
     header = _session(channel)
     close = channel.unary_unary(f"{PACKAGE}.SessionService/CloseSession")
     close(b"", metadata=header)
