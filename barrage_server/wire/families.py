@@ -237,9 +237,11 @@ def _list(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | 
     if types.is_nested(stored) and (family is not ClientFamily.JAVA or types.is_map(stored)):
         return None
     element = _reading(field.type, tag.removesuffix("[]"), family)
-    if element is not None and family is ClientFamily.JAVASCRIPT and types.is_int8(element.data_type):
-        # its reader of byte[] expects the buffers of a binary column
-        element = _Reading(pa.int16(), _chain(element.convert, lambda array: array.cast(pa.int16())))
+    if element is not None and family is ClientFamily.JAVASCRIPT:
+        if types.is_int8(element.data_type):  # its reader of byte[] expects the buffers of a binary column
+            element = _Reading(pa.int16(), _chain(element.convert, lambda array: array.cast(pa.int16())))
+        elif element.tag in (_BIG_DECIMAL, _BIG_INTEGER):  # its reader of lists does not find their tag
+            element = _reading(field.type, element.tag, ClientFamily.TICKING)
     if element is None:
         return None
     name = None if element.tag is None else f"{element.tag}[]"
