@@ -8,6 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, SourceTable, Table
 from barrage_server.errors import (
@@ -69,8 +71,8 @@ class TableService:
         for operation in request.ops:
             result = b""
             try:
+                result = _result_of(operation)
                 single = _of(operation)
-                result = single.result_id.ticket
                 creation = await self._run(call, session, single, results)
                 results.append(await session.exports.resolve(exported_number(result)))
             except BarrageError as error:
@@ -173,6 +175,24 @@ class InputTableService:
         table = await self._state.resolve(session, target)
         rows = (await self._state.resolve(session, source)).version.to_table()
         await asyncio.to_thread(apply_rows, table, mode, rows.schema, rows.to_batches())
+
+
+def _result_of(operation: Operation) -> bytes:
+    """The ticket that the result shall have, also of an operation that this server does not know: clients look for it.
+
+    Those that it does not know have it in their first field, as a release has what it releases (table.proto).
+    """
+    kind = operation.WhichOneof("op")
+    if kind is not None:
+        request: ResultRequest = getattr(operation, kind)
+        return request.result_id.ticket
+    unknown = UnknownFieldSet(operation)
+    if len(unknown) and isinstance(unknown[0].data, bytes):
+        try:
+            return proto.ReleaseRequest.FromString(unknown[0].data).id.ticket
+        except DecodeError as error:
+            raise WireFormatError("An operation of the batch is damaged.") from error
+    return b""
 
 
 def _of(operation: Operation) -> ResultRequest:
