@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -19,7 +20,7 @@ from barrage_server.client.login import HeaderReader, Login
 from barrage_server.client.names import descriptor_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError, UnavailableError, UnsupportedOperationError
 
-__all__ = ["Channel"]
+__all__ = ["Channel", "SessionStream"]
 
 T = TypeVar("T")
 
@@ -36,6 +37,19 @@ _AUTHORIZATION: Final = "authorization"
 
 # Connections made before a fork: their threads do not live in the child, so not even their destructors may run there.
 _LEFT_BEHIND: Final[list[flight.FlightClient]] = []
+
+
+class SessionStream(Protocol):
+    """What a channel must know of a stream.
+
+    Attributes:
+        session: ``login.sessions_lost`` when it was opened.
+    """
+
+    session: int
+
+    def cancel(self) -> None:
+        """End it from this side."""
 
 
 class Channel:
@@ -89,6 +103,8 @@ class Channel:
         self._pid = os.getpid()
         self._closed = False
         self._counterpart: Counterpart | None = None
+        self._log_in_lock = threading.Lock()
+        self._streams: weakref.WeakSet[SessionStream] = weakref.WeakSet()
         self._keep_alive = KeepAlive(self.greet, f"barrage-session {self.address}")
 
     def client(self) -> flight.FlightClient:
@@ -152,7 +168,10 @@ class Channel:
     @property
     def counterpart(self) -> Counterpart:
         """What answers; asks when that is not known yet."""
-        return self._counterpart or self.greet()
+        if self._counterpart is None:
+            with self._log_in_lock:
+                return self._counterpart or self.greet()
+        return self._counterpart
 
     def schema(self, name: str) -> pa.Schema:
         """The schema of a table, as the server states it.
@@ -183,13 +202,41 @@ class Channel:
 
     def logged_in(self, call: Callable[[], T]) -> T:
         """``call()``; once more when the session that it used was refused, which then is a new one."""
+        self._begin_session()
         shown = self.login.header
         try:
             return call()
         except AuthenticationError:
-            if not self.login.refused(shown):
+            if not self.refused(shown):
                 raise
+            self._begin_session()
             return call()
+
+    def refused(self, shown: str) -> bool:
+        """The server did not accept ``shown``; returns whether trying again makes sense.
+
+        When that was the session, the streams that were opened in it are cancelled: a Deephaven server does not end
+        them, but sends nothing on them any more.
+        """
+        is_worth_it = self.login.refused(shown)
+        lost = self.login.sessions_lost
+        with self._lock:
+            stale = [stream for stream in self._streams if stream.session < lost]
+        for stream in stale:
+            stream.cancel()
+        return is_worth_it
+
+    def opened(self, stream: SessionStream) -> None:
+        """``stream`` ends with the session that it was opened in."""
+        with self._lock:
+            self._streams.add(stream)
+
+    def _begin_session(self) -> None:
+        """Log in where the server has sessions, one call at a time: calls that come together would begin one each."""
+        if self._counterpart is Counterpart.DEEPHAVEN and not self.login.has_session:
+            with self._log_in_lock:
+                if not self.login.has_session:
+                    self._actions()
 
     def kept_alive(self) -> AbstractContextManager[None]:
         """While the ``with`` body runs, the session does not run out."""

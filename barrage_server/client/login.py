@@ -66,6 +66,7 @@ class Login:
         self._ways = ways
         self._way = 0
         self._session: str | None = None
+        self._lost = 0
         self._superseded: deque[str] = deque(maxlen=_REMEMBERED)
 
     @property
@@ -79,6 +80,12 @@ class Login:
         """Whether the server has given a token of its own."""
         with self._lock:
             return self._session is not None
+
+    @property
+    def sessions_lost(self) -> int:
+        """How many times a token was forgotten because the server knew it no more: it names the present session."""
+        with self._lock:
+            return self._lost
 
     def received(self, values: Iterable[str | bytes]) -> None:
         """The server has sent such a header. Answers may overtake each other; the newest token stays."""
@@ -97,6 +104,7 @@ class Login:
                 return self._session is not None
             if shown == self._session:  # the server has restarted, or the session has run out
                 self._session = None
+                self._lost += 1
                 self._superseded.append(shown)
             return True
 

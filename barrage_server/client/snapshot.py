@@ -85,11 +85,12 @@ def _first_content(channel: Channel, name: str, window: Window, progress: Progre
         reader = MessageReader(stream.schema(), left_out=unreadable)
         content = Content(UpdateGraph(), name)
         content.begin(user_schema(reader.schema), window, dialect)
-        for message in stream.messages(reader):
-            progress.advance()
-            content.apply(message)
-            if content.is_settled:
-                break
+        with channel.kept_alive():
+            for message in stream.messages(reader):
+                progress.advance()
+                content.apply(message)
+                if content.is_settled:
+                    break
         return content.version.to_table()
     finally:
         stream.close()

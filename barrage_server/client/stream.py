@@ -35,6 +35,7 @@ class SubscriptionStream:
     def __init__(self, channel: Channel, request: SubscriptionRequest, dialect: Dialect) -> None:
         self._channel = channel
         self._address = channel.address
+        self.session = channel.login.sessions_lost
         self._shown = channel.login.header
         self._lock = threading.Lock()
         self._cancelled = False
@@ -42,6 +43,7 @@ class SubscriptionStream:
         with translated(self._address):
             descriptor = flight.FlightDescriptor.for_command(DPHN)
             self._writer, self._reader = channel.client().do_exchange(descriptor, options)
+        channel.opened(self)
         try:
             self.send(request)
         except BaseException:
@@ -107,6 +109,7 @@ class SubscriptionStream:
 
     def _reason(self, error: BaseException) -> BarrageError:
         found = typed_error(error, self._address)
-        if isinstance(found, AuthenticationError) and self._channel.login.refused(self._shown):
+        refused = isinstance(found, AuthenticationError) and self._channel.refused(self._shown)
+        if refused or self.session < self._channel.login.sessions_lost:
             return UnavailableError(f"the session at {self._address} has ended: {found}")
         return found

@@ -1,16 +1,20 @@
 """A real Deephaven server in this process, which does what the test says.
 
 Settings: ``port`` (0: a free one), ``cycle_ms`` (how often tables tick), ``interval_ms`` (how often subscribers hear of
-it), ``psk`` (a pre-shared key instead of anonymous log-in), ``heap``, ``jvm_args``.
+it), ``heap``, ``jvm_args``. Log-in is anonymous unless there is a ``psk`` (a pre-shared key) or a ``user`` with a
+``password``.
 """
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import deephaven_server
 from deephaven_server import Server
 
 from .arrow_text import from_text, to_text
@@ -29,9 +33,33 @@ def _free_port() -> int:
         return port
 
 
+def _login(settings: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Arguments of the Java machine for the ways to log in, and where their classes are."""
+    handlers, arguments, classes = [], [], []
+    if "psk" in settings:
+        handlers.append(_PSK)
+        arguments.append(f"-Dauthentication.psk={settings['psk']}")
+    if "user" in settings:
+        handlers.append("OneUser")
+        arguments += [f"-Done.user={settings['user']}", f"-Done.password={settings['password']}"]
+        classes.append(str(_compiled("OneUser")))
+    return [f"-DAuthHandlers={','.join(handlers or [_ANONYMOUS])}", *arguments], classes
+
+
+def _compiled(name: str) -> Path:
+    """The folder with a class of ``java/``; Deephaven's server needs a Java that can compile in any case."""
+    target = Path(sys.prefix) / "state" / "classes"
+    target.mkdir(parents=True, exist_ok=True)
+    home = os.environ.get("JAVA_HOME")
+    javac = Path(home, "bin", "javac") if home else "javac"
+    jars = Path(deephaven_server.__file__).parent / "jars" / "*"
+    source = Path(__file__).parent / "java" / f"{name}.java"
+    subprocess.run([javac, "-cp", jars, "-d", target, source], check=True, stdout=sys.stderr, timeout=60)
+    return target
+
+
 def _start(settings: dict[str, Any]) -> Server:
-    psk = settings.get("psk")
-    login = [f"-DAuthHandlers={_PSK}", f"-Dauthentication.psk={psk}"] if psk else [f"-DAuthHandlers={_ANONYMOUS}"]
+    login, classes = _login(settings)
     state = Path(sys.prefix) / "state"
     folders = [f"-Ddeephaven.{kind}Dir={state / kind}" for kind in ("cache", "config", "data")]
     server = Server(
@@ -45,6 +73,7 @@ def _start(settings: dict[str, Any]) -> Server:
             *login,
             *settings.get("jvm_args", ()),
         ],
+        extra_classpath=classes,
     )
     server.start()
     return server

@@ -9,10 +9,9 @@ import jpy
 from deephaven import dtypes, input_table, merge, new_table, ring_table
 from deephaven.column import double_col, long_col, string_col
 from deephaven.table import Table
+from deephaven.update_graph import shared_lock
 
 __all__ = ["TickingTables"]
-
-_BASE: Final = jpy.get_type("io.deephaven.engine.table.impl.BaseTable")
 
 COLUMNS: Final = {"K": dtypes.long, "A": dtypes.long, "B": dtypes.long, "S": dtypes.string, "D": dtypes.double}
 
@@ -84,7 +83,9 @@ class TickingTables:
 
     def steps(self) -> dict[str, int]:
         """For every table the step of the update graph at which it changed last, as updates name it."""
-        return {name: jpy.cast(table.j_table, _BASE).getLastNotificationStep() for name, table in self.tables.items()}
+        # A change is done when its source table has it; the lock is free when all others have followed.
+        with shared_lock(self._keyed):
+            return {name: _base(table).getLastNotificationStep() for name, table in self.tables.items()}
 
     def _rows(self, count: int, *, appended: bool = False) -> Table:
         if appended:
@@ -101,3 +102,7 @@ class TickingTables:
             double_col("D", [self._random.choice([0.5, -1e300, 3.25]) for _ in keys]),
         ]
         return new_table(columns)
+
+
+def _base(table: Table) -> Any:
+    return jpy.cast(table.j_table, jpy.get_type("io.deephaven.engine.table.impl.BaseTable"))
