@@ -1,0 +1,64 @@
+"""Who follows a table: one feed for all of a client family, and a wake-up for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from barrage_server.engine import AppendTable, UpdateGraph
+from barrage_server.server.followers import Followers
+from barrage_server.server.pump import Pump
+from barrage_server.subscription import Limits
+from barrage_server.wire.families import ClientFamily
+
+SCHEMA = pa.schema([("a", pa.uint8()), ("b", pa.struct([("x", pa.int8())]))])
+
+
+@pytest.fixture
+def followers() -> Iterator[Followers]:
+    pump = Pump()
+    yield Followers(pump, Limits())
+    pump.close()
+
+
+def test_each_family_has_a_feed_of_its_own(followers: Followers) -> None:
+    """Streams of one family share it, and with it their messages; all of them count."""
+    table, other = (AppendTable(UpdateGraph(), name, SCHEMA) for name in "to")
+    plain, again = followers.join(table), followers.join(table, ClientFamily.ARROW)
+    java = followers.join(table, ClientFamily.JAVA)
+    assert plain is again
+    assert plain.feed is not java.feed
+    assert (plain.table, java.table) == (table, table)
+    assert plain.feed.schema.names == ["a", "b"]
+    assert java.feed.schema.names == ["a"]
+    assert (followers.count(table), followers.count(other)) == (3, 0)
+    assert followers.feed(table, ClientFamily.JAVA) is java.feed
+    for following in (plain, again, java):
+        followers.leave(following)
+    assert followers.count(table) == 0
+
+
+def test_a_single_answer_needs_no_followers(followers: Followers) -> None:
+    """The feed is one of its own, and of the right family."""
+    table = AppendTable(UpdateGraph(), "t", SCHEMA)
+    feed = followers.feed(table, ClientFamily.TICKING)
+    assert feed.schema.field("a").type == pa.int16()
+    assert feed is not followers.feed(table, ClientFamily.TICKING)
+    assert followers.feed(table).schema.names == ["a", "b"]
+    assert followers.count(table) == 0
+
+
+def test_every_family_hears_of_changes(followers: Followers) -> None:
+    """As long as somebody of it follows."""
+    table = AppendTable(UpdateGraph(), "t", SCHEMA)
+    plain, java = followers.join(table), followers.join(table, ClientFamily.JAVA)
+    table.append({"a": [1], "b": [None]})
+    assert (plain.topic.serial, java.topic.serial) == (1, 1)
+    followers.leave(plain)
+    table.append({"a": [1], "b": [None]})
+    assert (plain.topic.serial, java.topic.serial) == (1, 2)
+    followers.leave(java)
+    table.append({"a": [1], "b": [None]})
+    assert java.topic.serial == 2
