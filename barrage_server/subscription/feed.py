@@ -11,7 +11,7 @@ import pyarrow as pa
 from barrage_server.engine.table import Table
 from barrage_server.engine.version import TableVersion
 from barrage_server.subscription.message import EncodedMessage
-from barrage_server.wire.families import ClientFamily, ColumnView
+from barrage_server.wire.families import ClientFamily, ColumnView, attributes_for
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.schema import barrage_schema
 
@@ -117,7 +117,8 @@ class TableFeed:
         self.view = view = ColumnView.of(table.schema, family)
         names = zip(view.sources, view.schema.names, strict=True)
         keys = [name for number, name in names if table.schema.names[number] in table.key_columns]
-        self.schema: pa.Schema = barrage_schema(view.schema, attributes=table.attributes, key_columns=keys)
+        attributes = attributes_for(table.attributes, family)
+        self.schema: pa.Schema = barrage_schema(view.schema, attributes=attributes, key_columns=keys)
         self._lock = threading.Lock()
         self._audiences: dict[Hashable, Audience] = {}
         self._ticks: dict[float, tuple[int, TableVersion]] = {}

@@ -7,6 +7,7 @@ as long as there is no null, or only some values of which it reads rightly, coun
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -22,7 +23,7 @@ from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big
 from barrage_server.wire.nulls import has_deephaven_null
 from barrage_server.wire.schema import java_type
 
-__all__ = ["ClientFamily", "ColumnView"]
+__all__ = ["ClientFamily", "ColumnView", "attributes_for"]
 
 _TYPE: Final = b"deephaven:type"
 _BIG_DECIMAL: Final = "java.math.BigDecimal"
@@ -123,6 +124,17 @@ class ColumnView:
         """
         converter = None if self.is_plain else self.converters[number]
         return array if converter is None else converter(array)
+
+
+def attributes_for(attributes: Mapping[str, object], family: ClientFamily) -> Mapping[str, object]:
+    """Those of a table's attributes that ``family`` takes as they are meant.
+
+    JavaScript (42.7) puts the rows of a blink table at 0, 1, 2 … of its own, and then looks for them under their keys,
+    which go on from cycle to cycle here. As any other table it reads one rightly.
+    """
+    if family is not ClientFamily.JAVASCRIPT:
+        return attributes
+    return {name: value for name, value in attributes.items() if name != "BlinkTable"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import types
 
-from barrage_server.wire.families import ClientFamily, ColumnView
+from barrage_server.wire.families import ClientFamily, ColumnView, attributes_for
 from barrage_server.wire.nulls import has_deephaven_null
 from barrage_server.wire.schema import barrage_schema, java_type
 from tests.wire.arrays import arrays, typed_values
@@ -398,3 +398,10 @@ def test_widened_numbers_are_free_of_deephavens_nulls(values: list[int | None]) 
         got = ColumnView.of(pa.schema([("c", pa.uint8())]), family).convert(0, pa.array(values, pa.uint8()))
         assert has_deephaven_null(got.type)
         assert got.to_pylist() == values
+
+
+@pytest.mark.parametrize("family", ClientFamily)
+def test_javascript_is_not_told_that_a_table_is_a_blink_table(family: ClientFamily) -> None:
+    """It would look for its rows at the wrong keys."""
+    told = attributes_for({"BlinkTable": True, "AddOnly": True}, family)
+    assert told == ({"AddOnly": True} if family is ClientFamily.JAVASCRIPT else {"BlinkTable": True, "AddOnly": True})
