@@ -42,7 +42,7 @@ _OPENING: Final = frozenset(
         "/io.deephaven.proto.backplane.grpc.SessionService/NewSession",
     }
 )
-# Deephaven's Java client sends it and hangs up at once: it has been told, even if nobody waits for the answer.
+# Deephaven's Java client hangs up as soon as it has sent this, which may be before the request is read.
 _CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
 
 Request = TypeVar("Request", bound=Message)
@@ -90,15 +90,14 @@ class DeephavenService:
         assert task is not None
         try:
             session, is_new = self._session(call)
-            session.calls.add(task)
+            if call.method == _CLOSING:
+                self._state.sessions.close(session)  # before anything is awaited
+            else:
+                session.calls.add(task)
             if session.token and (is_new or self._state.sessions.find(session.token) is session):
                 await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
             await handler(call, session)
         except asyncio.CancelledError:
-            if session is not None and call.method == _CLOSING:
-                session.calls.discard(task)
-                self._state.sessions.close(session)
-                raise
             if session is None or not session.is_closed:
                 raise
             if task.uncancel():

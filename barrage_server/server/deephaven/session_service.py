@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from barrage_proto import deephaven_pb2 as proto
@@ -82,13 +81,9 @@ class SessionService:
         )
 
     async def _close(
-        self, _call: Call, session: Session, _request: proto.HandshakeRequest
+        self, _call: Call, _session: Session, _request: proto.HandshakeRequest
     ) -> proto.CloseSessionResponse:
-        task = asyncio.current_task()
-        if task is not None:
-            session.calls.discard(task)  # this call ends with an answer
-        self._state.sessions.close(session)
-        return proto.CloseSessionResponse()
+        return proto.CloseSessionResponse()  # the session was closed when the call came
 
     async def _release(self, _call: Call, session: Session, request: proto.ReleaseRequest) -> proto.ReleaseResponse:
         ticket = parse_ticket(request.id.ticket)
