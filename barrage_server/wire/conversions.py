@@ -1,7 +1,7 @@
 """Columns in other types: what a client gets where it cannot read a column's own type.
 
-Every function takes an array, which may be a slice, and gives a new one of the same length; nulls stay null. Values
-that the new type cannot hold become null, which happens only to times out of its range.
+Every function takes an array, which may be a slice, and gives one of the same length; nulls stay null. Values that the
+new type cannot hold become null, which happens only to dates and times out of range.
 """
 
 from __future__ import annotations
@@ -14,13 +14,29 @@ import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.wire.nulls import to_deephaven_nulls
-from barrage_server.wire.variable import bits, byte_runs, cells, list_runs, offsets_buffer, validity
+from barrage_server.wire.variable import Numbers, bits, byte_runs, cells, list_runs, offsets_buffer, validity
 
-__all__ = ["Convert", "hex_text", "lists", "maps", "scaled", "unsized", "with_null_values"]
+__all__ = [
+    "NANOSECONDS",
+    "Convert",
+    "hex_text",
+    "in_a_day",
+    "lists",
+    "maps",
+    "scaled",
+    "unsized",
+    "whole_days",
+    "with_null_values",
+]
 
 Convert = Callable[[pa.Array], pa.Array]
 
+NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+"""Of each of Arrow's units of time."""
+
 _INT64_MAX: Final = (1 << 63) - 1
+_DAY_NANOSECONDS: Final = 86_400 * NANOSECONDS["s"]
+_DAY_MILLISECONDS: Final = 86_400_000
 _HEX: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint16)
 
 
@@ -36,13 +52,29 @@ def scaled(array: pa.Array, target: pa.DataType, factor: int) -> pa.Array:
     values = cells(array, np.int32 if narrow else np.int64)
     data = pa.py_buffer(values * np.int64(factor))  # of what does not fit, some number: it is null
     limit = _INT64_MAX // factor
-    if narrow or not count or (values.min() >= -limit and values.max() <= limit):
+    if narrow or _are_within(values, -limit, limit):
         return pa.Array.from_buffers(target, count, [validity(array), data], null_count=nulls)
-    fits = (values >= -limit) & (values <= limit)
-    valid = bits(array)
-    if valid is not None:
-        fits &= valid
-    return pa.Array.from_buffers(target, count, [pa.py_buffer(np.packbits(fits, bitorder="little")), data])
+    return pa.Array.from_buffers(target, count, [_valid_within(array, values, -limit, limit), data])
+
+
+def in_a_day(array: pa.Array) -> pa.Array:
+    """A time array; null where a time is not within a day. Arrow forbids such times, but does not look."""
+    last = _DAY_NANOSECONDS // NANOSECONDS[array.type.unit] - 1
+    values = cells(array, np.int32 if array.type.bit_width == 32 else np.int64)
+    if _are_within(values, 0, last):
+        return array
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(array.type, len(array), [_valid_within(array, values, 0, last), data])
+
+
+def whole_days(array: pa.Array) -> pa.Array:
+    """A date64 array whose values begin their days, as Arrow demands of them without looking."""
+    values = cells(array, np.int64)
+    beyond = values % _DAY_MILLISECONDS
+    if not beyond.any():
+        return array
+    days = pa.py_buffer(values - beyond)
+    return pa.Array.from_buffers(array.type, len(array), [validity(array), days], null_count=array.null_count)
 
 
 def unsized(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -84,6 +116,19 @@ def maps(array: pa.Array, target: pa.DataType, key: Convert | None, item: Conver
     )
     buffers = [validity(array), offsets_buffer(offsets)]
     return pa.Array.from_buffers(target, len(array), buffers, null_count=array.null_count, children=[entries])
+
+
+def _are_within(values: Numbers, first: int, last: int) -> bool:
+    return not len(values) or bool(values.min() >= first and values.max() <= last)
+
+
+def _valid_within(array: pa.Array, values: Numbers, first: int, last: int) -> pa.Buffer:
+    """The validity bitmap of the array's values that lie between two others."""
+    fits = (values >= first) & (values <= last)
+    valid = bits(array)
+    if valid is not None:
+        fits &= valid
+    return pa.py_buffer(np.packbits(fits, bitorder="little"))
 
 
 def with_null_values(array: pa.Array) -> pa.Array:

@@ -17,7 +17,18 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 from pyarrow import types
 
-from barrage_server.wire.conversions import Convert, hex_text, lists, maps, scaled, unsized, with_null_values
+from barrage_server.wire.conversions import (
+    NANOSECONDS,
+    Convert,
+    hex_text,
+    in_a_day,
+    lists,
+    maps,
+    scaled,
+    unsized,
+    whole_days,
+    with_null_values,
+)
 from barrage_server.wire.java_names import java_names
 from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big_integer_text, big_integers
 from barrage_server.wire.nulls import has_deephaven_null
@@ -28,7 +39,6 @@ __all__ = ["ClientFamily", "ColumnView", "attributes_for"]
 _TYPE: Final = b"deephaven:type"
 _BIG_DECIMAL: Final = "java.math.BigDecimal"
 _BIG_INTEGER: Final = "java.math.BigInteger"
-_NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_MILLISECONDS: Final = 86_400_000
 _INSTANT: Final = pa.timestamp("ns", "UTC")
 _OFFSET: Final = re.compile(r"[+-](0\d|1[0-7]):[0-5]\d")
@@ -44,7 +54,6 @@ _SAME: Final = frozenset(
         types.lib.Type_FLOAT,
         types.lib.Type_DOUBLE,
         types.lib.Type_STRING,
-        types.lib.Type_DATE64,
     }
 )
 """What every family reads as it is. A uint16 is Java's char."""
@@ -194,7 +203,7 @@ def _scalar(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading 
     if types.is_duration(data_type):
         # Java multiplies other units without looking at overflow; the others have no reader
         target = pa.duration("ns") if family is ClientFamily.JAVA else pa.int64()
-        return _rescaled(data_type, target, _NANOSECONDS[data_type.unit])
+        return _rescaled(data_type, target, NANOSECONDS[data_type.unit])
     if types.is_date(data_type) or types.is_time(data_type):
         return _date_or_time(data_type, family)
     if types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type):
@@ -217,16 +226,21 @@ def _timestamp(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Readi
     target = _INSTANT
     if family is ClientFamily.JAVA and (data_type.tz is None or _is_zone(data_type.tz)):
         target = pa.timestamp("ns", data_type.tz)
-    reading = _rescaled(data_type, target, _NANOSECONDS[data_type.unit])
+    reading = _rescaled(data_type, target, NANOSECONDS[data_type.unit])
     return _Reading(reading.data_type, reading.convert, zoned)
 
 
 def _date_or_time(data_type: pa.DataType, family: ClientFamily) -> _Reading:
+    # Java refuses the table for a time outside of the day, and the C++ core for one before it, or for part of a day
+    if types.is_time(data_type):
+        target = pa.time64("ns") if family is ClientFamily.TICKING else data_type
+        scaling = _rescaled(data_type, target, 1 if target == data_type else NANOSECONDS[data_type.unit])
+        return _Reading(target, _chain(in_a_day, scaling.convert))
     if family is not ClientFamily.TICKING:
         return _Reading(data_type)
-    if types.is_date(data_type):
-        return _rescaled(data_type, pa.date64(), _DAY_MILLISECONDS)
-    return _rescaled(data_type, pa.time64("ns"), _NANOSECONDS[data_type.unit])
+    if types.is_date64(data_type):
+        return _Reading(data_type, whole_days)
+    return _rescaled(data_type, pa.date64(), _DAY_MILLISECONDS)
 
 
 def _rescaled(data_type: pa.DataType, target: pa.DataType, factor: int) -> _Reading:

@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import MessageTooLargeError
 from barrage_server.wire import variable
-from barrage_server.wire.conversions import hex_text, lists, maps, scaled, unsized, with_null_values
+from barrage_server.wire.conversions import (
+    NANOSECONDS,
+    hex_text,
+    in_a_day,
+    lists,
+    maps,
+    scaled,
+    unsized,
+    whole_days,
+    with_null_values,
+)
 from tests.wire.arrays import INT64
-
-NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def cut(array: pa.Array, first: int) -> pa.Array:
@@ -55,6 +63,44 @@ def test_32_bits_always_fit(value: int) -> None:
     assert scaled(array, pa.date64(), 86_400_000).cast(pa.int64()).to_pylist() == [value * 86_400_000]
     times = pa.array(np.array([value], np.int32)).view(pa.time32("s"))
     assert scaled(times, pa.time64("ns"), 10**9).view(pa.int64()).to_pylist() == [value * 10**9]
+
+
+TIMES = [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]
+
+
+@pytest.mark.parametrize("data_type", TIMES, ids=str)
+@given(data=st.data(), first=st.integers(0, 9))
+def test_times_outside_of_the_day_become_null(data_type: pa.DataType, data: st.DataObject, first: int) -> None:
+    """The day has 24 hours: its last moment is the one before midnight."""
+    day = 86_400 * 10**9 // NANOSECONDS[data_type.unit]
+    bits = data_type.bit_width - 1
+    numbers = st.integers(0, min(day, 2**31) - 1) | st.sampled_from([0, day - 1, day, -1, 2**bits - 1, -(2**bits)])
+    integers = pa.array(data.draw(st.lists(st.none() | numbers)), pa.int32() if bits == 31 else pa.int64())
+    array = cut(integers.view(data_type), first)
+    got = in_a_day(array)
+    got.validate(full=True)
+    expected = [value if value is not None and 0 <= value < day else None for value in cut(integers, first).to_pylist()]
+    assert got.view(integers.type).to_pylist() == expected
+    assert (got is array) == (expected == cut(integers, first).to_pylist())
+
+
+@given(st.lists(st.none() | st.integers(-(10**6), 10**6).map(lambda day: day * 86_400_000) | INT64), st.integers(0, 9))
+def test_dates_in_milliseconds_begin_their_days(values: list[int | None], first: int) -> None:
+    array = cut(
+        pa.array([value if value is None else max(value, -(1 << 62)) for value in values]).cast(pa.int64()), first
+    )
+    got = whole_days(array.view(pa.date64()))
+    got.validate()
+    expected = [None if value is None else value // 86_400_000 * 86_400_000 for value in array.to_pylist()]
+    assert got.view(pa.int64()).to_pylist() == expected
+
+
+def test_sound_dates_and_times_are_not_touched() -> None:
+    for data_type in TIMES:
+        array = pa.array([0, None, 86_399], pa.int32() if data_type.bit_width == 32 else pa.int64()).view(data_type)
+        assert in_a_day(array) is array
+    dates = pa.array([0, None, 86_400_000]).view(pa.date64())
+    assert whole_days(dates) is dates
 
 
 BINARY = st.none() | st.binary(max_size=9)
