@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from barrage_server.engine import Table
 from barrage_server.server.pump import Pump, Topic
@@ -13,6 +15,8 @@ from barrage_server.subscription import TableFeed
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["Followers", "Following"]
+
+logger = logging.getLogger("barrage_server.server")
 
 
 @dataclass(slots=True)
@@ -39,12 +43,13 @@ class Followers:
         self._limits = limits
         self._lock = threading.Lock()
         self._tables: dict[tuple[Table, ClientFamily], Following] = {}
+        self._warned: WeakKeyDictionary[Table, set[ClientFamily]] = WeakKeyDictionary()
 
     def feed(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> TableFeed:
         """The feed of ``table`` for a single answer: the one its subscribers share, or one of its own."""
         with self._lock:
             following = self._tables.get((table, family))
-        return following.feed if following is not None else TableFeed(table, self._limits, family)
+            return following.feed if following is not None else self._new_feed(table, family)
 
     def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> Following:
         """Follow ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end."""
@@ -52,7 +57,7 @@ class Followers:
             following = self._tables.get((table, family))
             if following is None:
                 topic = Topic()
-                following = Following(TableFeed(table, self._limits, family), family, topic)
+                following = Following(self._new_feed(table, family), family, topic)
                 following.stop = table.add_listener(lambda *_: self._pump.changed(topic))
                 self._tables[table, family] = following
             following.count += 1
@@ -70,3 +75,17 @@ class Followers:
         """Streams that follow ``table``."""
         with self._lock:
             return sum(entry.count for (followed, _), entry in self._tables.items() if followed is table)
+
+    def _new_feed(self, table: Table, family: ClientFamily) -> TableFeed:
+        """A feed. The log is told, once for each table and family, of columns that such clients cannot be shown."""
+        feed = TableFeed(table, self._limits, family)
+        if feed.view.left_out and family not in self._warned.setdefault(table, set()):
+            self._warned[table].add(family)
+            columns = ", ".join(f"{name} ({table.schema.field(name).type})" for name in feed.view.left_out)
+            logger.warning(
+                "%s clients get %s without the columns that they have no type for: %s",
+                family.name,
+                table.name,
+                columns,
+            )
+        return feed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -62,3 +63,22 @@ def test_every_family_hears_of_changes(followers: Followers) -> None:
     followers.leave(java)
     table.append({"a": [1], "b": [None]})
     assert java.topic.serial == 2
+
+
+def test_the_log_warns_once_of_columns_that_are_left_out(
+    followers: Followers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For each table and family, however often they come back; plain clients miss nothing."""
+    tables = [AppendTable(UpdateGraph(), name, SCHEMA) for name in "to"]
+    with caplog.at_level(logging.WARNING, "barrage_server.server"):
+        for _ in range(2):
+            for table in tables:
+                followers.feed(table)
+                followers.leave(followers.join(table))
+                followers.feed(table, ClientFamily.JAVA)
+                followers.leave(followers.join(table, ClientFamily.JAVA))
+        followers.feed(tables[0], ClientFamily.TICKING)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{family} clients get {name} without the columns that they have no type for: b (struct<x: int8>)"
+        for family, name in [("JAVA", "t"), ("JAVA", "o"), ("TICKING", "t")]
+    ]
