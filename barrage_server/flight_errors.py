@@ -35,11 +35,11 @@ __all__ = ["decode_end", "encode_end", "from_flight", "tagged_text", "to_flight"
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
 # What Arrow hangs on to the text of a status, on its way through the two ends.
-_BEFORE: Final = r"(?:Unknown error: )?"
+_BEFORE: Final = r"(?:Unknown error: |(?:Flight|gRPC) returned [a-z ]+ error, with message: )?"
 _BEHIND: Final = r"\. (?:Detail: |gRPC client debug context: ).*"
 _TAGGED: Final = re.compile(rf"{_BEFORE}(?P<text>.*?) \[(?P<name>[A-Z]\w+)\](?:{_BEHIND})?", re.DOTALL)
 _TAIL: Final = re.compile(_BEHIND, re.DOTALL)
-_HEAD: Final = re.compile(r"(?:Flight|gRPC) returned [a-z ]+ error, with message: ")
+_HEAD: Final = re.compile(_BEFORE)
 
 # What Deephaven servers say, where it needs another class than its status suggests, or other words.
 _DEEPHAVEN: Final[tuple[tuple[re.Pattern[str], type[BarrageError], str], ...]] = (

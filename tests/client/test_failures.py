@@ -36,6 +36,7 @@ FLIGHT_ERRORS: dict[type[Exception], type[BarrageError]] = {
     pa.ArrowNotImplementedError: UnsupportedOperationError,
     OSError: UnavailableError,
 }
+SAID = " error, with message: "
 
 
 def test_no_error_class_of_flight_is_forgotten() -> None:
@@ -69,6 +70,56 @@ def test_each_is_mapped(theirs: type[Exception], ours: type[BarrageError]) -> No
 )
 def test_a_connection_that_breaks_without_a_class_is_told_by_its_text(text: str, ours: type[BarrageError]) -> None:
     assert type(typed_error(flight.FlightInternalError(text))) is ours
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "words"),
+    [
+        (
+            pa.ArrowKeyError(
+                "Flight returned not found error, with message: Could not resolve 'x: variable 't' not found"
+            ),
+            UnknownTableError,
+            "There is no table 't' on the Deephaven server",
+        ),
+        (
+            pa.ArrowKeyError(
+                f"Flight returned not found{SAID}Could not resolve 'request': no application exists with the "
+                "identifier: a. gRPC client debug context: NOT_FOUND:Could not resolve. Client context: OK"
+            ),
+            UnknownTableError,
+            "There is no such table on the Deephaven server: no application exists with the identifier: a. client",
+        ),
+        (
+            flight.FlightUnauthenticatedError(
+                "Flight returned unauthenticated error, with message: Authentication details invalid"
+            ),
+            AuthenticationError,
+            "Pass token= where it has a pre-shared key",
+        ),
+        (
+            pa.ArrowInvalid("Details Logged w/ID '12ab-34'"),
+            InternalError,
+            "Its log says why, under the id 12ab-34",
+        ),
+        (
+            pa.ArrowInvalid("gRPC returned precondition failed error, with message: no resolver for command"),
+            InvalidRequestError,
+            "no resolver for command",
+        ),
+        (
+            pa.ArrowKeyError("Flight returned not found error, with message: no table [UnknownTableError]. Detail: x"),
+            UnknownTableError,
+            "no table",
+        ),
+    ],
+    ids=["table", "application", "log-in", "failure", "other", "of ours, over a gRPC door"],
+)
+def test_what_other_servers_say_becomes_ours(theirs: Exception, ours: type[BarrageError], words: str) -> None:
+    error = typed_error(theirs)
+    assert type(error) is ours
+    assert words in str(error)
+    assert SAID not in str(error)
 
 
 def test_an_error_of_this_package_goes_through() -> None:

@@ -1,0 +1,72 @@
+"""Addresses: of servers in Flight's and in Deephaven's way, and of tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from barrage_server.client.address import ServerAddress, TableAddress
+from barrage_server.errors import InvalidRequestError
+
+
+@pytest.mark.parametrize(
+    ("written", "uri", "location", "is_deephaven"),
+    [
+        ("here:80", "grpc://here:80", "grpc://here:80", False),
+        ("grpc://here:80/", "grpc://here:80", "grpc://here:80", False),
+        ("grpc+tls://here:80", "grpc+tls://here:80", "grpc+tls://here:80", False),
+        ("grpc+tcp://[::1]:80", "grpc+tcp://[::1]:80", "grpc+tcp://[::1]:80", False),
+        ("grpc+unix:///run/barrage.sock", "grpc+unix:///run/barrage.sock", "grpc+unix:///run/barrage.sock", False),
+        ("dh+plain://here:10000", "dh+plain://here:10000", "grpc://here:10000", True),
+        ("dh://here:443/", "dh://here:443", "grpc+tls://here:443", True),
+        ("dh://[::1]:443", "dh://[::1]:443", "grpc+tls://[::1]:443", True),
+    ],
+)
+def test_addresses_of_servers(written: str, uri: str, location: str, is_deephaven: bool) -> None:
+    assert ServerAddress.parse(written) == ServerAddress(uri, location, is_deephaven)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("", "no address of a server; write grpc://host:port"),
+        ("dh://", "for a Deephaven server dh\\+plain://host:port"),
+        ("http://here:80", "no address"),
+        ("dh+plain://here", "lacks a port"),
+        ("dh://[::1]", "lacks a port"),
+        ("dh+plain://here:1/scope/t", "connect to dh\\+plain://here:1, and name the table when subscribing"),
+    ],
+)
+def test_what_is_no_address_of_a_server(written: str, words: str) -> None:
+    with pytest.raises(InvalidRequestError, match=words):
+        ServerAddress.parse(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "server", "name"),
+    [
+        ("grpc://here:80/trades", "grpc://here:80", "trades"),
+        ("here:80/scope/trades", "grpc://here:80", "trades"),
+        ("grpc+tls://here:80/my%20trades%2Fa", "grpc+tls://here:80", "my trades/a"),
+        ("dh+plain://here:10000/scope/trades", "dh+plain://here:10000", "trades"),
+        ("dh://here:443/app/books/field/orders", "dh://here:443", "app/books/field/orders"),
+    ],
+)
+def test_addresses_of_tables(written: str, server: str, name: str) -> None:
+    assert TableAddress.parse(written) == TableAddress(ServerAddress.parse(server), name)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "grpc://here:80",
+        "grpc:///t",
+        "grpc://here:80/a/b",
+        "grpc://here:80/app/a/field/f",
+        "dh://here:443/app/a/f/f",
+        "grpc+unix:///run/barrage.sock",
+        "x://here/t",
+    ],
+)
+def test_what_is_no_address_of_a_table(written: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        TableAddress.parse(written)
