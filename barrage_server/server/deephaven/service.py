@@ -16,6 +16,7 @@ from barrage_server.server.deephaven.call import Call, Status
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState
 from barrage_server.server.translate import safe_error
+from barrage_server.wire.families import ClientFamily
 
 __all__ = ["DeephavenService", "Handler", "Methods", "read_request", "unary"]
 
@@ -42,6 +43,8 @@ _OPENING: Final = frozenset(
         "/io.deephaven.proto.backplane.grpc.SessionService/NewSession",
     }
 )
+# What a Java client begins with when it wants a table.
+_BEGINNING: Final = _OPENING | {"/io.deephaven.proto.backplane.grpc.TableService/Batch"}
 # Deephaven's Java client hangs up as soon as it has sent this, which may be before the request is read.
 _CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
 
@@ -121,14 +124,19 @@ class DeephavenService:
             return sessions.guest(""), False
         is_open = self._state.authenticate is None
         credentials = parse_authorization(header, lenient=is_open)
+        opens = call.method in _OPENING
         if credentials.scheme == _BEARER:
             session = sessions.find(credentials.secret)
             if session is not None:
                 return session, False
             if is_open:
-                raise AuthenticationError("This session is not known, or it has ended. Log in again.")
+                # A Deephaven server keeps the session that it resolves URIs with for ever. It cannot log in again, and
+                # would be locked out when this server restarts; where nobody needs credentials it gets another one.
+                opens = call.family is ClientFamily.JAVA and call.method in _BEGINNING
+                if not opens:
+                    raise AuthenticationError("This session is not known, or it has ended. Log in again.")
         session = sessions.guest((self._state.authenticate or open_to_all)(credentials))
-        if call.method not in _OPENING:
+        if not opens:
             return session, False
         sessions.open(session)
         logger.info("%s of %s has logged in by %s", session.user, call.peer, credentials.scheme)

@@ -26,9 +26,14 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def channel(server: Server) -> Iterator[Any]:
-    assert server.deephaven_uri is not None
-    with grpc.insecure_channel(server.deephaven_uri.removeprefix("dh+plain://")) as channel:
+    with _connect(server) as channel:
         yield channel
+
+
+def _connect(server: Server, user_agent: str = "") -> Any:
+    assert server.deephaven_uri is not None
+    options = [("grpc.primary_user_agent", user_agent)]
+    return grpc.insecure_channel(server.deephaven_uri.removeprefix("dh+plain://"), options=options)
 
 
 def _session(channel: Any) -> list[tuple[str, str]]:
@@ -44,9 +49,7 @@ def _session(channel: Any) -> list[tuple[str, str]]:
     return header
 
 
-def test_a_session_is_closed_even_if_its_client_does_not_wait_for_the_answer(
-    server: Server, channel: Any
-) -> None:
+def test_a_session_is_closed_even_if_its_client_does_not_wait_for_the_answer(server: Server, channel: Any) -> None:
     """Deephaven's Java client shuts its channel down right after the call: its request may never be read."""
     header = _session(channel)
     assert (server.statistics().sessions, server.statistics().exports) == (1, 1)
@@ -72,3 +75,25 @@ def test_a_closed_session_is_not_known_any_more(server: Server, channel: Any) ->
         with pytest.raises(grpc.RpcError) as caught:
             channel.unary_unary(f"{PACKAGE}.{method}")(b"", metadata=header)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_deephaven_server_gets_another_session_where_nobody_needs_credentials(server: Server) -> None:
+    """It holds on to the token of a session that it cannot renew: of a server of ours that has restarted since."""
+    lost = (("authorization", "Bearer of another life"),)
+    with _connect(server, "grpc-java/1.76.2") as java:
+        for method, sessions in (("SessionService/Release", 0), ("TableService/Batch", 1)):
+            call = java.unary_stream(f"{PACKAGE}.{method}")(b"", metadata=lost)
+            header = dict(call.initial_metadata())
+            assert call.code() is (grpc.StatusCode.OK if sessions else grpc.StatusCode.UNAUTHENTICATED)
+            assert header.get("authorization", "").startswith("Bearer ") is bool(sessions)
+            assert server.statistics().sessions == sessions
+    with _connect(server) as other, pytest.raises(grpc.RpcError, match="Log in again"):
+        next(iter(other.unary_stream(f"{PACKAGE}.TableService/Batch")(b"", metadata=lost)))
+
+
+def test_a_deephaven_server_does_not_get_past_a_token() -> None:
+    with Server(deephaven_port=0, token="secret") as server:
+        with _connect(server, "grpc-java/1.76.2") as java:
+            call = java.unary_stream(f"{PACKAGE}.TableService/Batch")(b"", metadata=(("authorization", "Bearer x"),))
+            assert call.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert server.statistics().sessions == 0
