@@ -10,6 +10,7 @@ from barrage_server import Server
 from barrage_server.subscription import Limits as SubscriptionLimits
 
 from .deephaven import DeephavenServer
+from .javascript import JavaScript, extract_api
 from .python_client import Pydeephaven
 from .waiting import until
 
@@ -61,3 +62,20 @@ def client(server: Server, pydeephaven: Pydeephaven) -> Iterator[Pydeephaven]:
     left = server.statistics()
     assert (left.sessions, left.exports, left.uploads, left.downloads) == (0, 0, 0, 0)
     until(lambda: not server.statistics().subscriptions)
+
+
+@pytest.fixture(scope="session")
+def javascript_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaScript]:
+    """The process of Deephaven's JavaScript API."""
+    api = extract_api(tmp_path_factory.mktemp("api"))
+    process = JavaScript(api, tmp_path_factory.mktemp("storage"))
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def javascript(javascript_process: JavaScript) -> Iterator[JavaScript]:
+    """Deephaven's JavaScript API. Whatever goes wrong in it unnoticed fails the test."""
+    javascript_process.faults()
+    yield javascript_process
+    assert javascript_process.faults() == []
