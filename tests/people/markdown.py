@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "examples" / "README.md", *(ROOT / "docs").glob("*.md")])
 EXAMPLE_URI = "grpc://localhost:8815"
+EXAMPLE_DEEPHAVEN_URI = "dh+plain://localhost:10000"
 
 
 @dataclass(frozen=True)

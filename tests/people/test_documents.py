@@ -18,7 +18,7 @@ import barrage_server as bs
 from barrage_server.cli.boundary import run
 from barrage_server.cli.settings import load_settings
 
-from .markdown import DOCUMENTS, EXAMPLE_URI, ROOT, Code, anchors, code, links
+from .markdown import DOCUMENTS, EXAMPLE_DEEPHAVEN_URI, EXAMPLE_URI, ROOT, Code, anchors, code, links
 
 PYTHON_DOCUMENTS = [document for document in DOCUMENTS if code(document, "python")]
 COMMANDS = [block for document in DOCUMENTS for block in code(document, "console")]
@@ -32,7 +32,7 @@ def is_spark(block: Code) -> bool:
 def server() -> Iterator[bs.Server]:
     """A server with the tables that the examples speak of."""
     schema = pa.schema([("sym", pa.string()), ("price", pa.float64())])
-    with bs.Server() as server:
+    with bs.Server(deephaven_port=0) as server:
         rows = {"sym": ["A", "B", "C"], "price": [1.0, 2.0, 3.0]}
         server.keyed_table("quotes", schema, key=["sym"]).upsert(rows)
         server.append_table("trades", schema).append(rows)
@@ -72,6 +72,7 @@ def test_programs_run(document: Path, server: bs.Server, tmp_path: Path, monkeyp
             if "flight.connect" in block.text:  # a stock client makes its own table of that name
                 server.drop("trades")
             text = block.text.replace(EXAMPLE_URI, server.uri).replace("timeout=5", "timeout=0.2")
+            text = text.replace(EXAMPLE_DEEPHAVEN_URI, str(server.deephaven_uri))
             exec(compile(text, block.name, "exec"), names)
 
 
