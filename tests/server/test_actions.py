@@ -23,7 +23,7 @@ from barrage_server.errors import (
 from barrage_server.flight_errors import from_flight
 from barrage_server.server import Limits, Server
 from barrage_server.wire.protocol import CommitRequest, CreateRequest, PublishMode, TableKind
-from tests.server.conftest import SCHEMA
+from tests.server.conftest import SCHEMA, address
 from tests.server.follower import Follower
 
 
@@ -136,6 +136,9 @@ def test_aborting_what_is_not_there_is_no_error(client: fl.FlightClient) -> None
     assert act(client, "barrage.abort", {"tokens": ["gone"]}) == {"dropped": 0}
 
 
-def test_too_large_a_body_is_refused() -> None:
-    with Server(limits=Limits(request_bytes=100)) as server, fl.connect(server.uri) as client:
+def test_too_large_a_body_is_refused(door: str) -> None:
+    with (
+        Server(limits=Limits(request_bytes=100), deephaven_port=0) as server,
+        fl.connect(address(server, door)) as client,
+    ):
         assert type(refused(client, "barrage.abort", b" " * 101)) is LimitError

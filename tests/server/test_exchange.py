@@ -24,7 +24,7 @@ from barrage_server.server import Limits, Server
 from barrage_server.subscription import Limits as SubscriptionLimits
 from barrage_server.wire.metadata import PublicationRequest, SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
-from tests.server.conftest import SCHEMA
+from tests.server.conftest import SCHEMA, address
 from tests.server.follower import DPHN, QUICK, Follower, until
 
 FAILURES = (pa.ArrowException, OSError)
@@ -136,9 +136,9 @@ def test_updates_within_the_interval_travel_together(client: fl.FlightClient, qu
         assert len(follower.messages) <= 3
 
 
-def test_a_large_snapshot_grows_in_parts() -> None:
+def test_a_large_snapshot_grows_in_parts(door: str) -> None:
     limits = SubscriptionLimits(snapshot_part_cells=100)
-    with Server(subscriptions=limits) as server, fl.connect(server.uri) as client:
+    with Server(subscriptions=limits, deephaven_port=0) as server, fl.connect(address(server, door)) as client:
         server.append_table("long", pa.schema([("v", pa.int64())])).append({"v": list(range(1000))})
         with Follower(client, "long") as follower:
             follower.wait(lambda follower: len(follower.rows) == 1000)
@@ -301,13 +301,19 @@ def test_rows_in_an_exchange_are_refused(client: fl.FlightClient, quotes: KeyedT
         writer.close()
 
 
-def test_too_long_a_request_is_refused() -> None:
-    with Server(limits=Limits(request_bytes=1000)) as server, fl.connect(server.uri) as client:
+def test_too_long_a_request_is_refused(door: str) -> None:
+    with (
+        Server(limits=Limits(request_bytes=1000), deephaven_port=0) as server,
+        fl.connect(address(server, door)) as client,
+    ):
         assert type(refused(client, b"x" * 1001)) is LimitError
 
 
-def test_too_many_subscriptions_are_refused_until_one_leaves() -> None:
-    with Server(limits=Limits(subscriptions=2)) as server, fl.connect(server.uri) as client:
+def test_too_many_subscriptions_are_refused_until_one_leaves(door: str) -> None:
+    with (
+        Server(limits=Limits(subscriptions=2), deephaven_port=0) as server,
+        fl.connect(address(server, door)) as client,
+    ):
         server.append_table("quotes", SCHEMA)
         with Follower(client, "quotes") as first, Follower(client, "quotes") as second:
             for follower in (first, second):

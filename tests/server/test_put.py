@@ -40,7 +40,7 @@ from barrage_server.wire.protocol import (
     StageResult,
     TableKind,
 )
-from tests.server.conftest import SCHEMA
+from tests.server.conftest import SCHEMA, address
 from tests.server.follower import Follower, until
 
 FAILURES = (pa.ArrowException, OSError)
@@ -217,15 +217,15 @@ def test_a_command_is_no_table(client: fl.FlightClient) -> None:
     assert type(error) is InvalidRequestError
 
 
-def test_too_large_a_put_is_refused() -> None:
-    with Server(limits=Limits(put_bytes=100)) as server, fl.connect(server.uri) as client:
+def test_too_large_a_put_is_refused(door: str) -> None:
+    with Server(limits=Limits(put_bytes=100), deephaven_port=0) as server, fl.connect(address(server, door)) as client:
         error = refused(lambda: put(client, "mine", *[ROWS] * 20))
         assert type(error) is LimitError
         assert server.tables() == ()
 
 
-def test_too_many_uploads_are_refused() -> None:
-    with Server(limits=Limits(uploads=1)) as server, fl.connect(server.uri) as client:
+def test_too_many_uploads_are_refused(door: str) -> None:
+    with Server(limits=Limits(uploads=1), deephaven_port=0) as server, fl.connect(address(server, door)) as client:
         writer, _ = client.do_put(fl.FlightDescriptor.for_path("mine"), SCHEMA)
         until(lambda: server.statistics().uploads == 1)
         error = refused(lambda: put(client, "other", ROWS))
@@ -289,17 +289,17 @@ def test_what_is_not_staged_to_its_end_is_dropped(
     assert server.statistics().staging.entries == 0
 
 
-def test_more_than_may_be_staged_is_refused() -> None:
+def test_more_than_may_be_staged_is_refused(door: str) -> None:
     limits = Limits(staging=StagingLimits(entry_bytes=100))
-    with Server(limits=limits) as server, fl.connect(server.uri) as client:
+    with Server(limits=limits, deephaven_port=0) as server, fl.connect(address(server, door)) as client:
         error = refused(lambda: stage(client, (None, REQUEST), *[(ROWS, None)] * 20))
         assert type(error) is LimitError
         assert server.statistics().staging.nbytes == 0
 
 
-def test_what_is_staged_expires() -> None:
+def test_what_is_staged_expires(door: str) -> None:
     limits = Limits(staging=StagingLimits(expiry_seconds=0.1))
-    with Server(limits=limits) as server, fl.connect(server.uri) as client:
+    with Server(limits=limits, deephaven_port=0) as server, fl.connect(address(server, door)) as client:
         stage(client, (None, REQUEST), (ROWS, StageEnd(2).to_json()))
         until(lambda: server.statistics().staging.expired == 1)
         assert server.statistics().staging.nbytes == 0

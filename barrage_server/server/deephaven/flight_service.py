@@ -30,6 +30,7 @@ __all__ = ["FlightService"]
 
 _SERVICE: Final = "/arrow.flight.protocol.FlightService"
 _PATH: Final = 1
+_REFUSING: Final = 4
 
 
 class FlightService:
@@ -44,8 +45,9 @@ class FlightService:
     def __init__(self, state: DoorState, location: Callable[[], str]) -> None:
         self._state = state
         self._location = location
-        # a thread for each upload there may be, made when it is needed
-        self._uploads = ThreadPoolExecutor(max(1, state.hub.limits.uploads), thread_name_prefix="barrage-upload")
+        # a thread for each upload there may be, made when it is needed, and some to tell others that there are too many
+        workers = state.hub.limits.uploads + _REFUSING
+        self._uploads = ThreadPoolExecutor(workers, thread_name_prefix="barrage-upload")
 
     def methods(self) -> Methods:
         """Its handlers."""
