@@ -31,7 +31,7 @@ from barrage_server.wire.tickets import export_ticket
 __all__ = ["InputTableService", "TableService"]
 
 _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
-_SIZES_SECONDS: Final = 1.0
+_SIZES_SECONDS: Final = 0.2
 """How often a client hears of the sizes of its exports, at most."""
 
 Creation = proto.ExportedTableCreationResponse
