@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
 import barrage_server as bs
 from barrage_server import Server
-from barrage_server.engine import UpdateGraph
 from barrage_server.subscription import Limits as SubscriptionLimits
-from tests.properties.sources import (
-    SCHEMA,
-    AppendSource,
-    KeyedSource,
-    ReplacedSource,
-    RingSource,
-    Row,
-    ShiftingSource,
-    Source,
-    make_row,
-    to_table,
-)
+from tests.properties.sources import SCHEMA, make_row, to_table
 
 from .listener import Listener
 from .peers.arrow_text import from_text
 from .python_client import Pydeephaven
+from .served import KINDS, served
 from .waiting import until
 
 pytestmark = pytest.mark.interop
@@ -35,80 +23,28 @@ pytestmark = pytest.mark.interop
 CHANGES = 300
 
 
-class Append(AppendSource):
-    """Rows are added at the end."""
-
-    def __init__(self, server: Server) -> None:
-        self.table = self.rows = server.append_table("t", SCHEMA)
-        self.model: list[Row] = []
-
-
-class Ring(RingSource):
-    """The oldest rows go."""
-
-    def __init__(self, server: Server) -> None:
-        self.table = self.rows = server.ring_table("t", SCHEMA, capacity=self.CAPACITY)
-        self.model: list[Row] = []
-
-
-class Keyed(KeyedSource):
-    """Rows are added, changed cell by cell, and removed."""
-
-    def __init__(self, server: Server) -> None:
-        self.table = self.rows = server.keyed_table("t", SCHEMA, key=["key"])
-        self.model: dict[int, Row] = {}
-
-
-class Replaced(ReplacedSource):
-    """Everything is replaced, row by row."""
-
-    def __init__(self, server: Server) -> None:
-        self.table = self.rows = server.replaced_table("t", SCHEMA)
-        self.model: list[Row] = []
-
-
-def _change(source: Source, chance: random.Random, changed: Callable[[], None]) -> None:
-    for _ in range(CHANGES):
-        for _ in range(chance.choice([1, 1, 1, 3])):
-            source.change(chance)
-        if chance.random() < 0.7:
-            changed()
-    changed()
-
-
-@pytest.mark.parametrize("kind", [Append, Ring, Keyed, Replaced])
-def test_every_update_is_the_servers_own(server: Server, client: Pydeephaven, kind: Callable[[Server], Source]) -> None:
-    chance = random.Random(kind.__name__)
-    source = kind(server)
-    source.change(chance)
-    with Listener(client, source.table) as listener:
-        _change(source, chance, listener.catch_up)
-        source.check()
-        assert listener.updates > CHANGES / 3
-        assert listener.coalesced > 5
-        assert listener.rows["added"] > CHANGES
-        if kind is not Append:
-            assert listener.rows["removed"] > CHANGES / 3
-        if kind in (Keyed, Replaced):
-            assert listener.rows["modified"] > CHANGES / 3
-    until(lambda: not server.statistics().subscriptions)
-
-
-def test_rows_that_move(server: Server, client: Pydeephaven) -> None:
-    """A sorted table of somebody else's, which is published here: removed, shifted, added and modified all at once."""
-    chance = random.Random(5)
-    source = ShiftingSource(UpdateGraph())
-    with bs.connect(server.uri) as ours, ours.publish("t", source.table, interval_ms=1) as publication:
-        table = server.table("t")
-
-        def arrived() -> None:
-            publication.flush()
-            until(lambda: table.size == source.table.size and table.to_arrow().equals(source.table.to_arrow()))
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_update_is_the_servers_own(server: Server, client: Pydeephaven, kind: str) -> None:
+    chance = random.Random(kind)
+    with served(kind, server) as source:
+        source.change(chance)
+        source.settle()
+        with Listener(client, source.table) as listener:
+            for _ in range(CHANGES):
+                source.change(chance, chance.choice([1, 1, 1, 3]))
+                if chance.random() < 0.7:
+                    source.settle()
+                    listener.catch_up()
+            source.settle()
             listener.catch_up()
-
-        with Listener(client, table) as listener:
-            _change(source, chance, arrived)
-            assert min(listener.rows.values()) > CHANGES
+            source.source.check()
+            assert listener.updates > CHANGES / 3
+            assert listener.coalesced > 5
+            assert listener.rows["added"] > CHANGES / 3
+            assert (listener.rows["removed"] > CHANGES / 3) is (kind != "append")
+            assert (listener.rows["modified"] > CHANGES / 3) is (kind in ("keyed", "replaced", "moving"))
+            assert (listener.rows["moved"] > CHANGES / 3) is (kind == "moving")
+    until(lambda: not server.statistics().subscriptions)
 
 
 def test_a_blink_table_shows_every_row_once(server: Server, client: Pydeephaven) -> None:
