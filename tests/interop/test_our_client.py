@@ -20,6 +20,7 @@ import pytest
 import barrage_server as bs
 
 from .deephaven import DeephavenServer
+from .waiting import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
@@ -205,6 +206,25 @@ def test_an_empty_table_fills_and_empties(deephaven: DeephavenServer, client: bs
         deephaven.execute('empties.delete(new_table([long_col("K", [1, 2])]))')
         for live in (whole, window):
             live.wait_until(lambda view: view.size == 0)
+
+
+@pytest.mark.parametrize("interval", [1, 60])
+def test_every_row_of_a_blink_table_comes_once(deephaven: DeephavenServer, client: bs.Client, interval: int) -> None:
+    """Rows that live for one cycle on the server are in some update, however few updates there are."""
+    deephaven.execute(
+        "from deephaven import dtypes, new_table\n"
+        "from deephaven.column import long_col\n"
+        "from deephaven.stream.table_publisher import table_publisher\n"
+        'blinking, publisher = table_publisher("blinking", {"X": dtypes.long})'
+    )
+    found: list[int] = []
+    with client.subscribe("blinking", interval_ms=interval) as live:
+        assert live.attributes["BlinkTable"] is True
+        live.on_update(lambda update: found.extend(update.added_values()["X"].to_pylist()))
+        for number in range(40):
+            deephaven.execute(f'publisher.add(new_table([long_col("X", [{2 * number}, {2 * number + 1}])]))')
+        until(lambda: len(found) >= 80)
+    assert found == list(range(80))
 
 
 def test_tables_are_listed_with_what_the_server_says_of_them(deephaven: DeephavenServer, client: bs.Client) -> None:
