@@ -235,9 +235,7 @@ class RawExchange:
                     bundle.append(schema_flight_data(self._conversation.schema))
             piece = next(self._pieces, None)
             if piece is None:
-                self._pieces = None
-                if wake_at is None or wake_at > now:
-                    break
+                self._pieces = None  # more may be due: the next part, or what happened while these were sent
             else:
                 bundle.append(piece)
                 self._batches += 1
