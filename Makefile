@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast interop style format types generate generate-check bench figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop style format types generate generate-check bench bench-check bench-env figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -25,7 +25,10 @@ help: ## List the verbs and the knobs
 	@echo "  WORKERS=auto    test processes, at most one per core"
 	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
 	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
-	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--quick'"
+	@echo "  ONLY=           benchmarks, as in ONLY='doget viewport'"
+	@echo "  QUICK=          1: benchmarks with small tables and short times, under three minutes"
+	@echo "  RESULTS=        for bench-check, as in RESULTS=.bench/quick/results.json"
+	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--results other.json'"
 
 env: ## Make the virtual environment with everything that the tests need, from the pinned sets
 	@scripts/make-env $(VENV) server deephaven spark dev
@@ -63,12 +66,19 @@ generate: env ## Build generated/ from schema/
 generate-check: env ## Fail when generated/ is not what schema/ makes
 	@$(BIN)/python scripts/generate --check
 
-bench: env ## Run the benchmarks, each beside the limit it is measured against
-	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
-	@$(BIN)/python scripts/figures
+bench: bench-env ## Measure beside the peers: all, or one (ONLY=), in full or quickly (QUICK=1)
+	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(addprefix --only ,$(ONLY)) $(BENCH_ARGS)
+	@$(if $(QUICK),,$(BIN)/python scripts/figures && .bench/plots/bin/python scripts/plots)
 
-figures: env ## Put the figures of the last full benchmark run into the documents
+bench-check: env ## Compare the last results, or RESULTS=file, with the targets
+	@$(BIN)/python -m benchmarks.check $(if $(RESULTS),--results $(RESULTS)) $(addprefix --only ,$(ONLY))
+
+bench-env: env
+	@scripts/make-bench-env .bench || echo "what is missing is not measured" >&2
+
+figures: bench-env ## Put the figures of the last full benchmark run into the documents, and draw its plots
 	@$(BIN)/python scripts/figures
+	@.bench/plots/bin/python scripts/plots
 
 docker-check: env ## Check the compose file, and run the image's install script and server without Docker
 	@VENV=$(VENV) scripts/docker-check
@@ -80,5 +90,5 @@ pins: ## Resolve requirements/*.txt anew from the newest versions
 	@scripts/pins
 
 clean: ## Remove what the verbs above made
-	rm -rf $(VENV) .interop .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) .interop .bench .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

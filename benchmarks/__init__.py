@@ -1,1 +1,5 @@
-"""Measurements of this server beside the limit: a bare pyarrow.flight server on the same machine, in the same run."""
+"""Measurements of this server beside its peers: the same work, on one machine, in one run.
+
+Parts of it run in the environments of the peers, so this module and those below :mod:`benchmarks.servers` and
+:mod:`benchmarks.clients` import nothing that the peers do not have.
+"""

@@ -4,89 +4,76 @@
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks.harness import Figure, Run
-from benchmarks.work import WORKS
+from benchmarks.environments import FOLDER
+from benchmarks.figures import Results
+from benchmarks.machine import describe
+from benchmarks.report import as_markdown, as_table, failures
+from benchmarks.runner import run_one
+from benchmarks.works import WORKS
 
-HERE = Path(__file__).parent
-NOTE = (
-    "Row: int64 + float64 + int32 + a short string of 1,000 distinct values, 27.9 bytes. Server and client are two "
-    "processes on one machine and share its cores; quote ratios, which come from one run, never the absolute figures."
-)
+HERE: Final = Path(__file__).parent
+_QUICK_SECONDS: Final = 60.0
 
 
 def main(
-    only: Annotated[
-        list[str] | None, typer.Option(help=f"Only this work: {', '.join(WORKS)}. May be repeated.")
+    only: Annotated[list[str] | None, typer.Option(help=f"Only this one: {', '.join(WORKS)}. May be repeated.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small tables and short times: under three minutes.")] = False,
+    tiny: Annotated[bool, typer.Option("--tiny", help="Just to see that it works; without peers.")] = False,
+    results: Annotated[
+        Path | None, typer.Option(help="Where to write; what is there stays, but for the ones that are run.")
     ] = None,
-    quick: Annotated[bool, typer.Option(help="A tenth of the rows; nothing is written.")] = False,
-    large: Annotated[int, typer.Option(help="Rows of the large tables.")] = 10_000_000,
-    repeats: Annotated[int, typer.Option(help="How often each work is repeated.")] = 3,
 ) -> None:
-    """Measure this server beside a bare pyarrow.flight server. Asserts nothing about speed."""
+    """Measure this server beside its peers. Asserts nothing: python -m benchmarks.check does.
+
+    A full run goes to benchmarks/results.json and RESULTS.md, another one to .bench/quick/.
+    """
     unknown = sorted(set(only or ()) - set(WORKS))
     if unknown:
-        raise typer.BadParameter(f"there is no work called {', '.join(unknown)}; there are {', '.join(WORKS)}")
-    large = large // 10 if quick else large
-    run = Run(large=large, small=large // 10, repeats=repeats)
+        raise typer.BadParameter(f"there is no benchmark called {', '.join(unknown)}; there are {', '.join(WORKS)}")
+    mode = "tiny" if tiny else "quick" if quick else "full"
+    path = results or (HERE if mode == "full" else FOLDER / mode) / "results.json"
+    found = Results.load(path)
     console = Console()
-    with Progress(console=console, transient=True) as progress:
-        chosen = [name for name in WORKS if not only or name in only]
-        task = progress.add_task("measuring", total=len(chosen))
-        for name in chosen:
-            progress.update(task, description=name)
-            WORKS[name](run)
-            progress.advance(task)
-    table = Table("work", "figure", "value", "spread", "ratio", "against")
-    for figure in run.figures:
-        table.add_row(*_cells(figure))
-    console.print(table)
-    if not quick and not only:
-        (HERE / "results.json").write_text(json.dumps({"machine": machine(), **run.as_json()}, indent=1) + "\n")
-        (HERE / "RESULTS.md").write_text(_markdown(run))
+    run_all(found, [name for name in WORKS if not only or name in only], mode, path, console)
+    console.print(as_table(found))
+    for text in failures(found):
+        console.print(text, style="yellow")
+    console.print(f"Written to {path} and {path.with_name('RESULTS.md')}.")
 
 
-def machine() -> dict[str, str]:
-    """What the figures were measured on and with."""
-    return {
-        "cores": str(os.cpu_count()),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        **{package: version(package) for package in ("pyarrow", "numpy", "pyroaring")},
-    }
-
-
-def _cells(figure: Figure) -> tuple[str, ...]:
-    spread = (
-        f"{_short(figure.spread[0])} - {_short(figure.spread[1])}"
-        if figure.spread and figure.spread[0] != figure.spread[1]
-        else ""
+def run_all(found: Results, names: list[str], mode: str, path: Path, console: Console) -> None:
+    """Run benchmarks one after the other. Each is written down as soon as it is done, so that nothing is lost."""
+    found.machine = describe()
+    columns = (
+        TextColumn("[bold]{task.fields[name]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
     )
-    ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
-    return (figure.work, figure.what, f"{_short(figure.value)} {figure.unit}", spread, ratio, figure.against)
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _markdown(run: Run) -> str:
-    about = ", ".join(f"{name} {value}" for name, value in machine().items())
-    lines = ["# Results", "", "Written by `make bench`.", "", NOTE, "", about + ".", ""]
-    lines += ["| work | figure | value | spread | ratio | against |", "|---|---|---|---|---|---|"]
-    lines += ["| " + " | ".join(_cells(figure)) + " |" for figure in run.figures]
-    return "\n".join(lines) + "\n"
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(names), name="")
+        for name in names:
+            progress.update(task, name=name, description="")
+            seconds = WORKS[name].seconds if mode == "full" else _QUICK_SECONDS
+            found.outcomes[name] = run_one(
+                name,
+                mode,
+                seconds,
+                FOLDER / "logs" / f"{name}.log",
+                lambda text: progress.update(task, description=text),
+            )
+            found.outcomes = {each: found.outcomes[each] for each in WORKS if each in found.outcomes}
+            found.save(path)
+            path.with_name("RESULTS.md").write_text(as_markdown(found))
+            progress.advance(task)
 
 
 if __name__ == "__main__":

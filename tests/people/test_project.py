@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = {
     path.stem: dict(line.split("==") for line in path.read_text().splitlines() if line and not line.startswith("#"))
     for path in (ROOT / "requirements").glob("*.txt")
-    if not path.name.startswith("interop-")  # environments of their own
+    if not path.name.startswith(("interop-", "bench-"))  # environments of their own
 }
 
 
@@ -81,6 +81,7 @@ def test_make_help_lists_every_verb() -> None:
         "types",
         "generate",
         "bench",
+        "bench-check",
         "docker-check",
         "lower-bounds",
         "clean",

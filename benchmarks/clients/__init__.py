@@ -1,0 +1,1 @@
+"""Clients of the peers, which run in the peers' environments."""

@@ -1,0 +1,66 @@
+"""The far side of :mod:`benchmarks.process`: functions that are called by JSON lines.
+
+A script says what can be called, and runs::
+
+    loop = Loop()
+
+    @loop.function
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    loop.run(port=8815)      # says that it is ready, then serves until it is told to end
+
+It runs in the peers' environments, so it imports nothing but the standard library. Nothing but messages goes to
+standard output: what anything else prints, a Java machine too, goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["Loop"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Loop:
+    """Serves calls, one at a time, on the thread that calls :meth:`run`.
+
+    Attributes:
+        settings: what the benchmark gave at the start.
+    """
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+
+    def function(self, function: F) -> F:
+        """Decorator: the benchmark may call this by its name. Arguments and result are what JSON can say."""
+        self._functions[function.__name__] = function
+        return function
+
+    def run(self, **hello: Any) -> None:
+        """Say that it is ready, and serve until standard input ends."""
+        self._write({"value": hello})
+        for line in sys.stdin:
+            self._write(self._answer(json.loads(line)))
+
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        try:
+            value = self._functions[message["call"]](**message["with"])
+            json.dumps(value)
+        except Exception as error:  # it belongs to the benchmark, which is told
+            traceback.print_exc()
+            return {"error": f"{type(error).__name__}: {error}"}
+        return {"value": value}
+
+    def _write(self, message: dict[str, Any]) -> None:
+        self._output.write(json.dumps(message) + "\n")
+        self._output.flush()

@@ -1,0 +1,14 @@
+"""What the systems are called in tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["BARE", "DEEPHAVEN", "OURS", "PERSPECTIVE", "SPARK_NOOP", "SPARK_PARQUET"]
+
+OURS: Final = "barrage-server"
+BARE: Final = "bare Flight"
+DEEPHAVEN: Final = "Deephaven"
+PERSPECTIVE: Final = "Perspective"
+SPARK_NOOP: Final = "Spark noop"
+SPARK_PARQUET: Final = "Spark Parquet"

@@ -1,0 +1,111 @@
+"""A script in a process of its own, perhaps in another environment, that is called by JSON lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+__all__ = ["Process", "ProcessFailedError"]
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+_GOODBYE_SECONDS: Final = 15.0
+
+
+class ProcessFailedError(Exception):
+    """The other side has raised an error, or has ended."""
+
+
+class Process:
+    """Runs ``python -m MODULE SETTINGS`` and calls the functions of its :class:`benchmarks.loop.Loop`.
+
+    What it prints goes to this process's standard error.
+
+    Args:
+        module: such as ``benchmarks.servers.ours``.
+        settings: what its loop has as ``settings``.
+        python: the interpreter, of another environment perhaps.
+        environment: the variables that it has; those of this process when None.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._module = module
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [python, "-m", module, json.dumps(dict(settings or {}))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=None if environment is None else dict(environment),
+        )
+        self.pid = self._process.pid
+        try:
+            self.hello: dict[str, Any] = self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def call(self, function: str, **arguments: Any) -> Any:
+        """Call a function there, and wait for its result."""
+        with self._lock:
+            self._send({"call": function, "with": arguments})
+            return self._read()
+
+    @contextmanager
+    def meanwhile(self, function: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+        """Have a function run there while the body runs here. Afterwards its result is ``value`` in the dictionary."""
+        result: dict[str, Any] = {}
+        with self._lock:
+            self._send({"call": function, "with": arguments})
+            try:
+                yield result
+            finally:
+                result["value"] = self._read()
+
+    def close(self) -> None:
+        """Have it end, and wait for that; kill it when it does not."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        try:
+            self._process.wait(_GOODBYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise ProcessFailedError(f"{self._module} ended with {self._process.wait()}; its log says why")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise ProcessFailedError(f"{self._module}: {answer['error']}")
+        return answer["value"]

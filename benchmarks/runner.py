@@ -1,0 +1,91 @@
+"""Runs benchmarks, each in a process of its own that ends in time, whatever becomes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures import Outcome
+from benchmarks.process import ROOT
+
+__all__ = ["run_one"]
+
+_GOODBYE_SECONDS: Final = 20.0
+_LAST_LINES: Final = 3
+
+
+def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str], object]) -> Outcome:
+    """One benchmark, with all the processes that it starts.
+
+    Args:
+        name: which.
+        mode: ``full``, ``quick`` or ``tiny``.
+        seconds: that it may take. Then it is ended with all that it has started.
+        log: what it and its servers print goes there.
+        tell: is told what is done now.
+
+    Returns:
+        What it measured; one that failed or was ended says so, and has no figures.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    found: list[Outcome] = []
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.one", name, mode],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,  # so that whatever it starts can be ended with it
+        )
+        late = threading.Event()
+
+        def end_it() -> None:
+            late.set()
+            _end(process)
+
+        timer = threading.Timer(seconds, end_it)
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                message = json.loads(line)
+                if "step" in message:
+                    tell(message["step"])
+                else:
+                    found.append(Outcome.from_json(message["outcome"]))
+            process.wait()
+        finally:
+            timer.cancel()
+            _end(process)
+    if found:
+        return found[0]
+    error = f"took more than {seconds:.0f} s" if late.is_set() else _last_words(log)
+    return Outcome(seconds=time.monotonic() - begin, quick=mode != "full", error=error)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process and what it has started, which are a group of their own."""
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, signal_number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(_GOODBYE_SECONDS if process.poll() is None else 1.0)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _last_words(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return " / ".join(lines[-_LAST_LINES:]) or "it ended without a word"

@@ -1,0 +1,42 @@
+"""The limit: a Flight server that only hands out record batches that it has in memory."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from benchmarks import data
+from benchmarks.loop import Loop
+
+ROWS_PER_BATCH = 1 << 16
+
+
+class BareServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
+    """Gives everybody the same batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        super().__init__("grpc://127.0.0.1:0")
+
+    def do_get(self, _context: flight.ServerCallContext, _ticket: flight.Ticket) -> flight.RecordBatchStream:
+        """All of them."""
+        reader = pa.RecordBatchReader.from_batches(data.SCHEMA, iter(self.batches))
+        return flight.RecordBatchStream(reader)
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    loop = Loop()
+    server = BareServer()
+
+    @loop.function
+    def make(name: str, kind: str, rows: int) -> None:  # the functions of all servers look alike
+        del name, kind
+        server.batches = list(data.batches(rows, ROWS_PER_BATCH))
+
+    loop.run(port=server.port)
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()

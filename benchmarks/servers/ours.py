@@ -1,0 +1,148 @@
+"""This project's server. Tables are written to within its process, as an application that embeds it does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import barrage_server as bs
+from barrage_server.engine import KeyedTable
+from barrage_server.subscription import Limits
+from benchmarks import data
+from benchmarks.loop import Loop
+from benchmarks.servers.writer import Writer, appended, one_per_view, upserted
+
+
+class OurTables:
+    """The functions of the server's process."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        interval = settings.get("interval_ms")
+        self.server = bs.Server(
+            port=settings.get("port", 0),
+            subscriptions=Limits() if interval is None else Limits(default_interval_ms=interval),
+        )
+        self._writers: dict[str, Writer] = {}
+
+    def make(
+        self, name: str, kind: str, rows: int, rate: float = 0, batch_ms: float = 10, writes: str = "", width: int = 0
+    ) -> None:
+        """A table of ``rows`` rows.
+
+        Args:
+            name: what it is called.
+            kind: ``append``, ``ring`` (that is full) or ``keyed``.
+            rows: that it has from the start.
+            rate: rows that are written to it per second from then on.
+            batch_ms: the time from one batch to the next.
+            writes: which rows: ``views`` changes one row of each stretch of 100; otherwise new ones at the end, or
+                existing ones at random.
+            width: capacity of a ring, if it is not ``rows``.
+        """
+        table: Any
+        if kind == "keyed":
+            table = self.server.keyed_table(name, data.SCHEMA, key=["id"])
+        elif kind == "ring":
+            table = self.server.ring_table(name, data.SCHEMA, capacity=width or rows)
+        else:
+            table = self.server.append_table(name, data.SCHEMA)
+        write = table.upsert if kind == "keyed" else table.append
+        for batch in data.batches(rows):
+            write(batch)
+        if rate:
+            count = max(1, round(rate * batch_ms / 1000))
+            self._writers[name] = Writer(write, _batches(kind, writes, rows, count), batch_ms / 1000)
+
+    def still(self, name: str) -> None:
+        """Let a table tick no more."""
+        self._writers.pop(name).stop()
+
+    def drop(self, name: str) -> None:
+        """Take a table away."""
+        if name in self._writers:
+            self.still(name)
+        self.server.drop(name)
+
+    def write(self, name: str, count: int, pause_ms: float) -> None:
+        """Append ``count`` single rows, each stamped with the time just before the call that writes it."""
+        table: Any = self.server.table(name)
+        row = data.batch(0, 1)
+        for _ in range(count):
+            table.append(data.stamped(row, time.time()))
+            time.sleep(pause_ms / 1000)
+
+    def burst(self, name: str, rows: int, batch: int, pause_ms: float = 0.0) -> list[float]:
+        """Write rows as fast as they go, ``batch`` at a time; the seconds of each call.
+
+        Args:
+            name: a table. Keyed ones get upserts of existing rows at random, others appends.
+            rows: altogether.
+            batch: rows per call.
+            pause_ms: time between two calls.
+        """
+        table: Any = self.server.table(name)
+        keyed = isinstance(table, KeyedTable)
+        write = table.upsert if keyed else table.append
+        batches = upserted(table.size, batch) if keyed else appended(table.size, batch)
+        took = []
+        for _ in range(max(1, rows // batch)):
+            stamped = data.stamped(next(batches), time.time())
+            begin = time.perf_counter()
+            write(stamped)
+            took.append(time.perf_counter() - begin)
+            if pause_ms:
+                time.sleep(pause_ms / 1000)
+        return took
+
+    def replace(self, name: str, share: float, times: int) -> list[float]:
+        """Replace a keyed table by itself with ``share`` of its rows changed; the seconds of each call."""
+        table: Any = self.server.table(name)
+        took = []
+        random = np.random.default_rng(2)
+        for number in range(times):
+            content = table.version.to_table()
+            price = content["price"].to_numpy().copy()
+            rows = random.choice(len(price), max(1, round(len(price) * share)), replace=False)
+            price[rows] = time.time() + number
+            changed = content.set_column(data.PRICE, data.SCHEMA.field(data.PRICE), pa.array(price))
+            begin = time.perf_counter()
+            table.replace(changed)
+            took.append(time.perf_counter() - begin)
+        return took
+
+    def close(self) -> None:
+        """End."""
+        for writer in self._writers.values():
+            writer.stop()
+        self.server.close()
+
+
+def _batches(kind: str, writes: str, rows: int, count: int) -> Iterator[pa.RecordBatch]:
+    if writes == "views":
+        return one_per_view(rows)
+    return upserted(rows, count) if kind == "keyed" else appended(rows, count)
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    loop = Loop()
+    tables = OurTables(loop.settings)
+    for function in (
+        tables.make,
+        tables.still,
+        tables.drop,
+        tables.write,
+        tables.burst,
+        tables.replace,
+    ):
+        loop.function(function)
+    loop.run(port=tables.server.port)
+    tables.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""How large the tables are and how long is measured: in full, quickly, and just to see that it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["FULL", "MODES", "QUICK", "TINY", "Sizes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """One mode.
+
+    Attributes:
+        rows: of the large table.
+        keyed: of the one that is replaced.
+        repeats: of what takes a fixed amount of work.
+        settle: seconds that a steady state gets before it is measured.
+        measure: seconds that it is measured for.
+        warm: seconds of the same work that a Java machine gets before anything is measured.
+        moves: of a viewport.
+        single: rows written one by one, for latency.
+        viewers: subscribers with a viewport each.
+        fans: numbers of full subscribers.
+        rates: rows per second of appends that are tried, from low to high.
+        upsert_rates: the same of upserts.
+        updates: rows changed while memory is watched.
+        spark_rows: of a Spark query.
+        spark_batches: rows per micro-batch for comparing the two ways.
+        growth: sizes of tables whose costs are compared.
+        peers: whether peers other than the bare server are measured.
+        heap: of Java.
+    """
+
+    rows: int
+    keyed: int
+    repeats: int
+    settle: float
+    measure: float
+    warm: float
+    moves: int
+    single: int
+    viewers: int
+    fans: tuple[int, ...]
+    rates: tuple[float, ...]
+    upsert_rates: tuple[float, ...]
+    updates: int
+    spark_rows: int
+    spark_batches: tuple[int, ...]
+    growth: tuple[int, ...]
+    peers: bool
+    heap: str
+
+
+FULL: Final = Sizes(
+    rows=10_000_000,
+    keyed=1_000_000,
+    repeats=5,
+    settle=1.0,
+    measure=3.0,
+    warm=15.0,
+    moves=3000,
+    single=2000,
+    viewers=1000,
+    fans=(1, 10, 50),
+    rates=(1e6, 2e6, 5e6, 10e6, 12.5e6, 20e6, 25e6),
+    upsert_rates=(0.5e6, 1e6, 2e6, 2.5e6, 4e6, 5e6),
+    updates=1_000_000,
+    spark_rows=10_000_000,
+    spark_batches=(10_000, 100_000, 1_000_000, 2_500_000),
+    growth=(100_000, 1_000_000, 10_000_000),
+    peers=True,
+    heap="6g",
+)
+QUICK: Final = Sizes(
+    rows=1_000_000,
+    keyed=100_000,
+    repeats=3,
+    settle=0.4,
+    measure=0.8,
+    warm=1.0,
+    moves=300,
+    single=200,
+    viewers=100,
+    fans=(1, 10),
+    rates=(1e6, 5e6, 10e6),
+    upsert_rates=(0.5e6, 1e6, 2e6),
+    updates=100_000,
+    spark_rows=400_000,
+    spark_batches=(20_000, 200_000),
+    growth=(10_000, 100_000, 1_000_000),
+    peers=True,
+    heap="3g",
+)
+TINY: Final = Sizes(
+    rows=20_000,
+    keyed=2_000,
+    repeats=1,
+    settle=0.1,
+    measure=0.2,
+    warm=0.0,
+    moves=20,
+    single=20,
+    viewers=5,
+    fans=(1, 3),
+    rates=(1e5,),
+    upsert_rates=(1e4,),
+    updates=2_000,
+    spark_rows=4_000,
+    spark_batches=(1_000,),
+    growth=(1_000, 10_000),
+    peers=False,
+    heap="1g",
+)
+MODES: Final = {"full": FULL, "quick": QUICK, "tiny": TINY}

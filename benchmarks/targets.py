@@ -1,0 +1,89 @@
+"""What is aimed at, as data. The benchmarks measure and assert nothing; :mod:`benchmarks.check` compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.names import BARE, DEEPHAVEN, SPARK_NOOP
+
+__all__ = ["TARGETS", "Target"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One bound of one figure of this project.
+
+    Attributes:
+        benchmark: which one measures it.
+        work: the figure's.
+        what: the figure's.
+        at_least: a lower bound; of the figure, or of the ratio to ``beside``.
+        at_most: an upper bound.
+        beside: a system. Then the bounds are of how many times better this project is than it.
+    """
+
+    benchmark: str
+    work: str
+    what: str
+    at_least: float | None = None
+    at_most: float | None = None
+    beside: str = ""
+
+    @property
+    def text(self) -> str:
+        """The bound, for people."""
+        bounds = [f"at least {self.at_least:,g}"] if self.at_least is not None else []
+        bounds += [f"at most {self.at_most:,g}"] if self.at_most is not None else []
+        times = f" times as good as {self.beside}" if self.beside else ""
+        return " and ".join(bounds) + times
+
+
+_VIEWPORTS: Final = tuple(
+    Target("viewport", f"viewport of 100 rows moved, {table}, {state}", f"{percentile}, raw", at_most=bound)
+    for table in ("append table", "keyed table", "ring of ten times the rows")
+    for state in ("still", "ticking")
+    for percentile, bound in (("p50", 0.4), ("p99", 3.0))
+)
+
+TARGETS: Final = (
+    Target("doget", "DoGet", "time", at_least=0.95, beside=BARE),
+    Target("doget", "DoGet", "time", at_least=5, beside=DEEPHAVEN),
+    Target("snapshot", "first snapshot", "received raw", at_least=4, beside=DEEPHAVEN),
+    Target("snapshot", "first snapshot", "applied to a replica", at_least=5, beside=DEEPHAVEN),
+    Target("append", "append to one full subscriber", "sustained", at_least=10e6),
+    Target("append", "append to one full subscriber", "sustained", at_least=2, beside=DEEPHAVEN),
+    Target("upsert", "upserts of existing keys to one subscriber", "sustained", at_least=2e6),
+    Target(
+        "upsert", "upserts of existing keys to one subscriber", "cores per million rows/s", at_least=1, beside=DEEPHAVEN
+    ),
+    Target("replace", "replace of a keyed table, 1 % changed", "time", at_most=0.25),
+    Target("replace", "replace of a keyed table, 1 % changed", "rows on the wire", at_most=1.0),
+    *_VIEWPORTS,
+    Target("latency", "row written to row received, 1 ms interval", "p50", at_most=0.7),
+    Target("latency", "row written to row received, 1 ms interval", "p99", at_most=4.0),
+    Target("latency", "row written to row received, 1 ms interval", "server cores", at_least=1, beside=DEEPHAVEN),
+    Target("fanout", "100 k rows/s to 50 subscribers", "server cores", at_least=2, beside=DEEPHAVEN),
+    Target("fanout", "100 k rows/s to 50 subscribers", "served on time", at_least=99.0),
+    Target("viewers", "1,000 viewport subscribers at 10 Hz", "server cores", at_least=2, beside=DEEPHAVEN),
+    Target("viewers", "1,000 viewport subscribers at 10 Hz", "served on time", at_least=99.0),
+    Target("memory", "memory, append table", "of what is allowed", at_most=1.0),
+    Target("memory", "memory, keyed table", "of what is allowed", at_most=1.0),
+    Target("memory", "memory over a million updates", "growth", at_most=10.0),
+    Target("memory", "memory after a burst", "left over", at_most=50.0),
+    Target("startup", "start-up", "to first byte", at_most=1.0),
+    Target("spark", "Spark, micro-batches to a subscriber", "rate", at_least=0.7, beside=SPARK_NOOP),
+    Target("spark", "Spark, executors beside driver", "largest batches", at_least=1.0),
+    Target("spark", "Spark, auto beside the better way", "worst of all batch sizes", at_least=0.9),
+    *(
+        Target("growth", f"growth of {work}", "exponent", at_most=0.1)
+        for work in (
+            "moving a viewport",
+            "row written to row received",
+            "an append of 1,000 rows to a subscriber",
+            "an upsert of 1,000 rows to a subscriber",
+            "an upsert of 1,000 rows",
+        )
+    ),
+)
+"""In the order of what the project promises."""

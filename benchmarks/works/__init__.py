@@ -1,0 +1,59 @@
+"""What is measured: each module does one kind of work on every system that can do it.
+
+A work is registered with the seconds that it may take in full; then it is ended, and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks.bench import Bench
+from benchmarks.works import (
+    append,
+    doget,
+    fanout,
+    growth,
+    latency,
+    memory,
+    replace,
+    snapshot,
+    spark,
+    startup,
+    upsert,
+    viewers,
+    viewport,
+)
+
+__all__ = ["WORKS", "Work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One benchmark.
+
+    Attributes:
+        run: does it.
+        seconds: that a full run of it may take.
+    """
+
+    run: Callable[[Bench], None]
+    seconds: float
+
+
+WORKS: Final = {
+    "doget": Work(doget.run, 120),
+    "snapshot": Work(snapshot.run, 180),
+    "append": Work(append.run, 240),
+    "upsert": Work(upsert.run, 300),
+    "replace": Work(replace.run, 60),
+    "viewport": Work(viewport.run, 300),
+    "latency": Work(latency.run, 150),
+    "fanout": Work(fanout.run, 180),
+    "viewers": Work(viewers.run, 180),
+    "memory": Work(memory.run, 240),
+    "startup": Work(startup.run, 120),
+    "spark": Work(spark.run, 420),
+    "growth": Work(growth.run, 240),
+}

@@ -1,0 +1,81 @@
+"""Appends at a steady rate to one full subscriber: the highest rate that is sustained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from benchmarks import systems
+from benchmarks.bench import Bench
+from benchmarks.names import DEEPHAVEN, OURS, PERSPECTIVE
+from benchmarks.perspective import perspective
+from benchmarks.steady import Steady, steady
+
+WORK: Final = "append to one full subscriber"
+BATCH_MS: Final = 50
+
+
+def run(bench: Bench) -> None:
+    """From low to high, until one rate is not sustained twice in a row."""
+    with systems.ours() as ours:
+        report(bench, WORK, OURS, search(bench, bench.sizes.rates, lambda name, rate: _try(bench, ours, name, rate)))
+    bench.peer(DEEPHAVEN, lambda: _deephaven(bench))
+    bench.peer(PERSPECTIVE, lambda: _perspective(bench))
+
+
+def search(bench: Bench, rates: Sequence[float], attempt: Callable[[str, float], Steady]) -> dict[float, Steady]:
+    """Try rates from low to high with tables of their own; what was sustained."""
+    sustained: dict[float, Steady] = {}
+    for number, rate in enumerate(rates):
+        for again in range(2):
+            bench.step(f"{rate / 1e6:g} M rows/s")
+            seen = attempt(f"t{number}_{again}", rate)
+            if seen.keeps_up(rate):
+                sustained[rate] = seen
+                break
+        else:
+            break
+    return sustained
+
+
+def report(bench: Bench, work: str, system: str, sustained: dict[float, Steady]) -> None:
+    """The highest rate, what it cost, and what a million rows per second cost where that was tried."""
+    if not sustained:
+        bench.outcome.notes.append(f"{system}: {work}: no rate that was tried is sustained")
+        return
+    best = max(sustained)
+    bench.add(work, "sustained", system, [best], "rows/s", "more")
+    bench.add(work, "server cores at that rate", system, [sustained[best].cores], "cores", "")
+    million = min(sustained, key=lambda rate: abs(rate - 1e6))
+    bench.add(work, "cores per million rows/s", system, [sustained[million].cores / million * 1e6], "cores")
+    bench.add(work, "bytes per row on the wire", system, [sustained[million].nbytes], "bytes", "")
+
+
+def _try(bench: Bench, system: systems.System, name: str, rate: float) -> Steady:
+    system.make(name, "append", 0, rate=rate, batch_ms=BATCH_MS)
+    try:
+        return steady(system, name, interval_ms=BATCH_MS, settle=bench.sizes.settle, measure=bench.sizes.measure)
+    finally:
+        system.drop(name)
+
+
+def _deephaven(bench: Bench) -> None:
+    with systems.deephaven(cycle_ms=BATCH_MS, interval_ms=BATCH_MS, heap=bench.sizes.heap) as system:
+        bench.warm(lambda: _try(bench, system, "warm", bench.sizes.rates[0]))
+        found = search(bench, bench.sizes.rates, lambda name, rate: _try(bench, system, name, rate))
+    report(bench, WORK, DEEPHAVEN, found)
+
+
+def _perspective(bench: Bench) -> None:
+    with perspective() as system:
+
+        def attempt(name: str, rate: float) -> Steady:
+            system.make(name, "append", 0, rate=rate, batch_ms=BATCH_MS)
+            try:
+                return system.steady(name, interval_ms=BATCH_MS, settle=bench.sizes.settle, measure=bench.sizes.measure)
+            finally:
+                system.drop(name)
+
+        lower = [rate / 10 for rate in bench.sizes.rates[:2]]
+        found = search(bench, [*lower, *bench.sizes.rates], attempt)
+    report(bench, WORK, PERSPECTIVE, found)

@@ -1,0 +1,60 @@
+"""The first content of a full subscription: received by the raw client, and applied to a replica by each one's own."""
+
+from __future__ import annotations
+
+import time
+
+import barrage_server as bs
+from benchmarks import systems
+from benchmarks.bench import Bench
+from benchmarks.environments import python_of
+from benchmarks.names import DEEPHAVEN, OURS
+from benchmarks.process import Process
+
+WORK = "first snapshot"
+RAW, APPLIED = "received raw", "applied to a replica"
+
+
+def run(bench: Bench) -> None:
+    """Each subscriber is a new one."""
+    rows = bench.sizes.rows
+    with systems.ours() as ours:
+        bench.step("loading")
+        ours.make("t", "append", rows)
+        bench.step("receiving")
+        raw = [_raw(ours, rows) for _ in range(bench.sizes.repeats + 1)][1:]
+        bench.step("applying")
+        applied = [_applied(ours, rows) for _ in range(bench.sizes.repeats + 1)][1:]
+    bench.add(WORK, RAW, OURS, raw, "s")
+    bench.add(WORK, APPLIED, OURS, applied, "s")
+    bench.peer(DEEPHAVEN, lambda: _deephaven(bench))
+
+
+def _raw(system: systems.System, rows: int) -> float:
+    begin = time.perf_counter()
+    with system.subscribed("t", 50) as exchange:
+        exchange.first_content(rows)
+        return time.perf_counter() - begin
+
+
+def _applied(system: systems.System, rows: int) -> float:
+    begin = time.perf_counter()
+    with bs.connect(f"grpc://127.0.0.1:{system.port}") as client, client.subscribe("t", interval_ms=50) as live:
+        took = time.perf_counter() - begin
+        assert live.size == rows
+        return took
+
+
+def _deephaven(bench: Bench) -> None:
+    rows, repeats = bench.sizes.rows, bench.sizes.repeats
+    with systems.deephaven(cycle_ms=50, interval_ms=50, heap=bench.sizes.heap) as system:
+        system.make("t", "append", rows)
+        bench.warm(lambda: _raw(system, rows))
+        bench.add(WORK, RAW, DEEPHAVEN, [_raw(system, rows) for _ in range(repeats)], "s")
+        bench.step("its ticking client")
+        with Process("benchmarks.clients.ticking", python=python_of("ticking")) as client:
+            seconds = [
+                client.call("first_content", port=system.port, table="t", rows=rows)
+                for _ in range(max(2, repeats // 2 + 1))
+            ]
+    bench.add(WORK, APPLIED, DEEPHAVEN, seconds[1:], "s")
