@@ -158,8 +158,6 @@ class Subscription:
             messages: list[EncodedMessage | SharedMessage] = []
             if self._node is None:
                 messages.append(self._next_part(now))
-                if self._growing is not None:
-                    return Poll(messages, now)
             elif self._change is not None:
                 messages.extend(self._answer_change(now))
             elif self._table.version.step > self._node.step and now >= self._due:
@@ -168,6 +166,8 @@ class Subscription:
             for message in messages:
                 self._messages += 1
                 self._rows += message.row_count
+            if self._growing is not None:
+                return Poll(messages, now)
             stale = self._node is not None and self._table.version.step > self._node.step
             return Poll(messages, self._due if stale else None)
 

@@ -121,6 +121,7 @@ def test_a_large_snapshot_grows_in_parts_of_one_version() -> None:
         RowSet.from_range(8, 9),
     ]
     assert {part.last_seq for part in parts} == {1}
+    assert (subscription.statistics().messages, subscription.statistics().rows) == (3, 10)
     (update,) = metadata(subscription, 2.0)
     assert update.added_rows == RowSet.from_range(10, 12)
 
