@@ -50,14 +50,29 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow an address beyond this machine without TLS and tokens.")
     ] = False,
+    deephaven_port: Annotated[
+        int | None,
+        typer.Option(help="Port for stock Deephaven clients; 0 takes a free one  [none]", metavar="N"),
+    ] = None,
+    deephaven_web_port: Annotated[
+        int | None,
+        typer.Option(help="Port for Deephaven's JavaScript client; 0 takes a free one  [none]", metavar="N"),
+    ] = None,
 ) -> None:
-    """Serve live tables. Prints its URI; runs until Ctrl-C.
+    """Serve live tables. Prints its URIs, a line each; runs until Ctrl-C.
 
     Settings come from the flags, then BARRAGE_* in the environment, then the configuration file.
     """
     from barrage_server.cli.serve import serve_until_stopped
 
-    flags = {"host": host, "port": port, "tokens": token or None, "insecure": insecure or None}
+    flags = {
+        "host": host,
+        "port": port,
+        "tokens": token or None,
+        "insecure": insecure or None,
+        "deephaven_port": deephaven_port,
+        "deephaven_web_port": deephaven_web_port,
+    }
     serve_until_stopped(config, {name: value for name, value in flags.items() if value is not None})
 
 

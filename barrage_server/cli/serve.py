@@ -25,7 +25,10 @@ logger = logging.getLogger("barrage_server.cli")
 
 
 def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
-    """Serve until Ctrl-C or SIGTERM. Stdout gets one line, the URI, once clients can connect; the log is on stderr."""
+    """Serve until Ctrl-C or SIGTERM.
+
+    Stdout gets the URIs, a line each, once clients can connect: Flight's first. The log is on stderr.
+    """
     settings = load_settings(config, flags)
     logging.basicConfig(
         stream=sys.stderr,
@@ -40,13 +43,17 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
         subscriptions=settings.subscriptions,
         tls=settings.tls_identity(),
         insecure=settings.insecure,
+        deephaven_port=settings.deephaven_port,
+        deephaven_web_port=settings.deephaven_web_port,
     ) as server:
         for table in settings.tables:
             declare(server, table)
         if not settings.accepted_tokens:
             logger.warning("no token is set: everybody who can reach %s may read and write", server.uri)
         logger.info("%s declared, Ctrl-C ends", count(len(settings.tables), "tables"))
-        sys.stdout.write(f"{server.uri}\n")
+        for uri in (server.uri, server.deephaven_uri, server.deephaven_web_uri):
+            if uri is not None:
+                sys.stdout.write(f"{uri}\n")
         sys.stdout.flush()
         while not server.wait(_POLL_SECONDS):
             pass

@@ -83,6 +83,8 @@ class ServeSettings(BaseSettings):
     Attributes:
         host: address to listen at.
         port: 0 takes a free one.
+        deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, none when absent.
+        deephaven_web_port: a third port, for Deephaven's JavaScript client; likewise.
         token: what clients must show.
         tokens: further tokens, with commas in the environment: several are good at a time while one is replaced.
         insecure: allow an address beyond this machine without a token.
@@ -98,6 +100,8 @@ class ServeSettings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)
+    deephaven_port: int | None = Field(default=None, ge=0, le=65535)
+    deephaven_web_port: int | None = Field(default=None, ge=0, le=65535)
     token: SecretStr | None = None
     tokens: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_separated)] = ()
     insecure: bool = False

@@ -51,6 +51,19 @@ def test_serve_prints_its_uri_and_ends_when_told(program: Program, number: signa
     assert "Traceback" not in process.stderr.read()
 
 
+def test_serve_opens_the_ports_for_deephavens_clients(program: Program) -> None:
+    process = program("serve", "--port", 0, "--deephaven-port", 0, "--deephaven-web-port", 0)
+    with bs.connect(uri_of(process)) as client:
+        client.publish("numbers", {"n": [1, 2, 3]})
+    assert process.stdout is not None
+    uri, web_uri = process.stdout.readline().strip(), process.stdout.readline().strip()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", web_uri)
+    with bs.connect(uri) as client, client.subscribe("numbers") as live:
+        assert live.to_arrow().to_pydict() == {"n": [1, 2, 3]}
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(SOON) == EXIT_TERMINATED
+
+
 def test_serve_reads_its_file_under_the_environment_under_the_flags(program: Program, tmp_path: Path) -> None:
     config = tmp_path / "barrage.toml"
     config.write_text(

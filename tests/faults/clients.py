@@ -21,9 +21,14 @@ SUBSCRIBE_BLOBS = SubscriptionRequest(b"s/blobs", options=QUICK).encode()
 MANY_BYTES = [os.urandom(1 << 20)] * 32  # several times what gRPC and TCP buffer
 
 
+def where(server: Server) -> str:
+    """The door that a test is about: the Deephaven door of a server that has one, else the Flight door."""
+    return server.uri if server.deephaven_uri is None else server.deephaven_uri.replace("dh+plain", "grpc")
+
+
 def connect(server: Server) -> fl.FlightClient:
     """A client with a TCP connection of its own; gRPC would share one among clients of the same address."""
-    return fl.connect(server.uri, generic_options=[("grpc.use_local_subchannel_pool", 1)])
+    return fl.connect(where(server), generic_options=[("grpc.use_local_subchannel_pool", 1)])
 
 
 def stalled(server: Server) -> Any:
@@ -93,7 +98,7 @@ ready()
 def process(script: str, server: Server, *arguments: str | bytes) -> Iterator[subprocess.Popen[str]]:
     """A client in a process of its own, which has done its part and waits. It is killed at the end, if not before."""
     texts = [argument if isinstance(argument, str) else argument.hex() for argument in arguments]
-    command = [sys.executable, "-c", _PRELUDE + script, server.uri, *texts]
+    command = [sys.executable, "-c", _PRELUDE + script, where(server), *texts]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
         try:
             assert child.stdout is not None

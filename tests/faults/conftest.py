@@ -13,9 +13,11 @@ from tests.faults.clients import connect
 SCHEMA = pa.schema([("sym", pa.string()), ("price", pa.float64())])
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(limits=Limits(slow_client_seconds=1.0, idle_upload_seconds=1.0, goodbye_seconds=0.3)) as server:
+@pytest.fixture(params=[None, 0], ids=["flight", "deephaven"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server, each test once per door."""
+    limits = Limits(slow_client_seconds=1.0, idle_upload_seconds=1.0, goodbye_seconds=0.3)
+    with Server(limits=limits, deephaven_port=request.param) as server:
         yield server
 
 

@@ -133,6 +133,7 @@ class PutStream:
         return Chunk(self._batch(header, body), metadata)
 
     def _batch(self, header: bytes, body: bytes | memoryview) -> pa.RecordBatch:
+        assert self._schema is not None
         try:
             if self._dictionaries:  # pyarrow decodes those, from a stream made for this one batch
                 stream = [self._schema.serialize().to_pybytes(), *self._dictionaries, encapsulated(header, body)]

@@ -1,0 +1,198 @@
+"""The gRPC port as any gRPC tool sees it: health, reflection, methods that are not there, errors that say what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pytest
+from barrage_proto import deephaven_pb2 as proto
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+import barrage_server as bs
+from barrage_server.errors import DependencyError, InvalidRequestError, UnavailableError
+from barrage_server.server import Limits, Server
+from tests.server.follower import until
+
+CONFIG = "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants"
+SERVICES = {
+    "arrow.flight.protocol.FlightService",
+    "io.deephaven.proto.backplane.grpc.ApplicationService",
+    "io.deephaven.proto.backplane.grpc.ConfigService",
+    "io.deephaven.proto.backplane.grpc.InputTableService",
+    "io.deephaven.proto.backplane.grpc.SessionService",
+    "io.deephaven.proto.backplane.grpc.TableService",
+    "io.deephaven.proto.backplane.script.grpc.ConsoleService",
+}
+
+
+def connect(server: Server) -> Any:
+    assert server.deephaven_uri is not None
+    return grpc.insecure_channel(server.deephaven_uri.removeprefix("dh+plain://"))
+
+
+@pytest.fixture
+def channel() -> Iterator[Any]:
+    with Server(deephaven_port=0) as server, connect(server) as channel:
+        yield channel
+
+
+def reflect(channel: Any, **request: str) -> Any:
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    (answer,) = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(**request)]), timeout=10)
+    return answer
+
+
+def test_health_says_that_the_whole_and_each_service_is_there(channel: Any) -> None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    for name in ("", *SERVICES):
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=10)
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Check(health_pb2.HealthCheckRequest(service="nope"), timeout=10)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_health_is_told_when_the_server_goes() -> None:
+    server = Server(deephaven_port=0)
+    with connect(server) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=10)
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        server.close()
+        with pytest.raises(grpc.RpcError):
+            while True:
+                assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def test_reflection_describes_every_call(channel: Any) -> None:
+    listed = {entry.name for entry in reflect(channel, list_services="").list_services_response.service}
+    assert listed == SERVICES | {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+    for name in listed:
+        described = reflect(channel, file_containing_symbol=name).file_descriptor_response.file_descriptor_proto
+        assert any(name.rpartition(".")[2].encode() in file for file in described)
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["/io.deephaven.proto.backplane.grpc.TableService/Select", "/arrow.flight.protocol.FlightService/PollFlightInfo"],
+)
+def test_a_call_that_is_not_there_says_what_this_server_is(channel: Any, method: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary(method)(b"", timeout=10)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert "computes nothing" in caught.value.details()
+
+
+def test_a_service_of_somebody_else_is_plainly_not_there(channel: Any) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary("/other.Service/Call")(b"", timeout=10)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("request_bytes", [b"\xff\xff", b"\x0a\x05ab"])
+def test_a_damaged_request_is_refused(channel: Any, request_bytes: bytes) -> None:
+    method = "/io.deephaven.proto.backplane.grpc.TableService/FetchTable"
+    with pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary(method)(request_bytes, timeout=10)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "Traceback" not in caught.value.details()
+
+
+def log_in(channel: Any, authorization: str = "Anonymous") -> tuple[proto.ConfigurationConstantsResponse, str]:
+    """What the server says of itself, and the header for later calls."""
+    call = channel.unary_unary(CONFIG)
+    data, answered = call.with_call(b"", timeout=10, metadata=[("authorization", authorization)])
+    headers = dict(answered.initial_metadata())
+    return proto.ConfigurationConstantsResponse.FromString(data), headers["authorization"]
+
+
+def test_a_log_in_gives_a_bearer_and_says_how_long_it_lasts(channel: Any) -> None:
+    answer, bearer = log_in(channel)
+    assert answer.config_values["http.session.durationMs"].string_value == "300000"
+    assert bearer.startswith("Bearer ")
+    assert log_in(channel, bearer)[1] == bearer
+    assert log_in(channel)[1] != bearer
+
+
+def test_a_session_ends_when_its_client_has_been_silent_for_its_time() -> None:
+    with Server(deephaven_port=0, limits=Limits(session_seconds=0.5)) as server, connect(server) as channel:
+        _, bearer = log_in(channel)
+        assert server.statistics().sessions == 1
+        until(lambda: server.statistics().sessions == 0)
+        with pytest.raises(grpc.RpcError) as caught:
+            log_in(channel, bearer)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_no_more_sessions_than_the_server_allows() -> None:
+    with Server(deephaven_port=0, limits=Limits(sessions=2)) as server, connect(server) as channel:
+        bearers = [log_in(channel)[1] for _ in range(2)]
+        with pytest.raises(grpc.RpcError) as caught:
+            log_in(channel)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        close = channel.unary_unary("/io.deephaven.proto.backplane.grpc.SessionService/CloseSession")
+        close(b"", timeout=10, metadata=[("authorization", bearers[0])])
+        log_in(channel)
+
+
+def test_calls_that_show_their_credentials_each_time_leave_no_session_behind() -> None:
+    with Server(deephaven_port=0) as server, connect(server) as channel:
+        get = channel.unary_unary("/io.deephaven.proto.backplane.grpc.SessionService/Release")
+        for _ in range(3):
+            get(proto.ReleaseRequest(id=proto.Ticket(ticket=b"e\1\0\0\0")).SerializeToString(), timeout=10)
+        assert server.statistics().sessions == 0
+
+
+def test_a_port_in_use_is_told_and_nothing_is_left_open() -> None:
+    with Server(deephaven_port=0) as first:
+        assert first.deephaven_uri is not None
+        port = int(first.deephaven_uri.rpartition(":")[2])
+        with pytest.raises(UnavailableError, match="is the port in use"):
+            Server(deephaven_port=port)
+
+
+def test_without_the_ports_there_is_no_address() -> None:
+    with Server() as server:
+        assert server.deephaven_uri is None
+        assert server.deephaven_web_uri is None
+
+
+def test_the_door_asks_for_a_token_where_the_server_has_one() -> None:
+    with Server(deephaven_port=0, token="secret") as server, connect(server) as channel:
+        for header in ("Anonymous", "Bearer nope", "Basic bWU6bm9wZQ==", "Basic ???", "X secret2"):
+            with pytest.raises(grpc.RpcError) as caught:
+                log_in(channel, header)
+            assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        psk = "io.deephaven.authentication.psk.PskAuthenticationHandler"
+        for header in ("Bearer secret", f"{psk} secret", "Basic bWU6c2VjcmV0"):
+            log_in(channel, header)
+
+
+def test_our_own_client_follows_through_this_door_as_well() -> None:
+    schema = pa.schema([("sym", pa.string()), ("price", pa.float64())])
+    with Server(deephaven_port=0) as server:
+        quotes = server.keyed_table("quotes", schema, key=["sym"])
+        quotes.upsert({"sym": ["A", "B"], "price": [1.0, None]})
+        assert server.deephaven_uri is not None
+        with bs.connect(server.deephaven_uri) as client:
+            assert [info.name for info in client.tables()] == ["quotes"]
+            with client.subscribe("quotes", viewport=range(2), interval_ms=1) as live:
+                quotes.upsert({"sym": ["A"], "price": [3.0]})
+                until(lambda: live.to_arrow().to_pydict() == {"sym": ["A", "B"], "price": [3.0, None]})
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("barrage_server.server.deephaven.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(DependencyError, match=r"the package grpc: pip install 'barrage-server\[deephaven\]'"):
+        Server(deephaven_port=0)
+
+
+def test_the_deephaven_ports_keep_to_this_machine_unless_allowed() -> None:
+    with pytest.raises(InvalidRequestError):
+        Server("0.0.0.0", deephaven_port=0)
