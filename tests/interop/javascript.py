@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
+from pyarrow import types
 
 from barrage_server import Server
 
@@ -17,7 +20,18 @@ from .environments import FOLDER, ROOT, missing, node, python_of
 from .peer import CALL_SECONDS, Peer
 from .waiting import until
 
-__all__ = ["ANONYMOUS", "Cells", "JavaScript", "Page", "Subscription", "Table", "View", "extract_api", "nothing_left"]
+__all__ = [
+    "ANONYMOUS",
+    "Cells",
+    "JavaScript",
+    "Page",
+    "Subscription",
+    "Table",
+    "View",
+    "extract_api",
+    "nothing_left",
+    "shown",
+]
 
 ANONYMOUS: Final = {"type": "anonymous"}
 Cells = dict[str, list[Any]]
@@ -25,6 +39,7 @@ Cells = dict[str, list[Any]]
 
 _SCRIPT: Final = ROOT / "tests" / "interop" / "peers" / "javascript" / "client.mjs"
 _RESOURCES: Final = "META-INF/resources/jsapi/"
+_NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def extract_api(folder: Path) -> Path:
@@ -156,7 +171,7 @@ class Table(Thing):
         return Subscription(self.peer, self.peer.call("subscribe", table=self.number, **asked))
 
     def sum(self, column: str, interval: int = 10) -> Thing:
-        """All rows of one column; it tells the events ``sum``, with ``rows`` and ``sum``."""
+        """All of a large table; it tells the events ``sum``, with its ``rows``, and the ``sum`` of one column."""
         return Thing(self.peer, self.peer.call("sum", table=self.number, column=column, interval=interval))
 
     def snapshot(self, first: int, last: int, columns: Sequence[str] | None = None) -> Cells:
@@ -210,3 +225,47 @@ def _until(
             last = seen[-1] if seen else None
             pytest.fail(f"wanted\n{wanted}\nand saw last\n{last}\nafter {len(seen)}: {error}", pytrace=False)
     return seen
+
+
+def shown(table: pa.Table) -> Cells:
+    """The cells that a page shows of columns of ``table``, where a column arrives as it is (docs/types.md)."""
+    return {name: [_shown(value, column.type) for value in _values(column)] for name, column in _columns(table)}
+
+
+def _columns(table: pa.Table) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    yield from zip(table.schema.names, table.columns, strict=True)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    # what Python cannot say exactly, or reads with pandas, is left as numbers
+    if types.is_timestamp(column.type) or types.is_time64(column.type):
+        column = column.cast(pa.int64())
+    elif types.is_time32(column.type):
+        column = column.cast(pa.int32())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _shown(value: Any, data_type: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+        return [_shown(element, data_type.value_type) for element in value]
+    if types.is_time(data_type):
+        return {"text": _clock(value * _NANOSECONDS[data_type.unit])}
+    if types.is_timestamp(data_type):
+        return {"text": str(value * _NANOSECONDS[data_type.unit])}
+    if types.is_int64(data_type) or types.is_uint32(data_type) or types.is_uint64(data_type):
+        return {"text": str(value)}
+    if types.is_date(data_type) or types.is_decimal(data_type):
+        return {"text": str(value)}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+    if isinstance(value, float) and value == 0 and math.copysign(1, value) < 0:
+        return {"number": "-0"}
+    return value
+
+
+def _clock(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:09}"

@@ -193,11 +193,11 @@ const functions = {
     return id;
   },
 
-  /** A subscription to all rows of a large table: only sizes and the sum of one column are told. */
+  /** A subscription to all of a large table: only its size and the sum of one column are told. */
   sum({ table, column, interval }) {
     const source = things.get(table);
     const found = source.findColumn(column);
-    const subscription = source.subscribe([found], interval);
+    const subscription = source.subscribe(source.columns, interval);
     const id = keep(subscription);
     subscription.addEventListener(dh.Table.EVENT_UPDATED, ({ detail }) => {
       let sum = 0;
