@@ -100,11 +100,12 @@ class RawExchange:
         finally:
             reader.cancel()
             writer.cancel()
-            await asyncio.gather(reader, writer, return_exceptions=True)
             self._hub.pump.remove(self._slot)
             self._log_end()
             self._conversation.close()
             self._hub.streams.release(self)
+            # last, for it may be cut off: a client that hangs up and a session that ends both cancel this call
+            await asyncio.gather(reader, writer, return_exceptions=True)
         if reason is not None:
             raise reason
 

@@ -12,6 +12,8 @@ import pytest
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.server import Server
+from barrage_server.wire.metadata import SubscriptionRequest
+from barrage_server.wire.raw import encode_flight_data
 from tests.server.follower import until
 
 PACKAGE = "/io.deephaven.proto.backplane.grpc"
@@ -97,3 +99,24 @@ def test_a_deephaven_server_does_not_get_past_a_token() -> None:
             call = java.unary_stream(f"{PACKAGE}.TableService/Batch")(b"", metadata=(("authorization", "Bearer x"),))
             assert call.code() is grpc.StatusCode.UNAUTHENTICATED
         assert server.statistics().sessions == 0
+
+
+def test_nothing_is_left_of_a_stream_whose_client_closes_its_session_and_hangs_up(server: Server) -> None:
+    """Its call is cancelled twice, by the end of the session and by the end of the connection."""
+    subscription = encode_flight_data(b"", SubscriptionRequest(b"s/t").encode(), None)
+    for _ in range(20):
+        channel = _connect(server)
+        header = _session(channel)
+        released = threading.Event()
+
+        def requests(released: threading.Event = released) -> Iterator[bytes]:
+            yield subscription
+            released.wait(20)
+
+        stream = channel.stream_stream("/arrow.flight.protocol.FlightService/DoExchange")(requests(), metadata=header)
+        next(stream)
+        channel.unary_unary(f"{PACKAGE}.SessionService/CloseSession").future(b"", metadata=header)
+        channel.close()
+        released.set()
+    until(lambda: server.statistics().sessions == 0)
+    until(lambda: not server.statistics().subscriptions)
