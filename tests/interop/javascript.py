@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +33,7 @@ __all__ = [
     "shown",
 ]
 
-ANONYMOUS: Final = {"type": "anonymous"}
+ANONYMOUS: Final[Mapping[str, str]] = {"type": "anonymous"}
 Cells = dict[str, list[Any]]
 """What a page shows: the cells of each column, as ``client.mjs`` says them."""
 
@@ -77,9 +77,9 @@ class JavaScript:
             [command, str(_SCRIPT), json.dumps(settings)], name="javascript", environment=environment, timeout=60.0
         )
 
-    def connect(self, url: str, options: dict[str, Any] | None = None, **login: str) -> Page:
-        """Log in at a server; without a ``type``, as nobody."""
-        return Page(self.peer, self.peer.call("connect", url=url, options=options, **(login or ANONYMOUS)))
+    def connect(self, url: str, login: Mapping[str, str] = ANONYMOUS, options: Mapping[str, Any] | None = None) -> Page:
+        """Log in at a server."""
+        return Page(self.peer, self.peer.call("connect", url=url, options=options, **login))
 
     def settings_of(self, url: str) -> dict[str, str]:
         """What a server tells before log-in."""
