@@ -29,6 +29,9 @@ __all__ = ["Catalog", "own_schema"]
 
 logger = logging.getLogger("barrage_server.server")
 
+_TYPE_TAG = b"deephaven:type"
+_NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
+
 _KINDS: dict[TableKind, type[Table]] = {
     TableKind.APPEND: AppendTable,
     TableKind.RING: RingTable,
@@ -309,13 +312,17 @@ def _check_same(there: Table, schema: pa.Schema, kind: TableKind, key: Sequence[
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema as a table keeps it: with plain types, and without what the protocol has put into the metadata."""
+    """A schema as a table keeps it: with plain types, and without what the protocol has put into the metadata.
+
+    A tag that makes a number of bytes is kept: nothing else tells them from bytes.
+    """
 
     def own(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
         kept = {
             key: value
             for key, value in (metadata or {}).items()
-            if key != PUT_OPTIONS_KEY and not key.startswith(b"deephaven:")
+            if (key != PUT_OPTIONS_KEY and not key.startswith(b"deephaven:"))
+            or (key == _TYPE_TAG and value in _NUMBERS_IN_BYTES)
         }
         return kept or None
 

@@ -40,6 +40,11 @@ def code(document: Path, language: str | None = None) -> list[Code]:
     return [block for block in found if language is None or block.language == language]
 
 
+def is_for_a_peer(block: Code) -> bool:
+    """Whether a program needs Deephaven's Python client; the tests against real peers run those."""
+    return "from pydeephaven" in block.text
+
+
 def links(document: Path) -> list[str]:
     """Targets of links and images."""
     found = []

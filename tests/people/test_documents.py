@@ -18,7 +18,7 @@ import barrage_server as bs
 from barrage_server.cli.boundary import run
 from barrage_server.cli.settings import load_settings
 
-from .markdown import DOCUMENTS, EXAMPLE_DEEPHAVEN_URI, EXAMPLE_URI, ROOT, Code, anchors, code, links
+from .markdown import DOCUMENTS, EXAMPLE_DEEPHAVEN_URI, EXAMPLE_URI, ROOT, Code, anchors, code, is_for_a_peer, links
 
 PYTHON_DOCUMENTS = [document for document in DOCUMENTS if code(document, "python")]
 COMMANDS = [block for document in DOCUMENTS for block in code(document, "console")]
@@ -68,7 +68,7 @@ def test_programs_run(document: Path, server: bs.Server, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for block in code(document, "python"):
-        if not is_spark(block):
+        if not is_spark(block) and not is_for_a_peer(block):
             if "flight.connect" in block.text:  # a stock client makes its own table of that name
                 server.drop("trades")
             text = block.text.replace(EXAMPLE_URI, server.uri).replace("timeout=5", "timeout=0.2")
