@@ -100,8 +100,11 @@ def evaluate(expression: str) -> Any:
 def content(expression: str) -> str:
     """The present content of the table that an expression gives, by Deephaven's own conversion to Arrow."""
     from deephaven import arrow
+    from deephaven.update_graph import shared_lock
 
-    return to_text(arrow.to_arrow(eval(expression, _scope())))
+    table = eval(expression, _scope())
+    with shared_lock(table):  # between two cycles: what is read in one may be neither the old content nor the new one
+        return to_text(arrow.to_arrow(table))
 
 
 @loop.function
