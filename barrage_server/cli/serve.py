@@ -45,6 +45,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
         insecure=settings.insecure,
         deephaven_port=settings.deephaven_port,
         deephaven_web_port=settings.deephaven_web_port,
+        deephaven_web_origins=settings.deephaven_web_origins,
     ) as server:
         for table in settings.tables:
             declare(server, table)

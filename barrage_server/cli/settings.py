@@ -85,6 +85,8 @@ class ServeSettings(BaseSettings):
         port: 0 takes a free one.
         deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, none when absent.
         deephaven_web_port: a third port, for Deephaven's JavaScript client; likewise.
+        deephaven_web_origins: of web pages that may connect there although no token is set, with commas in the
+            environment; ``*`` for all.
         token: what clients must show.
         tokens: further tokens, with commas in the environment: several are good at a time while one is replaced.
         insecure: allow an address beyond this machine without a token.
@@ -102,6 +104,7 @@ class ServeSettings(BaseSettings):
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)
     deephaven_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_port: int | None = Field(default=None, ge=0, le=65535)
+    deephaven_web_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
     token: SecretStr | None = None
     tokens: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_separated)] = ()
     insecure: bool = False

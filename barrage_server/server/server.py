@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -61,6 +61,8 @@ class Server:
             ``None``: there is none. Needs ``pip install barrage-server[deephaven]``, as does the next one.
         deephaven_web_port: a third port, for Deephaven's JavaScript client (websockets); see
             :attr:`deephaven_web_uri`.
+        deephaven_web_origins: of web pages that may connect there although no token is asked for, such as
+            ``https://dashboards.example.com``; ``*`` for all. Pages of this machine may anyway.
 
     Raises:
         InvalidRequestError: it would listen beyond this machine without a token.
@@ -82,6 +84,7 @@ class Server:
         writers: int = 2,
         deephaven_port: int | None = None,
         deephaven_web_port: int | None = None,
+        deephaven_web_origins: Collection[str] = (),
     ) -> None:
         if token is None and not insecure and not _is_loopback(host):
             raise InvalidRequestError(
@@ -121,7 +124,7 @@ class Server:
         if deephaven_port is not None or deephaven_web_port is not None:
             try:
                 self._deephaven = _deephaven_door(
-                    self._hub, authenticate, host, deephaven_port, deephaven_web_port, tls
+                    self._hub, authenticate, host, deephaven_port, deephaven_web_port, tls, deephaven_web_origins
                 )
             except BaseException:
                 self.close(0.1)
@@ -377,6 +380,7 @@ def _deephaven_door(
     port: int | None,
     web_port: int | None,
     tls: TlsIdentity | None,
+    web_origins: Collection[str],
 ) -> DeephavenDoor:
     """The second door; its packages are an extra, and are imported only for it."""
     try:
@@ -387,7 +391,7 @@ def _deephaven_door(
         raise DependencyError(
             f"Deephaven's clients need the package {error.name}: pip install 'barrage-server[deephaven]'"
         ) from error
-    return DeephavenDoor(hub, authenticate, host, port, web_port, tls)
+    return DeephavenDoor(hub, authenticate, host, port, web_port, tls, web_origins)
 
 
 def _is_loopback(host: str) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import logging
 import threading
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any, Final
 
 from barrage_server.server.auth import Authenticator
@@ -36,6 +36,7 @@ class DeephavenDoor:
         port: for gRPC; 0 takes a free one, ``None`` has none.
         web_port: for websockets; likewise.
         tls: certificate chain and key, PEM.
+        web_origins: of web pages that may connect besides those of this machine when everybody is welcome.
 
     Attributes:
         port: the port for gRPC; ``None`` without.
@@ -54,11 +55,13 @@ class DeephavenDoor:
         port: int | None,
         web_port: int | None,
         tls: tuple[bytes, bytes] | None,
+        web_origins: Collection[str] = (),
     ) -> None:
         self.port: int | None = None
         self.web_port: int | None = None
         self._host = host
         self._tls = tls
+        self._web_origins = web_origins
         self._state = DoorState(hub, authenticate)
         self._flight = FlightService(self._state, self._location)
         self._service = DeephavenService(
@@ -117,6 +120,7 @@ class DeephavenDoor:
                 self._service,
                 SocketLimits(slow_client_seconds=limits.slow_client_seconds),
                 connections=limits.sessions,
+                origins=self._web_origins if self._state.authenticate is None else None,
             )
             self.web_port = await web_front.start(self._host, web_port, self._tls)
             self._fronts.append(web_front)

@@ -3,8 +3,9 @@
 One websocket carries all calls of one page, in frames of :mod:`~barrage_server.server.deephaven.multiplex`. Each call
 runs as a task of its own, on the event loop that the gRPC front runs on as well.
 
-Any web page may connect, whatever its origin: a browser adds no credentials of its own to a call here. Who calls is
-said by the ``authorization`` header inside each stream, which only a script can write that knows the secret.
+Who calls is said by the ``authorization`` header inside each stream, which only a script can write that knows the
+secret; a browser adds nothing by itself. So pages of any origin may connect where credentials are asked for. Where none
+are, see :mod:`~barrage_server.server.deephaven.origins`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import asyncio
 import logging
 import ssl
 import tempfile
+from collections.abc import Collection
 from http import HTTPStatus
 from pathlib import Path
 from socket import SOCK_STREAM
@@ -25,10 +27,12 @@ from websockets.typing import Subprotocol
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.server.deephaven.call import Service
 from barrage_server.server.deephaven.multiplex import SUBPROTOCOL
+from barrage_server.server.deephaven.origins import is_welcome
 from barrage_server.server.deephaven.web_socket import Socket, SocketLimits
 
 __all__ = ["WebFront"]
 
+logger = logging.getLogger("barrage_server.server")
 # The library tells of every connection that opens and closes, and of every visitor who is none of ours.
 _library_logger = logging.getLogger("barrage_server.server.websockets")
 _library_logger.setLevel(logging.ERROR)
@@ -47,13 +51,23 @@ class WebFront:
         service: runs the calls.
         limits: what one connection may use.
         connections: connections at a time; one more is told to try again later.
+        origins: of web pages that may connect besides those of this machine; ``None``: all may, because credentials are
+            asked for.
 
     """
 
-    def __init__(self, service: Service, limits: SocketLimits | None = None, *, connections: int = 2000) -> None:
+    def __init__(
+        self,
+        service: Service,
+        limits: SocketLimits | None = None,
+        *,
+        connections: int = 2000,
+        origins: Collection[str] | None = None,
+    ) -> None:
         self._service = service
         self._limits = limits or SocketLimits()
         self._most = connections
+        self._origins = (origins,) if isinstance(origins, str) else origins
         self._sockets: set[Socket] = set()
         self._visitors: set[ServerConnection] = set()  # whoever has connected, also those who say nothing
         self._server: Server | None = None
@@ -153,7 +167,7 @@ class WebFront:
                     HTTPStatus.SERVICE_UNAVAILABLE,
                     f"This server has {self._most} websockets open and takes no more; try again later.\n",
                 )
-            return None
+            return self._refusal(connection, request)
         path = request.path.partition("?")[0]
         if path == "/":
             return connection.respond(
@@ -170,6 +184,18 @@ class WebFront:
             )
         return connection.respond(
             HTTPStatus.NOT_FOUND, "There is nothing here but websockets for Deephaven's JavaScript API.\n"
+        )
+
+    def _refusal(self, connection: ServerConnection, request: Request) -> Response | None:
+        origins = request.headers.get_all("Origin")
+        host = next(iter(request.headers.get_all("Host")), "")
+        if self._origins is None or all(is_welcome(origin, host, self._origins) for origin in origins or [None]):
+            return None
+        logger.warning("a page of %s was refused: without a token, pages of other machines must be allowed", origins)
+        return connection.respond(
+            HTTPStatus.FORBIDDEN,
+            "This server asks for no credentials, and so takes no pages of other machines. Set a token, or allow this "
+            "page's\norigin: deephaven_web_origins.\n",
         )
 
 

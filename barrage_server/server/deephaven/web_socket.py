@@ -13,7 +13,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
-from barrage_server.errors import InternalError, UnavailableError, WireFormatError
+from barrage_server.errors import InternalError, LimitError, UnavailableError, WireFormatError
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.multiplex import (
     GO_AWAY,
@@ -163,9 +163,12 @@ class Socket:
     def _handle(self, event: Event) -> None:
         match event:
             case StreamOpened(stream, method, headers):
+                if stream in self._calls:
+                    raise WireFormatError(f"Stream {stream} is opened again while its answer is on its way.")
+                service = self._service if len(self._calls) < self._limits.streams else self._too_many
                 call = _WebCall(self, stream, method, dict(headers))
                 self._calls[stream] = call
-                self._start(call, self._service)
+                self._start(call, service)
             case MessageReceived(stream, payload):
                 call_of = self._calls.get(stream)
                 if call_of is not None:
@@ -185,6 +188,9 @@ class Socket:
         call.task = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _too_many(self, _: Call) -> Status:
+        return Status.of(LimitError.code, f"One connection may have {self._limits.streams} calls at a time.")
 
     async def _run(self, call: _WebCall, service: Service) -> None:
         call.has_begun = True

@@ -270,6 +270,31 @@ class TestLimits:
 
         bounded(body)
 
+    def test_calls_that_only_wait_for_an_answer_count_too(self) -> None:
+        async def body() -> None:
+            service = Waiting()
+            async with serving(service, streams=2) as (front, url), WebClient.at(url) as client:
+                for _ in range(2):
+                    await client.finish(await client.open("a/b"))
+                    await service.begun.acquire()
+                assert (await client.call("a/b")).status == CODES["RESOURCE_EXHAUSTED"]
+                assert front.streams == 2
+
+        bounded(body)
+
+    def test_a_stream_that_is_being_answered_cannot_be_opened_again(self) -> None:
+        async def body() -> None:
+            service = Waiting()
+            async with serving(service) as (_, url), WebClient.at(url) as client:
+                stream = await client.open("a/b")
+                await client.finish(stream)
+                await service.begun.acquire()
+                await client.socket.send(bytes([0, 0, 0, stream]) + b"grpc-websockets-path: a/b\r\n")
+                await client.socket.wait_closed()
+                assert client.socket.close_code == 1002
+
+        bounded(body)
+
     def test_one_connection_too_many_is_refused(self) -> None:
         async def body() -> None:
             async with serving(echo, connections=1) as (_, url), WebClient.at(url) as client:
@@ -507,7 +532,22 @@ class TestHttp:
 
         bounded(body)
 
-    def test_pages_of_any_origin_may_connect_because_a_browser_adds_no_credentials(self) -> None:
+    @pytest.mark.parametrize("allowed", [(), "https://other.example"])
+    def test_without_credentials_pages_of_strangers_are_refused(self, allowed: str | tuple[str, ...]) -> None:
+        async def body() -> None:
+            async with serving(echo, origins=allowed) as (_, url):
+                with pytest.raises(InvalidStatus) as refused:
+                    async with WebClient.at(url, origin="https://elsewhere.example"):
+                        pass
+                assert refused.value.response.status_code == 403
+                assert b"deephaven_web_origins" in (refused.value.response.body or b"")
+                for origin in (None, "http://localhost:3000"):
+                    async with WebClient.at(url, origin=origin) as client:
+                        assert (await client.call("a/b", b"x")).messages == [b"x"]
+
+        bounded(body)
+
+    def test_with_credentials_pages_of_any_origin_may_connect_because_a_browser_adds_none(self) -> None:
         async def body() -> None:
             async with serving(echo) as (_, url), WebClient.at(url, origin="https://elsewhere.example") as client:
                 assert (await client.call("a/b", b"x")).messages == [b"x"]

@@ -37,9 +37,9 @@ def bounded(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 @asynccontextmanager
 async def serving(service: Service, **options: Any) -> AsyncIterator[tuple[WebFront, str]]:
-    """A front on a free port, and its address; options are those of its limits, but for ``connections``."""
-    connections = options.pop("connections", 100)
-    front = WebFront(service, SocketLimits(**options), connections=connections)
+    """A front on a free port, and its address; options are its own, and those of its limits."""
+    own = {name: options.pop(name) for name in ("connections", "origins") if name in options}
+    front = WebFront(service, SocketLimits(**options), **own)
     port = await front.start("127.0.0.1", 0)
     try:
         yield front, f"ws://127.0.0.1:{port}"
