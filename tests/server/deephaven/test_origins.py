@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
-from websockets.sync.client import connect
+from websockets.asyncio.client import connect
 from websockets.typing import Origin, Subprotocol
 
 from barrage_server.server import Server
@@ -92,16 +93,13 @@ def test_a_server_without_a_token_takes_the_pages_that_it_is_told(options: dict[
         assert server.deephaven_web_uri is not None
         url = server.deephaven_web_uri.replace("http:", "ws:")
 
-        def visit() -> None:
-            connect(
-                url,
-                origin=Origin("https://dashboards.example.com"),
-                subprotocols=[Subprotocol("grpc-websockets-multiplex")],
-                proxy=None,
-            ).close()
+        async def visit() -> None:
+            origin, subprotocols = Origin("https://dashboards.example.com"), [Subprotocol("grpc-websockets-multiplex")]
+            async with connect(url, origin=origin, subprotocols=subprotocols, proxy=None):
+                pass
 
         if welcome:
-            visit()
+            asyncio.run(visit())
         else:
             with pytest.raises(InvalidStatus, match="403"):
-                visit()
+                asyncio.run(visit())
