@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from websockets.exceptions import InvalidStatus
 from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 from barrage_server.server import Server
