@@ -26,7 +26,10 @@ class Sizes:
         rates: rows per second of appends that are tried, from low to high.
         upsert_rates: the same of upserts.
         updates: rows changed while memory is watched.
+        attempts: at a rate before it counts as not sustained.
         spark_rows: of a Spark query.
+        micro_batches: that a Spark query takes for them.
+        spark_rounds: how often each sink gets them; the first time warms up.
         spark_batches: rows per micro-batch for comparing the two ways.
         growth: sizes of tables whose costs are compared.
         peers: whether peers other than the bare server are measured.
@@ -46,7 +49,10 @@ class Sizes:
     rates: tuple[float, ...]
     upsert_rates: tuple[float, ...]
     updates: int
+    attempts: int
     spark_rows: int
+    micro_batches: int
+    spark_rounds: int
     spark_batches: tuple[int, ...]
     growth: tuple[int, ...]
     peers: bool
@@ -67,7 +73,10 @@ FULL: Final = Sizes(
     rates=(1e6, 2e6, 5e6, 10e6, 12.5e6, 20e6, 25e6),
     upsert_rates=(0.5e6, 1e6, 2e6, 2.5e6, 4e6, 5e6),
     updates=1_000_000,
+    attempts=2,
     spark_rows=10_000_000,
+    micro_batches=10,
+    spark_rounds=4,
     spark_batches=(10_000, 100_000, 1_000_000, 2_500_000),
     growth=(100_000, 1_000_000, 10_000_000),
     peers=True,
@@ -78,16 +87,19 @@ QUICK: Final = Sizes(
     keyed=100_000,
     repeats=3,
     settle=0.4,
-    measure=0.8,
-    warm=1.0,
+    measure=0.6,
+    warm=0.5,
     moves=300,
     single=200,
-    viewers=100,
+    viewers=50,
     fans=(1, 10),
     rates=(1e6, 5e6, 10e6),
-    upsert_rates=(0.5e6, 1e6, 2e6),
+    upsert_rates=(0.5e6, 2e6),
     updates=100_000,
-    spark_rows=400_000,
+    attempts=1,
+    spark_rows=600_000,
+    micro_batches=3,
+    spark_rounds=2,
     spark_batches=(20_000, 200_000),
     growth=(10_000, 100_000, 1_000_000),
     peers=True,
@@ -107,7 +119,10 @@ TINY: Final = Sizes(
     rates=(1e5,),
     upsert_rates=(1e4,),
     updates=2_000,
+    attempts=1,
     spark_rows=4_000,
+    micro_batches=2,
+    spark_rounds=2,
     spark_batches=(1_000,),
     growth=(1_000, 10_000),
     peers=False,

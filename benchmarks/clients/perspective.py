@@ -47,21 +47,24 @@ async def connected(port: int) -> AsyncIterator[Any]:
 
 
 @loop.function
-def moves(port: int, table: str, firsts: list[int], width: int) -> list[float]:
-    """Read windows of a view one after the other; the seconds of each."""
+def moves(port: int, table: str, firsts: list[int], width: int, seconds: float) -> list[float]:
+    """Read windows of a view one after the other, for so many seconds at most; the seconds of each."""
 
     async def run() -> list[float]:
         async with connected(port) as client:
             view = await (await client.open_table(table)).view()
-            took = []
-            for first in [*firsts[: len(firsts) // 10], *firsts]:
+            took: list[float] = []
+            end = time.perf_counter() + seconds
+            for first in firsts:
                 begin = time.perf_counter()
+                if begin > end:
+                    break
                 content = await view.to_arrow(start_row=first, end_row=first + width)
                 with pa.ipc.open_stream(io.BytesIO(content)) as reader:
                     rows = reader.read_all().num_rows
                 took.append(time.perf_counter() - begin)
                 assert rows == width
-            return took[-len(firsts) :]
+            return took[len(took) // 10 :]
 
     return asyncio.run(run())
 

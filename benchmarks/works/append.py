@@ -27,7 +27,7 @@ def search(bench: Bench, rates: Sequence[float], attempt: Callable[[str, float],
     """Try rates from low to high with tables of their own; what was sustained."""
     sustained: dict[float, Steady] = {}
     for number, rate in enumerate(rates):
-        for again in range(2):
+        for again in range(bench.sizes.attempts):
             bench.step(f"{rate / 1e6:g} M rows/s")
             seen = attempt(f"t{number}_{again}", rate)
             if seen.keeps_up(rate):
@@ -76,6 +76,6 @@ def _perspective(bench: Bench) -> None:
             finally:
                 system.drop(name)
 
-        lower = [rate / 10 for rate in bench.sizes.rates[:2]]
-        found = search(bench, [*lower, *bench.sizes.rates], attempt)
+        rates = bench.sizes.rates
+        found = search(bench, [rates[0] / 10, rates[0] / 4, *rates], attempt)
     report(bench, WORK, PERSPECTIVE, found)

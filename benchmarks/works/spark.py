@@ -17,7 +17,6 @@ from benchmarks.bench import Bench
 from benchmarks.names import OURS, SPARK_NOOP, SPARK_PARQUET
 
 WORK: Final = "Spark, micro-batches to a subscriber"
-_BATCHES: Final = 10
 _FILES_PER_BATCH: Final = 4  # tasks of a micro-batch, so that both cores have work
 _CALLS: Final = 4
 """Micro-batches per batch size in the comparison of the two ways. The first one, which warms up, is not counted."""
@@ -92,7 +91,9 @@ class Query:
 def _rates(bench: Bench, spark: Any, ours: systems.System, folder: Path) -> None:
     rows = bench.sizes.spark_rows
     bench.step("Spark: writing files")
-    query = Query(spark, _files(folder / "rows", rows, max(1, rows // (_BATCHES * _FILES_PER_BATCH))), folder)
+    query = Query(
+        spark, _files(folder / "rows", rows, max(1, rows // (bench.sizes.micro_batches * _FILES_PER_BATCH))), folder
+    )
     uri = f"grpc://127.0.0.1:{ours.port}"
     count = 0
 
@@ -121,7 +122,7 @@ def _rates(bench: Bench, spark: Any, ours: systems.System, folder: Path) -> None
 
     ways = {SPARK_NOOP: to_noop, OURS: to_ours, SPARK_PARQUET: to_parquet}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(3):
+    for number in range(bench.sizes.spark_rounds):
         for name, run_one in ways.items():
             bench.step(f"{rows:,} rows to {name}")
             took = run_one()

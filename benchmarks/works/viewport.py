@@ -89,7 +89,13 @@ def _perspective(bench: Bench) -> None:
         for label, kind, state in (("append table", "append", "still"), ("append table", "append", "ticking")):
             bench.step(f"{PERSPECTIVE}: {label}, {state}")
             system.make("t", kind, rows, rate=TICKS if state == "ticking" else 0, batch_ms=BATCH_MS)
-            count = min(300, bench.sizes.moves)
-            took = system.client.call("moves", port=system.port, table="t", firsts=places(rows, count), width=WIDTH)
+            took = system.client.call(
+                "moves",
+                port=system.port,
+                table="t",
+                firsts=places(rows, bench.sizes.moves),
+                width=WIDTH,
+                seconds=2 * bench.sizes.measure,
+            )
             bench.timed(_work(label, state), "raw", PERSPECTIVE, took)
             system.drop("t")
