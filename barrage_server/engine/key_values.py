@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from barrage_server.engine.slots import HashArray
 from barrage_server.engine.types import StorageKind, storage_kind
 from barrage_server.engine.values import BoolArray, canonical_cells, raw_differ, storage_of, valid_of
 
-__all__ = ["HashArray", "KeyValues", "hash_keys"]
-
-HashArray = npt.NDArray[np.uint64]
+__all__ = ["KeyValues"]
 
 # Hashes are only compared within this process. A seed of its own keeps outsiders from choosing keys that collide.
 _SEED = np.uint64(randbits(64))
@@ -39,10 +38,11 @@ class KeyValues:
 
     """
 
-    __slots__ = ("_cells", "_strings", "count")
+    __slots__ = ("_cells", "_hashes", "_strings", "count")
 
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         self.count = len(columns[0])
+        self._hashes: HashArray | None = None
         self._cells: list[tuple[npt.NDArray[Any], BoolArray | None]] = []
         self._strings: list[pa.Array] = []
         for column in columns:
@@ -59,6 +59,7 @@ class KeyValues:
         taken._cells = [(data[positions], None if valid is None else valid[positions]) for data, valid in self._cells]
         picked = pa.array(positions) if self._strings else None
         taken._strings = [column.take(picked) for column in self._strings]
+        taken._hashes = None if self._hashes is None else self._hashes[positions]
         return taken
 
     def equal(self, other: KeyValues) -> BoolArray:
@@ -73,7 +74,12 @@ class KeyValues:
         return same
 
     def hash(self) -> HashArray:
-        """A hash of each key."""
+        """A hash of each key, made once. It must not be changed."""
+        if self._hashes is None:
+            self._hashes = self._hash()
+        return self._hashes
+
+    def _hash(self) -> HashArray:
         hashes = np.full(self.count, _SEED, np.uint64)
         for data, valid in self._cells:
             for words in _words(data):
@@ -85,11 +91,6 @@ class KeyValues:
             hashes ^= _hash_strings(column)
             _mix(hashes)
         return hashes
-
-
-def hash_keys(keys: KeyValues) -> HashArray:
-    """A hash of each key; the default of a key index."""
-    return keys.hash()
 
 
 def _mix(hashes: HashArray) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from barrage_server.engine.conform import Rows, conform
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.key_index import KeyIndex
+from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.table import SourceTable
 from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
@@ -149,14 +150,13 @@ class KeyedTable(_OverwrittenTable):
         """Key values stored under ``rows`` (any order), one array per key column."""
         return [self._columns[number].read_current(rows) for number in self._key_numbers]
 
-    def _last_of_each_key(self, batch: list[pa.Array]) -> tuple[list[pa.Array], list[pa.Array]]:
-        keys = [batch[number] for number in self._key_numbers]
+    def _last_of_each_key(self, batch: list[pa.Array]) -> tuple[list[pa.Array], KeyValues]:
+        keys = KeyValues([batch[number] for number in self._key_numbers])
         last = self._index.deduplicate(keys)
         if len(last) == len(batch[0]):
             return batch, keys
         picked = pa.array(last)
-        batch = [column.take(picked) for column in batch]
-        return batch, [batch[number] for number in self._key_numbers]
+        return [column.take(picked) for column in batch], keys.take(last)
 
     def _apply_upsert(self, batch: list[pa.Array]) -> TableUpdate:
         batch, keys = self._last_of_each_key(batch)
@@ -171,7 +171,7 @@ class KeyedTable(_OverwrittenTable):
         return coalesce(removal, self._set(batch, keys, found), before)
 
     def _apply_delete(self, keys: list[pa.Array]) -> TableUpdate:
-        found = self._index.lookup(keys)
+        found = self._index.lookup(KeyValues(keys))
         return self._remove(RowSet.from_keys(found[found >= 0]))
 
     def _remove(self, gone: RowSet) -> TableUpdate:
@@ -181,19 +181,19 @@ class KeyedTable(_OverwrittenTable):
             self._free = self._free | gone
         return TableUpdate(RowSet.empty(), gone, RowSetShiftData.empty(), all_columns(RowSet.empty(), len(self.schema)))
 
-    def _set(self, batch: list[pa.Array], keys: list[pa.Array], found: Int64Array) -> TableUpdate:
+    def _set(self, batch: list[pa.Array], keys: KeyValues, found: Int64Array) -> TableUpdate:
         """Write ``batch``, whose keys are distinct and were ``found`` under row keys (-1: not there)."""
         known = found >= 0
         known_count = int(np.count_nonzero(known))
         if known_count == len(found):
-            old_batch, old_rows, new_batch, new_keys = batch, found, None, None
+            old_batch, old_rows, new_batch, new_keys = batch, found, None, keys
         elif known_count == 0:
             old_batch, old_rows, new_batch, new_keys = None, found[:0], batch, keys
         else:
             mask, rest = pa.array(known), pa.array(~known)
             old_batch, old_rows = [column.filter(mask) for column in batch], found[known]
             new_batch = [column.filter(rest) for column in batch]
-            new_keys = [new_batch[number] for number in self._key_numbers]
+            new_keys = keys.take(np.flatnonzero(~known))
 
         modified = all_columns(RowSet.empty(), len(self.schema))
         if old_batch is not None and known_count:
@@ -205,11 +205,11 @@ class KeyedTable(_OverwrittenTable):
             modified = self._modify(RowSet.from_sorted_keys(old_rows), old_batch, frozenset(self._key_numbers))
 
         added = RowSet.empty()
-        if new_batch is not None and new_keys is not None:
+        if new_batch is not None:
             added = self._add(new_batch, new_keys)
         return TableUpdate(added, RowSet.empty(), RowSetShiftData.empty(), modified)
 
-    def _add(self, batch: list[pa.Array], keys: list[pa.Array]) -> RowSet:
+    def _add(self, batch: list[pa.Array], keys: KeyValues) -> RowSet:
         added, reused = self._take_row_keys(len(batch[0]))
         for column, values in zip(self._columns, batch, strict=True):
             column.write(added, values, self._undo if reused else None)
