@@ -97,6 +97,7 @@ class Pump:
         self._busy_threads = 0
         self._idle_threads = 0
         self._leading_until: float | None = None
+        self._guarded = False  # the leader looks at the queue again by the time that somebody may be stuck
         self._closed = False
 
     @property
@@ -259,7 +260,7 @@ class Pump:
         """Leave somebody behind who watches the queue and the timers."""
         if self._threads == self._busy_threads:
             self._start_thread()
-        elif self._ready or (self._timers and self._leading_until is None):
+        elif (self._ready and not self._guarded) or (self._timers and self._leading_until is None):
             self._work.notify()
 
     def _wait(self, now: float) -> None:
@@ -275,11 +276,13 @@ class Pump:
                 self._work.wait(_IDLE_SECONDS)
                 return
             self._leading_until = until
+            self._guarded = bool(self._ready)
             try:
                 self._work.wait(max(0.0, until - now))
             finally:
                 if self._leading_until == until:  # else somebody with an earlier time has taken over
                     self._leading_until = None
+                    self._guarded = False
         finally:
             self._idle_threads -= 1
 
