@@ -1,8 +1,9 @@
-"""The programs of the documents that are for Deephaven's Python client, run as they stand."""
+"""The programs of the documents that are for Deephaven's own clients, run as they stand."""
 
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from barrage_server import Server
 from tests.people.markdown import DOCUMENTS, Code, code, is_for_a_peer
 
-from .environments import python_of
+from .deephaven import DeephavenServer
+from .environments import node, python_of
 
 PROGRAMS = [block for document in DOCUMENTS for block in code(document, "python") if is_for_a_peer(block)]
 # What a person does who has seen enough.
@@ -29,3 +31,24 @@ def test_programs_for_deephavens_client_run(server: Server, program: Code) -> No
     done = subprocess.run([python_of("ticking"), "-c", text], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert server.statistics().sessions == 0
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    "program", [block for document in DOCUMENTS for block in code(document, "js")], ids=lambda block: block.name
+)
+def test_programs_for_the_javascript_api_run(deephaven: DeephavenServer, program: Code, tmp_path: Path) -> None:
+    schema = pa.schema([("sym", pa.string()), ("price", pa.float64())])
+    command, environment = node()
+    (tmp_path / "node_modules").symlink_to(environment / "node_modules")
+    with Server(deephaven_web_port=0) as server:
+        server.keyed_table("quotes", schema, key=["sym"]).upsert({"sym": ["A"], "price": [1.5]})
+        assert server.deephaven_web_uri is not None
+        text = program.text.replace("http://localhost:10000", f"http://127.0.0.1:{deephaven.port}")
+        text = text.replace("http://localhost:10001", server.deephaven_web_uri)
+        text += "await view.nextEvent(dh.Table.EVENT_UPDATED, 20000);\nclient.disconnect();\nprocess.exit(0);\n"
+        (tmp_path / "program.mjs").write_text(text)
+        done = subprocess.run(
+            [command, "program.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout.strip()) == (0, "[ [ 'A', 1.5 ] ]"), done.stderr
