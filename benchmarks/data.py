@@ -17,7 +17,7 @@ __all__ = ["BYTES_PER_ROW", "SCHEMA", "SYMBOLS", "batch", "batches", "rows", "st
 
 SCHEMA = pa.schema([("id", pa.int64()), ("price", pa.float64()), ("quantity", pa.int32()), ("symbol", pa.string())])
 BYTES_PER_ROW = 27.9
-SYMBOLS = [f"S{number:03d}" for number in range(1000)]
+SYMBOLS = [f"S{number}" for number in range(1000)]
 PRICE = SCHEMA.names.index("price")
 _WORDS = pa.array(SYMBOLS)
 

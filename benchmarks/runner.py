@@ -67,6 +67,7 @@ def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str
         finally:
             timer.cancel()
             _end(process)
+            process.communicate()
     if found:
         return found[0]
     error = f"took more than {seconds:.0f} s" if late.is_set() else _last_words(log)

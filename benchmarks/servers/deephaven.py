@@ -82,7 +82,7 @@ class DeephavenTables:
         """Append single rows, each stamped with the time just before the call that writes it."""
         writer = self._writers[name]
         for number in range(count):
-            writer.write_row(number, time.time(), number % 1000, "S000")
+            writer.write_row(number, time.time(), number % 1000, "S0")
             time.sleep(pause_ms / 1000)
 
     def writable(self, name: str) -> None:
