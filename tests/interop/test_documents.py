@@ -13,14 +13,17 @@ from tests.people.markdown import DOCUMENTS, Code, code, is_for_a_peer
 
 from .deephaven import DeephavenServer
 from .environments import node, python_of
+from .waiting import until
 
 PROGRAMS = [block for document in DOCUMENTS for block in code(document, "python") if is_for_a_peer(block)]
+CLIENT_PROGRAMS = [block for block in PROGRAMS if "from pydeephaven" in block.text]
+SERVER_PROGRAMS = [block for block in PROGRAMS if "from deephaven" in block.text]
 # What a person does who has seen enough.
 END = "\nlistener.stop()\nsession.close()\n"
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda block: block.name)
+@pytest.mark.parametrize("program", CLIENT_PROGRAMS, ids=lambda block: block.name)
 def test_programs_for_deephavens_client_run(server: Server, program: Code) -> None:
     schema = pa.schema([("sym", pa.string()), ("price", pa.float64())])
     server.keyed_table("quotes", schema, key=["sym"]).upsert({"sym": ["A"], "price": [1.0]})
@@ -31,6 +34,23 @@ def test_programs_for_deephavens_client_run(server: Server, program: Code) -> No
     done = subprocess.run([python_of("ticking"), "-c", text], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert server.statistics().sessions == 0
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("program", SERVER_PROGRAMS, ids=lambda block: block.name)
+def test_programs_for_deephavens_server_run(deephaven: DeephavenServer, server: Server, program: Code) -> None:
+    schema = pa.schema([("sym", pa.string()), ("price", pa.float64())])
+    for name in ("quotes", "trades"):
+        server.append_table(name, schema).append({"sym": ["A", "A", "B"], "price": [1.0, 2.0, 3.0]})
+    assert server.deephaven_uri is not None
+    port = server.deephaven_uri.rpartition(":")[2]
+    assert "10000" in program.text
+    deephaven.execute(program.text.replace("localhost", "127.0.0.1").replace("10000", port))
+    best = [{"sym": "A", "best": 2.0, "n": 2}, {"sym": "B", "best": 3.0, "n": 1}]
+    until(lambda: deephaven.content("best").to_pylist() == best)
+    assert deephaven.content("trades").num_rows == 3
+    assert deephaven.content("as_of_now").num_rows == 3
+    deephaven.execute("session.close(); del session, quotes, best, trades, as_of_now")
 
 
 @pytest.mark.interop

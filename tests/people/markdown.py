@@ -41,8 +41,8 @@ def code(document: Path, language: str | None = None) -> list[Code]:
 
 
 def is_for_a_peer(block: Code) -> bool:
-    """Whether a program needs Deephaven's Python client; the tests against real peers run those."""
-    return "from pydeephaven" in block.text
+    """Whether a program needs Deephaven's Python client or server; the tests against real peers run those."""
+    return "from pydeephaven" in block.text or "from deephaven" in block.text
 
 
 def links(document: Path) -> list[str]:

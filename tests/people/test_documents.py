@@ -161,4 +161,4 @@ def test_configuration_examples_are_valid(tmp_path: Path, monkeypatch: pytest.Mo
 def test_code_blocks_are_of_kinds_that_are_tried() -> None:
     for document in DOCUMENTS:
         for block in code(document):
-            assert block.language in {"", "python", "console", "toml", "json"}, block.name
+            assert block.language in {"", "python", "console", "toml", "json", "js"}, block.name
