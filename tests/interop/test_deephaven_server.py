@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import trustme
 
 import barrage_server as bs
 from barrage_server import Server
@@ -245,6 +246,22 @@ def test_a_deephaven_server_logs_in(deephaven: DeephavenServer, login: dict[str,
         server.append_table("t", QUOTES).append({"sym": ["A"], "price": [1.0], "size": [1]})
         remote = Remote(deephaven, server, **login)
         remote.wait_for(remote.subscribe("t"), [{"sym": "A", "price": 1.0, "size": 1}])
+        remote.close()
+        until(lambda: server.statistics().sessions == 0)
+
+
+def test_tls(deephaven: DeephavenServer) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost", "127.0.0.1")
+    chain = b"".join(blob.bytes() for blob in certificate.cert_chain_pems)
+    with Server(tls=(chain, certificate.private_key_pem.bytes()), token="secret", deephaven_port=0) as server:
+        rows = [{"sym": "A", "price": 1.0, "size": 1}]
+        server.append_table("t", QUOTES).append(pa.Table.from_pylist(rows, QUOTES))
+        login = {"auth_type": PSK_TYPE, "auth_token": "secret", "use_tls": True}
+        with pytest.raises(PeerError, match="certificat"):
+            Remote(deephaven, server, **login)
+        remote = Remote(deephaven, server, **login, tls_root_certs=authority.cert_pem.bytes())
+        remote.wait_for(remote.subscribe("t"), rows)
         remote.close()
         until(lambda: server.statistics().sessions == 0)
 

@@ -8,6 +8,7 @@ import trustme
 
 from barrage_server import AuthenticationError, Server
 from barrage_server.engine import KeyedTable
+from barrage_server.server import Limits
 from barrage_server.server.auth import Credentials
 
 from .deephaven import PSK_TYPE
@@ -90,6 +91,16 @@ def test_a_server_that_asks_for_nothing_takes_whatever_is_shown(
         pydeephaven.log_in(server, **login)
         assert pydeephaven.evaluate("session.tables") == ["quotes"]
         pydeephaven.execute("session.close()")
+
+
+def test_more_sessions_than_the_server_allows(pydeephaven: Pydeephaven) -> None:
+    with Server(deephaven_port=0, limits=Limits(sessions=1)) as server:
+        pydeephaven.log_in(server)
+        with pytest.raises(PeerError, match="has 1 sessions open and takes no more"):
+            pydeephaven.log_in(server, name="other")
+        pydeephaven.execute("session.close()")
+        pydeephaven.log_in(server, name="other", extra_headers={b"x-department": b"trading"})
+        pydeephaven.execute("other.close()")
 
 
 def test_tls(pydeephaven: Pydeephaven) -> None:
