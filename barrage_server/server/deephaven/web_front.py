@@ -187,9 +187,9 @@ class WebFront:
         )
 
     def _refusal(self, connection: ServerConnection, request: Request) -> Response | None:
-        origins = request.headers.get_all("Origin")
+        allowed, origins = self._origins, request.headers.get_all("Origin")
         host = next(iter(request.headers.get_all("Host")), "")
-        if self._origins is None or all(is_welcome(origin, host, self._origins) for origin in origins or [None]):
+        if allowed is None or all(is_welcome(origin, host, allowed) for origin in origins):
             return None
         logger.warning("a page of %s was refused: without a token, pages of other machines must be allowed", origins)
         return connection.respond(
