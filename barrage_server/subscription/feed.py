@@ -9,11 +9,17 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from barrage_server.engine.table import Table
+from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
 from barrage_server.subscription.message import EncodedMessage
+from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.wire.families import ClientFamily, ColumnView, attributes_for
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.schema import barrage_schema
+
+# From so many subscribers on, and up to so many changed rows for each, rows are read once for all.
+_CROWD = 8
+_ROWS_PER_MEMBER = 256
 
 __all__ = ["Audience", "Limits", "SharedMessage", "TableFeed"]
 
@@ -122,6 +128,26 @@ class TableFeed:
         self._lock = threading.Lock()
         self._audiences: dict[Hashable, Audience] = {}
         self._ticks: dict[float, tuple[int, TableVersion]] = {}
+        self._members = 0
+        self._shared: tuple[TableUpdate, int, SharedRows] | None = None
+
+    def shared_rows(self, update: TableUpdate, version: TableVersion) -> SharedRows | None:
+        """The rows of ``update`` as of ``version``, read once for all who look at parts of it.
+
+        ``None`` when it is cheaper that everybody reads for itself: few look, or much has changed; and when rows came,
+        went or moved.
+        """
+        if update.added or update.removed or update.shifted.size:
+            return None
+        with self._lock:
+            shared = self._shared
+            if shared is not None and shared[0] is update and shared[1] == version.step:
+                return shared[2]
+            rows = max((rows.size for rows in update.modified), default=0)
+            if self._members < _CROWD or rows > min(_ROWS_PER_MEMBER * self._members, self.limits.shared_rows):
+                return None
+            self._shared = (update, version.step, SharedRows(self.view, update, version))
+            return self._shared[2]
 
     def version_at(self, interval: float, now: float) -> TableVersion:
         """The version to send at the tick of ``interval`` (seconds) that ``now`` falls into."""
@@ -130,7 +156,7 @@ class TableFeed:
             pinned = self._ticks.get(interval)
             if pinned is None or pinned[0] != tick:
                 pinned = (tick, self.table.version)
-                if self._members() > 1:
+                if self._members > 1:
                     self._ticks[interval] = pinned
             return pinned[1]
 
@@ -139,6 +165,7 @@ class TableFeed:
         with self._lock:
             audience = self._audiences.setdefault(key, Audience())
             audience.members += 1
+            self._members += 1
             return audience
 
     def leave(self, key: Hashable) -> None:
@@ -146,18 +173,16 @@ class TableFeed:
         with self._lock:
             audience = self._audiences[key]
             audience.members -= 1
+            self._members -= 1
             if audience.members < 2:
                 audience.latest = None
             if not audience.members:
                 del self._audiences[key]
             if not self._audiences:
                 self._ticks.clear()
+                self._shared = None
 
     @property
     def subscriber_count(self) -> int:
         """Subscriptions that are open."""
-        with self._lock:
-            return self._members()
-
-    def _members(self) -> int:
-        return sum(audience.members for audience in self._audiences.values())
+        return self._members

@@ -7,8 +7,8 @@ subscribers share a message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from barrage_server.engine.update import TableUpdate, all_columns
 from barrage_server.engine.version import TableVersion
 from barrage_server.rowset import RowSet, RowSetShiftData
+from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.subscription.window import Window
 from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven
 from barrage_server.wire.families import ColumnView
@@ -30,6 +31,7 @@ __all__ = [
     "Style",
     "blink_message",
     "change_message",
+    "glance_message",
     "initial_message",
     "update_message",
 ]
@@ -52,7 +54,7 @@ class Dialect(Enum):
 class RowSource:
     """Where the rows of a message come from: a version, the keys to read, and which columns.
 
-    Columns are those of ``view``, by its numbers.
+    Columns are those of ``view``, by its numbers. ``values``: those of modified rows that have been read already.
     """
 
     version: TableVersion
@@ -60,6 +62,7 @@ class RowSource:
     columns: tuple[int, ...]
     added: RowSet
     modified: tuple[RowSet, ...]
+    values: Mapping[int, pa.Array] = field(default_factory=dict)
 
     def read_adds(self, start: int, stop: int) -> Sequence[pa.Array]:
         """Values of the added rows ``start`` to ``stop``: one array per schema column, of length zero where not
@@ -75,6 +78,9 @@ class RowSource:
 
     def read_mods(self, column: int, start: int, stop: int) -> pa.Array:
         """Values of the rows modified in ``column``, from the ``start``-th to the ``stop``-th."""
+        known = self.values.get(column)
+        if known is not None:
+            return known.slice(start, stop - start)
         rows = self.modified[column]
         if start > 0 or stop < rows.size:
             rows = rows.slice(start, stop)
@@ -169,7 +175,6 @@ def update_message(
     style: Style, window: Window, update: TableUpdate, before: RowSet, first_step: int, version: TableVersion
 ) -> EncodedMessage:
     """What changed in the window since the subscriber had the row set ``before``."""
-    modified = _columns_of(style.modified(update), window, style)
     base = UpdateMetadata(
         first_seq=first_step,
         last_seq=version.step,
@@ -177,6 +182,7 @@ def update_message(
         table_size=version.size,
     )
     if window.is_full:
+        modified = _columns_of(style.modified(update), window, style)
         metadata = replace(
             base,
             added_rows=update.added,
@@ -191,7 +197,8 @@ def update_message(
     view = window.keys(version.row_set)
     new = view - lived
     kept = view - new
-    modified = tuple(rows & kept if rows else rows for rows in modified)
+    inside = tuple(rows & kept if rows else rows for rows in style.modified(update))
+    modified = _columns_of(inside, window, style)
     if style.dialect is Dialect.KEY_SPACE:
         metadata = replace(
             base,
@@ -210,6 +217,39 @@ def update_message(
             modified_rows=tuple(view.invert(rows) if rows else rows for rows in modified),
         )
     return style.encode(metadata, version, window.columns, new, modified)
+
+
+def glance_message(
+    style: Style, window: Window, shared: SharedRows, first_step: int, version: TableVersion
+) -> EncodedMessage:
+    """:func:`update_message` for an update that has only modified rows, which have been read already.
+
+    ``window``: a run of positions. The rows between its first and last key are then all in view.
+    """
+    view = window.keys(version.row_set)
+    nothing = RowSet.empty()
+    modified = list(style.nothing_modified())
+    values: dict[int, pa.Array] = {}
+    if view:
+        first, last = view.first_key, view.last_key
+        for number in window.columns:
+            part = shared.between(number, first, last)
+            if part is not None:
+                modified[number], values[number] = part.rows, part.values
+    is_flat = style.dialect is Dialect.FLATTENED
+    metadata = UpdateMetadata(
+        first_seq=first_step,
+        last_seq=version.step,
+        effective_reverse_viewport=window.reverse,
+        added_rows=nothing,
+        removed_rows=nothing,
+        shift_data=None if is_flat else RowSetShiftData.empty(),
+        added_rows_included=None if is_flat else nothing,
+        modified_rows=tuple(view.invert(rows) if rows else rows for rows in modified) if is_flat else tuple(modified),
+        table_size=version.size,
+    )
+    source = RowSource(version.detached(), style.view, window.columns, nothing, tuple(modified), values)
+    return EncodedMessage(metadata, source, style.writer)
 
 
 def blink_message(

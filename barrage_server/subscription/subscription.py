@@ -20,6 +20,7 @@ from barrage_server.subscription.message import (
     Style,
     blink_message,
     change_message,
+    glance_message,
     initial_message,
     update_message,
 )
@@ -98,6 +99,8 @@ class Subscription:
         self._table = feed.table
         self._blinks = bool(feed.table.attributes.get("BlinkTable"))
         self._interval = self._interval_of(request)
+        # rows of one update differ in number from column to column, which only lists and ragged batches carry
+        self._glances = request.options.columns_as_list or uneven is Uneven.RAGGED
         self._style = Style(feed.schema, feed.view, request.options, dialect, uneven)
         self._window = self._window_of(request)
         self._lock = threading.Lock()
@@ -255,6 +258,10 @@ class Subscription:
             if self._blinks and window.is_full:
                 return blink_message(self._style, window, gone, owed, first, version)
             update = coalesce_nodes(node, version.node)
+            if self._glances and window.is_run:
+                shared = self._feed.shared_rows(update, version)
+                if shared is not None:
+                    return glance_message(self._style, window, shared, first, version)
             return update_message(self._style, window, update, node.row_set, first, version)
 
         self._node = version.node

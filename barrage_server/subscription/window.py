@@ -31,6 +31,11 @@ class Window:
         """Whether this is the whole table."""
         return self.positions is None
 
+    @property
+    def is_run(self) -> bool:
+        """Whether it is a viewport of positions one after the other."""
+        return self.positions is not None and self.positions.is_contiguous
+
     def keys(self, row_set: RowSet) -> RowSet:
         """The row keys that are in the window of a table with ``row_set``."""
         if self.positions is None:
