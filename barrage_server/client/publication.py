@@ -69,8 +69,8 @@ class Publication:
         self._forget = table.add_listener(self._on_change)
         self._sender = threading.Thread(target=self._run, name=f"barrage-publish-{name}", daemon=True)
         self._listener = threading.Thread(target=self._listen, name=f"barrage-publish-{name}-answers", daemon=True)
+        self._listener.start()  # first: a sender that is refused at once waits for it
         self._sender.start()
-        self._listener.start()
         self._wait_for_table()
 
     @property
