@@ -120,7 +120,7 @@ def test_what_is_not_there_yet_is_waited_for(upstream: Upstream, relay: bs.Serve
     server.append_table("t", SCHEMA).append(_rows(4))
     thread.join(30)
     assert done == [followed]
-    assert followed.table.size == 1
+    until(lambda: followed.table.size == 1)
 
 
 def test_without_waiting_it_is_served_whenever_it_is_there(upstream: Upstream, relay: bs.Server) -> None:
@@ -131,7 +131,7 @@ def test_without_waiting_it_is_served_whenever_it_is_there(upstream: Upstream, r
         followed.wait_live(0.01)
     upstream.server.append_table("t", SCHEMA).append(_rows(4))
     followed.wait_live(20)
-    assert relay.table("t").size == 1
+    until(lambda: relay.table("t").size == 1)
 
 
 def test_waiting_ends_with_what_is_wrong(upstream: Upstream, relay: bs.Server) -> None:
