@@ -136,9 +136,7 @@ def _mode_for(table: Table, mode: PublishMode | None) -> PublishMode:
     return allowed
 
 
-def apply_rows(
-    table: Table, wanted: PublishMode | None, schema: pa.Schema, batches: Sequence[pa.RecordBatch]
-) -> None:
+def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
     """Apply rows to a table in one cycle; ``wanted`` as in :class:`Target`.
 
     Raises:
