@@ -1,4 +1,4 @@
-"""The gRPC port as any gRPC tool sees it: health, reflection, methods that are not there, errors that say what to do."""
+"""The gRPC port as any gRPC tool sees it: health, reflection, calls that are not there, errors that say what to do."""
 
 from __future__ import annotations
 
