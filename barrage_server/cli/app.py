@@ -58,6 +58,14 @@ def serve(
         int | None,
         typer.Option(help="Port for Deephaven's JavaScript client; 0 takes a free one  [none]", metavar="N"),
     ] = None,
+    follow: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Table of another server to serve on, as in grpc://host:8815/quotes=copy or "
+            "dh+plain://host:10000/scope/quotes; repeat it for several. BARRAGE_FOLLOW_TOKEN logs in there.",
+            metavar="URI[=NAME]",
+        ),
+    ] = None,
 ) -> None:
     """Serve live tables. Prints its URIs, a line each; runs until Ctrl-C.
 
@@ -72,6 +80,7 @@ def serve(
         "insecure": insecure or None,
         "deephaven_port": deephaven_port,
         "deephaven_web_port": deephaven_web_port,
+        "follow": follow or None,
     }
     serve_until_stopped(config, {name: value for name, value in flags.items() if value is not None})
 

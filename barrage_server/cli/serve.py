@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import barrage_server as bs
+from barrage_server.cli.following import follow
 from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.cli.text import count
 from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
@@ -49,9 +50,12 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
     ) as server:
         for table in settings.tables:
             declare(server, table)
+        for entry in settings.follow:
+            follow(server, entry, settings.follow_token)
         if not settings.accepted_tokens:
             logger.warning("no token is set: everybody who can reach %s may read and write", server.uri)
-        logger.info("%s declared, Ctrl-C ends", count(len(settings.tables), "tables"))
+        declared, followed = count(len(settings.tables), "tables"), count(len(settings.follow), "tables")
+        logger.info("%s declared, %s followed, Ctrl-C ends", declared, followed)
         for uri in (server.uri, server.deephaven_uri, server.deephaven_web_uri):
             if uri is not None:
                 sys.stdout.write(f"{uri}\n")

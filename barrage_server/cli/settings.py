@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from barrage_server.cli.arrow_types import parse_type
+from barrage_server.cli.following import FollowSettings
 from barrage_server.errors import BarrageError, InvalidRequestError
 from barrage_server.server import Limits
 from barrage_server.subscription import Limits as SubscriptionLimits
@@ -96,6 +97,8 @@ class ServeSettings(BaseSettings):
         limits: see :class:`barrage_server.server.Limits`; its ``staging`` too.
         subscriptions: see :class:`barrage_server.subscription.Limits`: update intervals, sizes of first snapshots.
         tables: tables that exist from the start.
+        follow: tables of other servers to serve on; as lines with commas in the environment.
+        follow_token: what those upstreams are shown that have no token of their own.
     """
 
     model_config = SettingsConfigDict(env_prefix="BARRAGE_", env_nested_delimiter="__", extra="forbid")
@@ -116,6 +119,8 @@ class ServeSettings(BaseSettings):
         default_factory=SubscriptionLimits
     )
     tables: tuple[TableSettings, ...] = ()
+    follow: Annotated[tuple[FollowSettings, ...], NoDecode, BeforeValidator(_separated)] = ()
+    follow_token: SecretStr | None = None
 
     @classmethod
     def settings_customise_sources(  # the signature is the library's

@@ -1,0 +1,80 @@
+"""Tables of other servers that ``barrage-server serve`` serves on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+import barrage_server as bs
+from barrage_server.errors import BarrageError, InvalidRequestError
+
+__all__ = ["FollowSettings", "follow"]
+
+
+class FollowSettings(BaseModel):
+    """A table of another server. In one line it is ``URI=NAME``, or ``URI`` alone.
+
+    Attributes:
+        uri: ``grpc://host:port/table`` or ``dh+plain://host:port/scope/table``, with ``+tls`` and ``dh`` for TLS; a
+            ``=`` in the table's name is written ``%3D``.
+        name: what it is called here; its upstream name when absent.
+        token: what the upstream wants to be shown; ``follow_token`` of the settings when absent.
+        user: user name, with ``password``, instead of a token.
+        password: the user's password.
+        tls_ca: PEM file of the certificates to trust instead of the system's.
+        columns: columns wanted; all when absent.
+        interval_ms: milliseconds between two updates at least; 0 leaves it to the upstream.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    uri: str
+    name: str | None = None
+    token: SecretStr | None = None
+    user: str | None = None
+    password: SecretStr | None = None
+    tls_ca: Path | None = None
+    columns: tuple[str, ...] | None = Field(default=None, min_length=1)
+    interval_ms: int = Field(default=10, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_line(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        uri, separator, name = value.partition("=")
+        if separator and not name:
+            raise ValueError(f"{value!r} lacks the name after '='; write URI=NAME, or URI alone")
+        return {"uri": uri, "name": name or None}
+
+
+def follow(server: bs.Server, table: FollowSettings, default_token: SecretStr | None) -> bs.Followed:
+    """Have ``server`` follow a table, whether or not its upstream is there yet.
+
+    Raises:
+        InvalidRequestError: the settings cannot be right.
+    """
+    token = table.token if table.token is not None or table.user is not None else default_token
+    try:
+        roots = None if table.tls_ca is None else table.tls_ca.read_bytes()
+        return server.follow(
+            table.uri,
+            as_=table.name,
+            token=_shown(token),
+            user=table.user,
+            password=_shown(table.password),
+            tls_root_certs=roots,
+            columns=table.columns,
+            interval_ms=table.interval_ms,
+            wait=None,
+        )
+    except OSError as error:
+        raise InvalidRequestError(f"cannot read the certificates in {str(table.tls_ca)!r}: {error.strerror}") from None
+    except BarrageError as error:
+        raise InvalidRequestError(f"following {table.uri!r}: {error}") from None
+
+
+def _shown(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()

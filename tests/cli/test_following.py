@@ -1,0 +1,119 @@
+"""``serve --follow``: tables of other servers, from flags, the environment and the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+from barrage_server.cli.following import FollowSettings, follow
+from barrage_server.cli.settings import load_settings
+from barrage_server.engine import KeyedTable
+
+from .conftest import Command, Program
+from .test_process import uri_of
+
+
+def test_a_line_names_the_table_and_what_to_call_it() -> None:
+    assert load_settings(None, {"follow": ["grpc://h:1/t=copy", "dh://h:2/scope/u"]}).follow == (
+        FollowSettings(uri="grpc://h:1/t", name="copy"),
+        FollowSettings(uri="dh://h:2/scope/u"),
+    )
+    assert load_settings(None, {"follow": ["grpc://h:1/a%3Db=a=b"]}).follow[0].name == "a=b"
+
+
+def test_several_lines_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARRAGE_FOLLOW", "grpc://h:1/t=copy, grpc://h:1/u")
+    monkeypatch.setenv("BARRAGE_FOLLOW_TOKEN", "the-secret")
+    settings = load_settings(None, {})
+    assert [(entry.uri, entry.name) for entry in settings.follow] == [("grpc://h:1/t", "copy"), ("grpc://h:1/u", None)]
+    assert "the-secret" not in repr(settings)
+
+
+def test_a_section_of_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text(
+        """
+        follow_token = "for-most"
+        [[follow]]
+        uri = "dh+plain://h:1/scope/t"
+        name = "copy"
+        token = "its-own"
+        columns = ["a", "b"]
+        interval_ms = 100
+        [[follow]]
+        uri = "grpc+tls://h:2/u"
+        tls_ca = "ca.pem"
+        """
+    )
+    first, second = load_settings(config, {}).follow
+    assert (first.name, first.columns, first.interval_ms) == ("copy", ("a", "b"), 100)
+    assert first.token is not None and first.token.get_secret_value() == "its-own"
+    assert (second.token, second.tls_ca) == (None, Path("ca.pem"))
+    assert "its-own" not in repr(first)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[follow]]\nname = 'a'", "setting follow.0.uri: "),
+        ("[[follow]]\nuri = 'grpc://h:1/t'\nas = 'b'", "setting follow.0.as: "),
+        ("[[follow]]\nuri = 'grpc://h:1/t'\ncolumns = []", "setting follow.0.columns: "),
+        ("follow = ['grpc://h:1/t=']", "write URI=NAME"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text(text)
+    with pytest.raises(bs.InvalidRequestError, match=message):
+        load_settings(config, {})
+
+
+def test_what_cannot_be_followed_is_told_with_its_uri(server: bs.Server, tmp_path: Path) -> None:
+    with pytest.raises(bs.InvalidRequestError, match=r"following 'grpc://h:1': .*grpc://host:port/table"):
+        follow(server, FollowSettings(uri="grpc://h:1"), None)
+    with pytest.raises(bs.InvalidRequestError, match="cannot read the certificates"):
+        follow(server, FollowSettings(uri="grpc+tls://h:1/t", tls_ca=tmp_path / "none.pem"), None)
+    server.append_table("t", pa.schema([("a", pa.int8())]))
+    with pytest.raises(bs.InvalidRequestError, match="There is a table 't' already"):
+        follow(server, FollowSettings(uri="grpc://h:1/t"), None)
+
+
+def test_the_token_for_all_goes_to_those_without_one(server: bs.Server) -> None:
+    with bs.Server(token="for-most") as upstream:
+        upstream.append_table("t", pa.schema([("a", pa.int8())]))
+        default = load_settings(None, {"follow_token": "for-most"}).follow_token
+        shown = follow(server, FollowSettings(uri=f"{upstream.uri}/t"), default)
+        other = FollowSettings.model_validate({"uri": f"{upstream.uri}/t", "name": "u", "token": "another"})
+        refused = follow(server, other, default)
+        shown.wait_live(30)
+        refused.wait_for(bs.FollowedState.REFUSED, 30)
+
+
+def test_a_relay_serves_before_its_upstream_does(
+    program: Program, server: bs.Server, quotes: KeyedTable, command: Command
+) -> None:
+    server.drop("quotes")
+    process = program("serve", "--port", 0, "--follow", f"{server.uri}/quotes=copy", "--follow", f"{server.uri}/later")
+    uri = uri_of(process)
+    with bs.connect(uri) as client:
+        assert client.tables() == []
+        assert {entry["name"] for entry in client.statistics()["followed"]} == {"copy", "later"}
+    table = server.keyed_table("quotes", quotes.schema, key=["sym"])
+    table.upsert({"sym": ["Z"], "price": [26.0], "size": [1]})
+    code, out, err = command("watch", uri, "copy", "--once", "--wait", 60, "--plain")
+    assert (code, err) == (0, "")
+    assert "Z" in out
+    code, out, _ = command("tables", uri, "--json")
+    assert [json.loads(line)["name"] for line in out.splitlines()] == ["copy"]
+
+
+def test_a_uri_that_cannot_be_right_ends_serve_with_one_line(program: Program) -> None:
+    process = program("serve", "--port", 0, "--follow", "http://h/t")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert out == ""
+    assert err.splitlines()[-1].startswith("barrage-server: following 'http://h/t': ")
