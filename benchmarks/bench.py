@@ -6,17 +6,23 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.environments import MissingPeerError
+from benchmarks.environments import MissingPeerError, version_of
 from benchmarks.figures import Figure, Outcome, distribution
+from benchmarks.names import DEEPHAVEN, PERSPECTIVE
 from benchmarks.process import ProcessFailedError
 from benchmarks.sizes import Sizes
 
 __all__ = ["Bench"]
+
+_PACKAGES: Final = {
+    DEEPHAVEN: ("deephaven", "deephaven-server"),
+    PERSPECTIVE: ("perspective", "perspective-python"),
+}
 
 
 class Bench:
@@ -58,6 +64,8 @@ class Bench:
         self.step(name)
         try:
             measure()
+            peer, package = _PACKAGES[name]
+            self.outcome.versions[package] = version_of(peer, package)
         except (MissingPeerError, ProcessFailedError, OSError, pa.ArrowException) as error:
             self.outcome.notes.append(f"{name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from benchmarks.process import ROOT
 
-__all__ = ["FOLDER", "MissingPeerError", "python_of"]
+__all__ = ["FOLDER", "MissingPeerError", "python_of", "version_of"]
 
 FOLDER: Final = ROOT / ".bench"
 
@@ -24,3 +24,9 @@ def python_of(peer: str) -> str:
     if not (FOLDER / peer / ".installed").exists():
         raise MissingPeerError(f"{peer} is not installed: run make bench-env")
     return str(FOLDER / peer / "bin" / "python")
+
+
+def version_of(peer: str, package: str) -> str:
+    """The version of a package of a peer that is installed."""
+    pins = dict(line.split("==") for line in (FOLDER / peer / ".installed").read_text().splitlines() if "==" in line)
+    return pins[package]

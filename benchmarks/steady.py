@@ -18,7 +18,6 @@ __all__ = ["LATE", "Steady", "on_time", "steady"]
 
 LATE: Final = 1.5
 """A message that comes more than so many intervals after the one before is late."""
-_CATCH_UP_SECONDS: Final = 40.0
 _FRESH_SECONDS: Final = 0.5
 
 
@@ -54,7 +53,7 @@ def steady(
     measure: float,
     subscribers: int = 1,
     rows: int = 0,
-    viewports: Sequence[tuple[int, int]] | None = None,
+    patience: float = 40.0,
 ) -> Steady:
     """Subscribe, wait until the subscribers have what there is, then measure.
 
@@ -66,15 +65,11 @@ def steady(
         measure: seconds to measure.
         subscribers: how many, each with a connection of its own.
         rows: that the first content has.
-        viewports: one per subscriber instead of the whole table; then the age of rows is not looked at.
+        patience: seconds after which it is measured even if they do not have it yet.
     """
-    windows: Sequence[tuple[int, int] | None] = viewports if viewports is not None else [None] * subscribers
     with ExitStack() as stack:
-        receivers = [
-            stack.enter_context(system.receiving(name, interval_ms, viewport, stamps=viewports is None))
-            for viewport in windows
-        ]
-        _catch_up(receivers, rows)
+        receivers = [stack.enter_context(system.receiving(name, interval_ms)) for _ in range(subscribers)]
+        _catch_up(receivers, rows, patience)
         time.sleep(settle)
         used, begin = system.cpu_seconds(), time.time()
         time.sleep(measure)
@@ -100,9 +95,9 @@ def on_time(times: Sequence[float] | npt.NDArray[np.float64], begin: float, end:
     return 100.0 * min(1.0, int(np.count_nonzero(gaps <= LATE * interval_ms / 1000)) / due)
 
 
-def _catch_up(receivers: Sequence[Receiver], rows: int) -> None:
+def _catch_up(receivers: Sequence[Receiver], rows: int, patience: float) -> None:
     """Wait until all have the first content, and young rows when they look at the age of rows."""
-    end = time.monotonic() + _CATCH_UP_SECONDS
+    end = time.monotonic() + patience
     waiting = list(receivers)
     while waiting and time.monotonic() < end:
         waiting = [receiver for receiver in waiting if not receiver.has_caught_up(rows, _FRESH_SECONDS)]

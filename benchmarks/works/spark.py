@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ def run(bench: Bench) -> None:
             _ways(bench, spark, ours, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    bench.outcome.versions["pyspark"] = version("pyspark")
 
 
 @contextmanager

@@ -6,9 +6,10 @@ from typing import Final
 
 from benchmarks import systems
 from benchmarks.bench import Bench
+from benchmarks.crowd import crowd
 from benchmarks.names import DEEPHAVEN
 from benchmarks.servers.writer import ROWS_PER_VIEW
-from benchmarks.steady import Steady, steady
+from benchmarks.steady import Steady
 
 INTERVAL_MS: Final = 100
 
@@ -27,15 +28,8 @@ def _try(bench: Bench, system: systems.System, measure: float) -> Steady:
     rate = viewers * 1000 / INTERVAL_MS
     system.make("t", "keyed", rows, rate=rate, batch_ms=INTERVAL_MS, writes="views")
     try:
-        return steady(
-            system,
-            "t",
-            interval_ms=INTERVAL_MS,
-            settle=bench.sizes.settle,
-            measure=measure,
-            rows=ROWS_PER_VIEW,
-            viewports=[(first, ROWS_PER_VIEW) for first in range(0, rows, ROWS_PER_VIEW)],
-        )
+        viewports = [(first, ROWS_PER_VIEW) for first in range(0, rows, ROWS_PER_VIEW)]
+        return crowd(system, "t", viewports, interval_ms=INTERVAL_MS, settle=bench.sizes.settle, measure=measure)
     finally:
         system.drop("t")
 
@@ -44,7 +38,7 @@ def _report(bench: Bench, name: str, seen: Steady) -> None:
     work = f"{bench.sizes.viewers:,} viewport subscribers at 10 Hz"
     bench.add(work, "server cores", name, [seen.cores], "cores")
     bench.add(work, "served on time", name, [seen.on_time], "%", "more")
-    bench.add(work, "rows received per subscriber", name, [seen.rate], "rows/s", "")
+    bench.add(work, "messages per subscriber", name, [seen.rate], "per second", "")
 
 
 def _deephaven(bench: Bench) -> None:
