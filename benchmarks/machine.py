@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -12,14 +13,13 @@ from typing import Final
 __all__ = ["cpu_seconds", "describe", "resident_bytes"]
 
 MIB: Final = 1 << 20
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_PROCESS_CLOCK: Final = 2  # CPUCLOCK_SCHED: all threads of the process, user and system
 
 
 def cpu_seconds(pid: int) -> float:
     """Processor time that a process has used so far, all its threads together."""
-    # the name, in parentheses, may have spaces in it
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    # Linux makes the number of a process's clock like this; /proc would tell hundredths of seconds only.
+    return time.clock_gettime(~pid << 3 | _PROCESS_CLOCK)
 
 
 def resident_bytes(pid: int) -> int:

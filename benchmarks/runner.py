@@ -19,7 +19,6 @@ from benchmarks.process import ROOT
 __all__ = ["run_one"]
 
 _GOODBYE_SECONDS: Final = 20.0
-_LAST_LINES: Final = 3
 
 
 def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str], object]) -> Outcome:
@@ -88,5 +87,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _last_words(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return " / ".join(lines[-_LAST_LINES:]) or "it ended without a word"
+    lines = log.read_text(errors="replace").splitlines()
+    # what a traceback ends with is not indented; gRPC writes on after it
+    errors = [line for line in lines if "Error" in line and not line[:1].isspace()]
+    return (errors or [line for line in lines if line.strip()] or ["it ended without a word"])[-1]

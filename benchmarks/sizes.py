@@ -27,6 +27,7 @@ class Sizes:
         upsert_rates: the same of upserts.
         updates: rows changed while memory is watched.
         attempts: at a rate before it counts as not sustained.
+        search: seconds after which no further rate is tried on a system.
         spark_rows: of a Spark query.
         micro_batches: that a Spark query takes for them.
         spark_rounds: how often each sink gets them; the first time warms up.
@@ -50,6 +51,7 @@ class Sizes:
     upsert_rates: tuple[float, ...]
     updates: int
     attempts: int
+    search: float
     spark_rows: int
     micro_batches: int
     spark_rounds: int
@@ -74,9 +76,10 @@ FULL: Final = Sizes(
     upsert_rates=(0.5e6, 1e6, 2e6, 2.5e6, 4e6, 5e6),
     updates=1_000_000,
     attempts=2,
+    search=60.0,
     spark_rows=10_000_000,
     micro_batches=10,
-    spark_rounds=4,
+    spark_rounds=3,
     spark_batches=(10_000, 100_000, 1_000_000, 2_500_000),
     growth=(100_000, 1_000_000, 10_000_000),
     peers=True,
@@ -97,6 +100,7 @@ QUICK: Final = Sizes(
     upsert_rates=(0.5e6, 2e6),
     updates=100_000,
     attempts=1,
+    search=6.0,
     spark_rows=600_000,
     micro_batches=3,
     spark_rounds=2,
@@ -120,6 +124,7 @@ TINY: Final = Sizes(
     upsert_rates=(1e4,),
     updates=2_000,
     attempts=1,
+    search=10.0,
     spark_rows=4_000,
     micro_batches=2,
     spark_rounds=2,

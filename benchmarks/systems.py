@@ -46,6 +46,15 @@ class System:
         """Take a table away."""
         self.process.call("drop", name=name)
 
+    @contextmanager
+    def ticking(self, name: str, rate: float, batch_ms: float) -> Iterator[None]:
+        """Have rows written at a rate while the body runs. Deephaven's tables tick from when they are made instead."""
+        self.process.call("tick", name=name, rate=rate, batch_ms=batch_ms)
+        try:
+            yield
+        finally:
+            self.process.call("still", name=name)
+
     def get(self, name: str) -> int:
         """Read a table by DoGet; its rows."""
         with connect(self.port) as client:

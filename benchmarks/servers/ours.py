@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,8 +53,18 @@ class OurTables:
         for batch in data.batches(rows):
             write(batch)
         if rate:
-            count = max(1, round(rate * batch_ms / 1000))
-            self._writers[name] = Writer(write, _batches(kind, writes, rows, count), batch_ms / 1000)
+            self.tick(name, rate, batch_ms, writes)
+
+    def tick(self, name: str, rate: float, batch_ms: float, writes: str = "") -> None:
+        """Begin to write to a table; see :meth:`make`."""
+        table: Any = self.server.table(name)
+        keyed = isinstance(table, KeyedTable)
+        count = max(1, round(rate * batch_ms / 1000))
+        if writes == "views":
+            batches = one_per_view(table.size)
+        else:
+            batches = upserted(table.size, count) if keyed else appended(table.size, count)
+        self._writers[name] = Writer(table.upsert if keyed else table.append, batches, batch_ms / 1000)
 
     def still(self, name: str) -> None:
         """Let a table tick no more."""
@@ -121,18 +130,13 @@ class OurTables:
         self.server.close()
 
 
-def _batches(kind: str, writes: str, rows: int, count: int) -> Iterator[pa.RecordBatch]:
-    if writes == "views":
-        return one_per_view(rows)
-    return upserted(rows, count) if kind == "keyed" else appended(rows, count)
-
-
 def main() -> None:
     """Serve until standard input ends."""
     loop = Loop()
     tables = OurTables(loop.settings)
     for function in (
         tables.make,
+        tables.tick,
         tables.still,
         tables.drop,
         tables.write,

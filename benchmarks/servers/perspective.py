@@ -68,9 +68,18 @@ class PerspectiveTables:
         for batch in data.batches(rows):
             table.update(encoded(batch))
         if rate:
-            count = max(1, round(rate * batch_ms / 1000))
-            batches = upserted(rows, count) if kind == "keyed" else appended(rows, count)
-            self._writers[name] = Writer(_writing(table), batches, batch_ms / 1000)
+            self.tick(name, rate, batch_ms)
+
+    def tick(self, name: str, rate: float, batch_ms: float) -> None:
+        """Begin to write to a table."""
+        table = self._tables[name]
+        rows, count = table.size(), max(1, round(rate * batch_ms / 1000))
+        batches = appended(rows, count) if table.get_index() is None else upserted(rows, count)
+        self._writers[name] = Writer(_writing(table), batches, batch_ms / 1000)
+
+    def still(self, name: str) -> None:
+        """Let a table tick no more."""
+        self._writers.pop(name).stop()
 
     def drop(self, name: str) -> None:
         """Take a table away; views of clients that are still there keep it."""
@@ -107,7 +116,7 @@ def main() -> None:
     loop = Loop()
     server = perspective.Server()
     tables = PerspectiveTables(server.new_local_client())
-    for function in (tables.make, tables.drop, tables.write):
+    for function in (tables.make, tables.tick, tables.still, tables.drop, tables.write):
         loop.function(function)
     loop.run(port=serve(server))
 

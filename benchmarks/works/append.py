@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -31,9 +32,13 @@ def search(bench: Bench, rates: Sequence[float], attempt: Callable[[str, float],
 
     A server that dies of a rate, as one without enough memory does, has not sustained it.
     """
+    end = time.monotonic() + bench.sizes.search
     sustained: dict[float, Steady] = {}
     for number, rate in enumerate(rates):
         for again in range(bench.sizes.attempts):
+            if sustained and time.monotonic() > end:
+                bench.outcome.notes.append(f"rates from {rate / 1e6:g} M rows/s on were not tried: no time was left")
+                return sustained
             bench.step(f"{rate / 1e6:g} M rows/s")
             try:
                 seen = attempt(f"t{number}_{again}", rate)

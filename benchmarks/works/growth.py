@@ -17,7 +17,7 @@ from benchmarks.works.latency import ages
 from benchmarks.works.viewport import WIDTH, places
 
 CHANGED: Final = 1000
-_TIMES: Final = 200
+_TIMES: Final = 500
 
 Costs = dict[str, list[tuple[float, float]]]
 

@@ -58,11 +58,20 @@ def _first_byte(process: subprocess.Popen[bytes], port: int, begin: float) -> fl
                 raise OSError("the server did not start")
             time.sleep(0.002)
         with connect(port) as client:
-            client.do_get(flight.Ticket(b"s/t")).schema  # noqa: B018  (it is what is waited for)
+            while not _has_table(client):
+                time.sleep(0.002)
             return time.perf_counter() - begin
     finally:
         process.terminate()
         process.wait(15)
+
+
+def _has_table(client: flight.FlightClient) -> bool:
+    """Whether the table can be read: it is declared a moment after the port is open."""
+    try:
+        return bool(client.do_get(flight.Ticket(b"s/t")).schema)
+    except KeyError:
+        return False
 
 
 def _accepts(port: int) -> bool:

@@ -16,49 +16,52 @@ BATCH_MS: Final = 50
 
 
 def run(bench: Bench) -> None:
-    """From low to high, until one rate is not sustained twice in a row."""
-    rates = bench.sizes.upsert_rates
+    """From low to high, until one rate is not sustained."""
+    rows, rates = bench.sizes.rows, bench.sizes.upsert_rates
     with systems.ours() as ours:
-        report(bench, WORK, OURS, search(bench, rates, lambda name, rate: _try(bench, ours, name, rate)))
+        bench.step("loading")
+        ours.make("t", "keyed", rows)
+
+        def attempt(_: str, rate: float) -> Steady:
+            with ours.ticking("t", rate, BATCH_MS):
+                return _steady(bench, ours, "t")
+
+        report(bench, WORK, OURS, search(bench, rates, attempt))
     bench.peer(DEEPHAVEN, lambda: _deephaven(bench))
     bench.peer(PERSPECTIVE, lambda: _perspective(bench))
 
 
-def _try(bench: Bench, system: systems.System, name: str, rate: float) -> Steady:
-    rows = bench.sizes.rows
-    system.make(name, "keyed", rows, rate=rate, batch_ms=BATCH_MS)
-    try:
-        return steady(
-            system,
-            name,
-            interval_ms=BATCH_MS,
-            settle=bench.sizes.settle,
-            measure=bench.sizes.measure,
-            rows=rows,
-        )
-    finally:
-        system.drop(name)
+def _steady(bench: Bench, system: systems.System, name: str) -> Steady:
+    rows, settle, measure = bench.sizes.rows, bench.sizes.settle, bench.sizes.measure
+    return steady(system, name, interval_ms=BATCH_MS, settle=settle, measure=measure, rows=rows, patience=20.0)
 
 
 def _deephaven(bench: Bench) -> None:
-    rates = bench.sizes.upsert_rates
+    """Its tables tick at the rate that they are made with, so each rate has its own."""
+    rows, rates = bench.sizes.rows, bench.sizes.upsert_rates
     with systems.deephaven(cycle_ms=BATCH_MS, interval_ms=BATCH_MS, heap=bench.sizes.heap) as system:
-        bench.warm(lambda: _try(bench, system, "warm", rates[0]))
-        found = search(bench, rates, lambda name, rate: _try(bench, system, name, rate))
+
+        def attempt(name: str, rate: float) -> Steady:
+            system.make(name, "keyed", rows, rate=rate)
+            try:
+                return _steady(bench, system, name)
+            finally:
+                system.drop(name)
+
+        bench.warm(lambda: attempt("warm", rates[0]))
+        found = search(bench, rates, attempt)
     report(bench, WORK, DEEPHAVEN, found)
 
 
 def _perspective(bench: Bench) -> None:
-    rows = bench.sizes.rows
+    rows, rates = bench.sizes.rows, bench.sizes.upsert_rates
     with perspective() as system:
+        system.make("t", "keyed", rows)
 
-        def attempt(name: str, rate: float) -> Steady:
-            system.make(name, "keyed", rows, rate=rate, batch_ms=BATCH_MS)
-            try:
-                return system.steady(name, interval_ms=BATCH_MS, settle=bench.sizes.settle, measure=bench.sizes.measure)
-            finally:
-                system.drop(name)
+        def attempt(_: str, rate: float) -> Steady:
+            with system.ticking("t", rate, BATCH_MS):
+                settle, measure = bench.sizes.settle, bench.sizes.measure
+                return system.steady("t", interval_ms=BATCH_MS, settle=settle, measure=measure)
 
-        rates = bench.sizes.upsert_rates
-        found = search(bench, [rates[0] / 10, *rates], attempt)
+        found = search(bench, [rates[0] / 500, rates[0] / 50, rates[0] / 10, *rates], attempt)
     report(bench, WORK, PERSPECTIVE, found)

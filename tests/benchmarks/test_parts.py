@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from itertools import islice
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import barrage_server as bs
 from benchmarks import data
 from benchmarks.exchange import Exchange, Receiver, connect
+from benchmarks.machine import cpu_seconds, resident_bytes
 from benchmarks.servers.writer import ROWS_PER_VIEW, Writer, appended, one_per_view, upserted
 from benchmarks.steady import Steady, on_time
 from benchmarks.works.growth import exponent
@@ -96,3 +99,12 @@ def test_the_raw_client_receives_content_windows_and_changes() -> None:
         seen = receiver.between(0.0, np.inf)
         receiver.stop()
         assert (seen.rows.sum(), set(seen.oldest[seen.rows > 0])) == (10, {5.0})
+
+
+def test_processor_time_is_that_of_all_threads_of_a_process() -> None:
+    before, own = cpu_seconds(os.getpid()), time.process_time()
+    while time.process_time() - own < 0.05:
+        pass
+    used = cpu_seconds(os.getpid()) - before
+    assert 0.05 <= used < time.process_time() - own + 0.05
+    assert resident_bytes(os.getpid()) > 1 << 20
