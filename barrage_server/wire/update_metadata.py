@@ -95,34 +95,22 @@ class UpdateMetadata:
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
         """The finished app_metadata; ``batch_counts`` (adds, mods) take the place of the value's own."""
         adds, mods = batch_counts or (self.num_add_batches or 0, self.num_mod_batches or 0)
-        vectors: list[bytes | None] = [
+        vectors = (
             _rows(self.effective_viewport),
             None if self.effective_column_set is None else encode_bit_set(self.effective_column_set),
             _rows(self.added_rows),
             _rows(self.removed_rows),
             None if self.shift_data is None else encode_shift_data(self.shift_data),
             _rows(self.added_rows_included),
-        ]
-        presence = 0
-        offsets: list[int] = []
-        parts: list[bytes] = [b""]
-        end = _HEAD.size
-        for number, vector in enumerate(vectors):
-            if vector is None:
-                offsets.append(0)
-                continue
-            presence |= 1 << number
-            offsets.append(end - _VECTORS - 4 * number)
-            part = _vector(vector)
-            parts.append(part)
-            end += len(part)
-        if self.modified_rows is None:
-            offsets.append(0)
-        else:
+        )
+        short = sum(len(vector) for vector in vectors if vector is not None) <= _SHORT
+        presence, vector_offsets, body = (_short_layout if short else _layout)(vectors)
+        nodes, nodes_offset = b"", 0
+        if self.modified_rows is not None:
             presence |= 1 << 6
-            offsets.append(end - _VECTORS - 4 * 6)
-            parts.append(_nodes(self.modified_rows))
-        parts[0] = _HEAD.pack(
+            nodes_offset = _HEAD.size + len(body) - _VECTORS - 4 * 6
+            nodes = _nodes(self.modified_rows)
+        head = _HEAD.pack(
             _TABLE,
             *_field_list(presence),
             _TABLE - _FIELD_LIST,
@@ -131,11 +119,12 @@ class UpdateMetadata:
             self.table_size,
             adds,
             mods,
-            *offsets,
+            *vector_offsets,
+            nodes_offset,
             self.is_snapshot,
             self.effective_reverse_viewport,
         )
-        return wrap(BarrageMessageType.BarrageUpdateMetadata, b"".join(parts))
+        return wrap(BarrageMessageType.BarrageUpdateMetadata, head + body + nodes)
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> UpdateMetadata:
@@ -163,6 +152,29 @@ class UpdateMetadata:
             num_add_batches=adds if counted else None,
             num_mod_batches=mods if counted else None,
         )
+
+
+def _layout(vectors: tuple[bytes | None, ...]) -> tuple[int, list[int], bytes]:
+    """Which of the vectors are present, as bits; where each lies from its offset field; and all of them."""
+    presence = 0
+    offsets: list[int] = []
+    parts: list[bytes] = []
+    end = _HEAD.size
+    for number, vector in enumerate(vectors):
+        if vector is None:
+            offsets.append(0)
+            continue
+        presence |= 1 << number
+        offsets.append(end - _VECTORS - 4 * number)
+        part = _vector(vector)
+        parts.append(part)
+        end += len(part)
+    return presence, offsets, b"".join(parts)
+
+
+# Most messages to a viewport have the same few, nearly empty vectors.
+_short_layout = lru_cache(maxsize=256)(_layout)
+_SHORT: Final = 64
 
 
 @lru_cache(maxsize=128)
