@@ -70,6 +70,10 @@ class OurTables:
         """Let a table tick no more."""
         self._writers.pop(name).stop()
 
+    def follow(self, port: int, name: str, interval_ms: int) -> None:
+        """Serve a table of another server of this project on."""
+        self.server.follow(f"grpc://127.0.0.1:{port}/{name}", interval_ms=interval_ms)
+
     def drop(self, name: str) -> None:
         """Take a table away."""
         if name in self._writers:
@@ -139,6 +143,7 @@ def main() -> None:
         tables.tick,
         tables.still,
         tables.drop,
+        tables.follow,
         tables.write,
         tables.burst,
         tables.replace,

@@ -25,14 +25,20 @@ def run(bench: Bench) -> None:
     bench.peer(PERSPECTIVE, lambda: _perspective(bench))
 
 
-def ages(system: systems.System, count: int) -> tuple[list[float], float]:
-    """Write ``count`` rows to the table ``t``; the age of each update on arrival in seconds, and the server's cores."""
-    with system.receiving("t", 1) as receiver:
+def ages(
+    system: systems.System, count: int, *, received_from: systems.System | None = None
+) -> tuple[list[float], float]:
+    """Write ``count`` rows to the table ``t``; the age of each update on arrival in seconds, and the server's cores.
+
+    With ``received_from``, a server that follows this one, they are received from there, and its cores count.
+    """
+    source = received_from or system
+    with source.receiving("t", 1) as receiver:
         while not receiver.received.updates:
             time.sleep(0.001)  # the first content, which may be empty
-        used, begin = system.cpu_seconds(), time.time()
+        used, begin = source.cpu_seconds(), time.time()
         system.process.call("write", name="t", count=count, pause_ms=PAUSE_MS)
-        used, end = system.cpu_seconds() - used, time.time()
+        used, end = source.cpu_seconds() - used, time.time()
         time.sleep(0.05)
         window = receiver.between(begin, time.time())
     # of a message with two rows the older one counts, which has waited longer
