@@ -1,4 +1,8 @@
-"""The cost of the same change to tables of one, ten and a hundred times the size, and the exponent it grows with."""
+"""The cost of the same change to tables of one, ten and a hundred times the size, and the exponent it grows with.
+
+Costs are milliseconds: from request to answer, of the call that writes, or ("to a subscriber") of processor time of the
+server per change. Memory is MiB.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from benchmarks import systems
 from benchmarks.bench import Bench
 from benchmarks.exchange import Receiver
 from benchmarks.figures import Figure
+from benchmarks.machine import MIB
 from benchmarks.names import OURS
 from benchmarks.works.latency import ages
 from benchmarks.works.viewport import WIDTH, places
@@ -48,8 +53,8 @@ def exponent(points: Sequence[tuple[float, float]]) -> float:
 
 
 def _measure(bench: Bench, ours: systems.System, kind: str, rows: int, flat: Costs, following: Costs) -> None:
-    def keep(costs: Costs, work: str, milliseconds: float) -> None:
-        costs.setdefault(work, []).append((float(rows), milliseconds))
+    def keep(costs: Costs, work: str, cost: float) -> None:
+        costs.setdefault(work, []).append((float(rows), cost))
 
     if kind == "append":
         with ours.subscribed("t", 1, (0, WIDTH)) as exchange:
@@ -73,6 +78,7 @@ def _measure(bench: Bench, ours: systems.System, kind: str, rows: int, flat: Cos
         keep(flat, f"{name} to a subscriber", used / _TIMES * 1e3)
         keep(flat, name, float(np.median(calls)) * 1e3)
     if kind == "keyed":
+        keep(following, "memory of the process", ours.resident_bytes() / MIB)
         seconds = ours.process.call("replace", name="t", share=CHANGED / max(rows, CHANGED), times=3)
         keep(following, "a replace that changes 1,000 rows", min(seconds) * 1e3)
 
