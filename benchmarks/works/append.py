@@ -22,12 +22,15 @@ BATCH_MS: Final = 50
 def run(bench: Bench) -> None:
     """From low to high, until one rate is not sustained twice in a row."""
     with systems.ours() as ours:
-        report(bench, WORK, OURS, search(bench, bench.sizes.rates, lambda name, rate: _try(bench, ours, name, rate)))
+        found = search(bench, OURS, bench.sizes.rates, lambda name, rate: _try(bench, ours, name, rate))
+    report(bench, WORK, OURS, found)
     bench.peer(DEEPHAVEN, lambda: _deephaven(bench))
     bench.peer(PERSPECTIVE, lambda: _perspective(bench))
 
 
-def search(bench: Bench, rates: Sequence[float], attempt: Callable[[str, float], Steady]) -> dict[float, Steady]:
+def search(
+    bench: Bench, system: str, rates: Sequence[float], attempt: Callable[[str, float], Steady]
+) -> dict[float, Steady]:
     """Try rates from low to high with tables of their own; what was sustained.
 
     A server that dies of a rate, as one without enough memory does, has not sustained it.
@@ -37,13 +40,15 @@ def search(bench: Bench, rates: Sequence[float], attempt: Callable[[str, float],
     for number, rate in enumerate(rates):
         for again in range(bench.sizes.attempts):
             if sustained and time.monotonic() > end:
-                bench.outcome.notes.append(f"rates from {rate / 1e6:g} M rows/s on were not tried: no time was left")
+                bench.outcome.notes.append(
+                    f"{system}: rates from {rate / 1e6:g} M rows/s on were not tried: no time was left"
+                )
                 return sustained
-            bench.step(f"{rate / 1e6:g} M rows/s")
+            bench.step(f"{system}: {rate / 1e6:g} M rows/s")
             try:
                 seen = attempt(f"t{number}_{again}", rate)
             except (ProcessFailedError, OSError, pa.ArrowException) as error:
-                bench.outcome.notes.append(f"{rate / 1e6:g} M rows/s: {error}")
+                bench.outcome.notes.append(f"{system}: {rate / 1e6:g} M rows/s: {error}")
                 return sustained
             if seen.keeps_up(rate):
                 sustained[rate] = seen
@@ -85,7 +90,7 @@ def _try(bench: Bench, system: systems.System, name: str, rate: float) -> Steady
 def _deephaven(bench: Bench) -> None:
     with systems.deephaven(cycle_ms=BATCH_MS, interval_ms=BATCH_MS, heap=bench.sizes.heap) as system:
         bench.warm(lambda: _try(bench, system, "warm", bench.sizes.rates[0]))
-        found = search(bench, bench.sizes.rates, lambda name, rate: _try(bench, system, name, rate))
+        found = search(bench, DEEPHAVEN, bench.sizes.rates, lambda name, rate: _try(bench, system, name, rate))
     report(bench, WORK, DEEPHAVEN, found)
 
 
@@ -100,5 +105,5 @@ def _perspective(bench: Bench) -> None:
                 system.drop(name)
 
         rates = bench.sizes.rates
-        found = search(bench, [rates[0] / 100, rates[0] / 20, rates[0] / 5, *rates], attempt)
+        found = search(bench, PERSPECTIVE, [rates[0] / 100, rates[0] / 20, rates[0] / 5, *rates], attempt)
     report(bench, WORK, PERSPECTIVE, found)

@@ -26,7 +26,7 @@ def run(bench: Bench) -> None:
             with ours.ticking("t", rate, BATCH_MS):
                 return _steady(bench, ours, "t")
 
-        report(bench, WORK, OURS, search(bench, rates, attempt))
+        report(bench, WORK, OURS, search(bench, OURS, rates, attempt))
     bench.peer(DEEPHAVEN, lambda: _deephaven(bench))
     bench.peer(PERSPECTIVE, lambda: _perspective(bench))
 
@@ -49,7 +49,7 @@ def _deephaven(bench: Bench) -> None:
                 system.drop(name)
 
         bench.warm(lambda: attempt("warm", rates[0]))
-        found = search(bench, rates, attempt)
+        found = search(bench, DEEPHAVEN, rates, attempt)
     report(bench, WORK, DEEPHAVEN, found)
 
 
@@ -63,5 +63,5 @@ def _perspective(bench: Bench) -> None:
                 settle, measure = bench.sizes.settle, bench.sizes.measure
                 return system.steady("t", interval_ms=BATCH_MS, settle=settle, measure=measure)
 
-        found = search(bench, [rates[0] / 500, rates[0] / 50, rates[0] / 10, *rates], attempt)
+        found = search(bench, PERSPECTIVE, [rates[0] / 500, rates[0] / 50, rates[0] / 10, *rates], attempt)
     report(bench, WORK, PERSPECTIVE, found)
