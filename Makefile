@@ -76,7 +76,8 @@ bench-check: env ## Compare the last results, or RESULTS=file, with the targets
 bench-env: env
 	@scripts/make-bench-env .bench || echo "what is missing is not measured" >&2
 
-figures: bench-env ## Put the figures of the last full benchmark run into the documents, and draw its plots
+figures: env ## Put the figures of the last full benchmark run into the documents, and draw its plots
+	@scripts/make-bench-env .bench plots
 	@$(BIN)/python scripts/figures
 	@.bench/plots/bin/python scripts/plots
 

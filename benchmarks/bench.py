@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
@@ -28,19 +27,26 @@ _PACKAGES: Final = {
 class Bench:
     """One benchmark while it runs.
 
-    Attributes:
+    Args:
         sizes: of this mode.
+        tell: is told what is done now, and what has been measured so far.
+
+    Attributes:
         outcome: figures so far.
     """
 
-    def __init__(self, sizes: Sizes, tell: Callable[[str], object] | None = None) -> None:
+    def __init__(self, sizes: Sizes, tell: Callable[[dict[str, Any]], object]) -> None:
         self.sizes = sizes
         self.outcome = Outcome()
-        self._tell = tell or (lambda _text: None)
+        self._tell = tell
 
     def step(self, text: str) -> None:
         """Say what is done now."""
-        self._tell(text)
+        self._tell({"step": text})
+
+    def keep(self) -> None:
+        """Say what has been measured so far, so that it is not lost with what comes next."""
+        self._tell({"outcome": asdict(self.outcome)})
 
     def add(self, work: str, what: str, system: str, values: Sequence[float], unit: str, better: str = "less") -> None:
         """Keep the median of ``values``."""
@@ -61,6 +67,7 @@ class Bench:
         """Measure a peer, unless none are wanted. One that fails is noted, and leaves the others."""
         if not self.sizes.peers:
             return
+        self.keep()
         self.step(name)
         try:
             measure()
@@ -75,14 +82,3 @@ class Bench:
         end = time.monotonic() + self.sizes.warm
         while time.monotonic() < end:
             action()
-
-
-def tell_parent(text: str) -> None:
-    """Say it to the process that runs the benchmarks."""
-    say({"step": text})
-
-
-def say(message: dict[str, Any]) -> None:
-    """A line of JSON on standard output."""
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()

@@ -1,27 +1,33 @@
 """``python -m benchmarks.one NAME MODE``: one benchmark, in this process.
 
-What it does now, and in the end what it measured, are lines of JSON on standard output.
+What it does now, and what it has measured so far, are lines of JSON on standard output.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from dataclasses import asdict
+from typing import Any
 
-from benchmarks.bench import Bench, say, tell_parent
+from benchmarks.bench import Bench
 from benchmarks.sizes import MODES
 from benchmarks.works import WORKS
 
 
 def main(name: str, mode: str) -> None:
     """Measure, and say it."""
-    bench = Bench(MODES[mode], tell_parent)
+    bench = Bench(MODES[mode], _tell)
+    bench.outcome.quick = mode != "full"
     begin = time.monotonic()
     WORKS[name].run(bench)
     bench.outcome.seconds = time.monotonic() - begin
-    bench.outcome.quick = mode != "full"
-    say({"outcome": asdict(bench.outcome)})
+    bench.keep()
+
+
+def _tell(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

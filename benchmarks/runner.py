@@ -32,11 +32,11 @@ def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str
         tell: is told what is done now.
 
     Returns:
-        What it measured; one that failed or was ended says so, and has no figures.
+        What it measured; one that failed or was ended says so, and has what it had measured before.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    found: list[Outcome] = []
+    found = Outcome(quick=mode != "full")
     with log.open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.one", name, mode],
@@ -61,16 +61,16 @@ def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str
                 if "step" in message:
                     tell(message["step"])
                 else:
-                    found.append(Outcome.from_json(message["outcome"]))
-            process.wait()
+                    found = Outcome.from_json(message["outcome"])
+            code = process.wait()
         finally:
             timer.cancel()
             _end(process)
             process.communicate()
-    if found:
-        return found[0]
-    error = f"took more than {seconds:.0f} s" if late.is_set() else _last_words(log)
-    return Outcome(seconds=time.monotonic() - begin, quick=mode != "full", error=error)
+    if late.is_set() or code:
+        found.error = f"took more than {seconds:.0f} s" if late.is_set() else _last_words(log)
+        found.seconds = time.monotonic() - begin
+    return found
 
 
 def _end(process: subprocess.Popen[str]) -> None:
