@@ -66,30 +66,30 @@ class Exchange:
 
     def show(self, viewport: tuple[int, int] | None) -> None:
         """Ask for other rows."""
-        self._writer.write_metadata(self.request(viewport))
+        self._writer.write_metadata(self.request(viewport)[0])
 
-    def request(self, viewport: tuple[int, int] | None) -> bytes:
-        """The message that asks for rows."""
+    def request(self, viewport: tuple[int, int] | None) -> tuple[bytes, RowSet | None]:
+        """The message that asks for rows, and the positions that it asks for."""
         rows = None if viewport is None else RowSet.from_range(viewport[0], viewport[0] + viewport[1] - 1)
-        return SubscriptionRequest(self._ticket, viewport=rows, options=self._options).encode()
+        return SubscriptionRequest(self._ticket, viewport=rows, options=self._options).encode(), rows
 
-    def move(self, request: bytes, count: int) -> float:
-        """Send a request for another window, and wait until its ``count`` rows are there; the seconds that it took.
+    def move(self, request: tuple[bytes, RowSet | None]) -> float:
+        """Send a request for another window, and wait until its rows are there; the seconds that it took.
 
-        Whatever else arrives meanwhile is read as well.
+        Whatever else arrives meanwhile is read as well, such as changes of what was in view before.
         """
+        message, wanted = request
         begin = time.perf_counter()
-        self._writer.write_metadata(request)
+        self._writer.write_metadata(message)
         while True:
             chunk = self._reader.read_chunk()
             arrived = time.perf_counter()
             metadata = _metadata(chunk)
-            if metadata is not None and metadata.is_snapshot:
+            if metadata is not None and metadata.is_snapshot and metadata.effective_viewport == wanted:
                 missing = metadata.included_rows.size - _rows(chunk)
                 while missing > 0:
                     missing -= _rows(self._reader.read_chunk())
                     arrived = time.perf_counter()
-                assert metadata.included_rows.size <= count
                 return arrived - begin
 
     def first_content(self, rows: int) -> int:

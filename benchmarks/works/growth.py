@@ -60,8 +60,8 @@ def _measure(bench: Bench, ours: systems.System, kind: str, rows: int, flat: Cos
         with ours.subscribed("t", 1, (0, WIDTH)) as exchange:
             requests = [exchange.request((first, WIDTH)) for first in places(rows, bench.sizes.moves)]
             for request in requests[:100]:
-                exchange.move(request, WIDTH)
-            took = [exchange.move(request, WIDTH) for request in requests]
+                exchange.move(request)
+            took = [exchange.move(request) for request in requests]
         keep(flat, "moving a viewport", float(np.median(took)) * 1e3)
         keep(following, "reading all rows by DoGet", _best(lambda: ours.get("t"), 5) * 1e3)
         keep(following, "a first snapshot, raw", _best(lambda: _snapshot(ours, rows), 5) * 1e3)

@@ -50,8 +50,8 @@ def _moves(bench: Bench, system: systems.System, rows: int) -> list[float]:
     with system.subscribed("t", 1, (0, WIDTH)) as exchange:
         requests = [exchange.request((first, WIDTH)) for first in places(rows, bench.sizes.moves)]
         for request in requests[: len(requests) // 10]:
-            exchange.move(request, WIDTH)
-        return [exchange.move(request, WIDTH) for request in requests]
+            exchange.move(request)
+        return [exchange.move(request) for request in requests]
 
 
 def _applied(bench: Bench, system: systems.System, rows: int) -> list[float]:

@@ -90,7 +90,7 @@ def test_the_raw_client_receives_content_windows_and_changes() -> None:
         whole = Exchange(client, "t", 1, deephaven=False)
         assert whole.first_content(1000) >= 1000 * 24
         window = Exchange(client, "t", 1, deephaven=False, viewport=(0, 100))
-        assert window.move(window.request((500, 100)), 100) > 0
+        assert window.move(window.request((500, 100))) > 0
         window.cancel()
         receiver = Receiver(whole)
         table.append(data.stamped(data.batch(1000, 10), 5.0))
