@@ -24,6 +24,9 @@ _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
 _FIXED_WIDTH: Final = (types.is_primitive, types.is_decimal, types.is_fixed_size_binary, types.is_interval)
 MAX_DEPTH: Final = 64
+# What Arrow allows an array to have, as far as all of its implementations go. Nulls take no bytes, so that nothing else
+# keeps a damaged header from announcing more of them than anybody could hold.
+_MOST: Final = (1 << 31) - 1
 
 
 @dataclass(slots=True)
@@ -171,7 +174,7 @@ class _Source:
     def node(self) -> tuple[int, int]:
         """Length and null count."""
         length, null_count = next(self._nodes, (-1, -1))
-        if not 0 <= null_count <= length:
+        if not 0 <= null_count <= length <= _MOST:
             raise WireFormatError("damaged record batch: a field node is missing or impossible")
         return length, null_count
 
@@ -199,7 +202,7 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
         return pa.ExtensionArray.from_storage(data_type, _assemble(data_type.storage_type, source, depth + 1))
     length, null_count = source.node()
     if types.is_null(data_type):
-        return pa.nulls(length)
+        return pa.Array.from_buffers(data_type, length, [None])  # pa.nulls would take memory for each
     if length == 0:
         for _ in range(_own_buffers(data_type)):
             source.buffer(0)

@@ -192,6 +192,21 @@ def test_damaged_bodies_of_such_types(array: pa.Array, data: st.DataObject) -> N
     got.to_pylist()
 
 
+@pytest.mark.parametrize("data_type", [pa.null(), pa.list_(pa.null(), 0)], ids=str)
+def test_arrays_that_take_no_bytes_are_not_of_any_length(data_type: pa.DataType) -> None:
+    """A damaged header of a hundred bytes must not make this process allocate what it announces."""
+    nodes = 2 if pa.types.is_fixed_size_list(data_type) else 1
+    for length, is_fine in ((1_000_000_000, True), ((1 << 31) - 1, True), (1 << 31, False), (1 << 45, False)):
+        spans = [0, 0] if nodes == 2 else []
+        header = encode_batch_header(length, [length, 0, *[0] * (2 * nodes - 2)], spans, 0)
+        schema = pa.schema([("c0", data_type)])
+        if is_fine:
+            assert [len(array) for array in decode_ragged_batch(header, b"", schema)] == [length]
+        else:
+            with pytest.raises(WireFormatError, match="impossible"):
+                decode_ragged_batch(header, b"", schema)
+
+
 def test_nodes_that_are_left_over() -> None:
     columns = [pa.array([1]), pa.array([2])]
     header, body = packed(columns)
