@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from barrage_server.engine.memory import zeros
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.undo import CellArray
 from barrage_server.errors import RowSetError
@@ -34,7 +35,7 @@ __all__ = [
     "view",
 ]
 
-Pages = Mapping[int, CellArray]
+Pages = Mapping[int, Any]  # by number: arrays of cells, or what reads like one
 
 MAX_PAGE_BITS = 20
 MIN_PAGE_CELLS = 1024
@@ -76,8 +77,7 @@ class Cells:
         """Make sure that all cells of ``plan`` exist, in pages that are nobody else's."""
         new: dict[int, CellArray] | None = None
         for page, _, _, _, top in plan.segments(self.page_bits):
-            cells = self.pages.get(page)
-            if cells is None or len(cells) < top or page in self._shared:
+            if not self._is_writable(page, top):
                 new = dict(self.pages) if new is None else new
                 new[page] = self._enlarged(new, page, top)
         if new is not None:
@@ -85,23 +85,28 @@ class Cells:
 
     def resize(self, page: int, size: int) -> None:
         """Make a page hold at least ``size`` cells, and be nobody else's."""
-        cells = self.pages.get(page)
-        if cells is None or len(cells) < size or page in self._shared:
+        if not self._is_writable(page, size):
             self.pages = {**self.pages, page: self._enlarged(self.pages, page, size)}
+
+    def _is_writable(self, page: int, size: int) -> bool:
+        """Whether the first ``size`` cells of a page can be written in place."""
+        cells = self.pages.get(page)
+        return cells is not None and len(cells) >= size and page not in self._shared
 
     def _enlarged(self, pages: Pages, page: int, size: int) -> CellArray:
         """A new array for a page, with what it holds now and at least ``size`` cells."""
         self._shared.discard(page)
         old, before = pages.get(page), pages.get(page - 1)
         if old is not None and len(old) >= size:
-            return old.copy()
+            copied: CellArray = old.copy()
+            return copied
         full = 1 << self.page_bits
         if before is not None and len(before) == full:
             # The table has grown through a whole page, so it will fill this one too. Unused memory is not touched.
             target = full
         else:
             target = min(full, max(MIN_PAGE_CELLS, 1 << (size - 1).bit_length()))
-        new = np.ones(target, self.dtype) if self._fill else np.zeros(target, self.dtype)
+        new = np.ones(target, self.dtype) if self._fill else zeros(target, self.dtype)
         if old is not None:
             new[: len(old)] = old
         return new
@@ -157,7 +162,8 @@ def gather(pages: Pages, plan: ReadPlan, dtype: np.dtype[Any], page_bits: int) -
             cells = pages[page]
             if top > len(cells):
                 raise _no_cells(plan)
-            return cells[where].copy() if isinstance(where, slice) else cells[where]
+            found: CellArray = cells[where].copy() if isinstance(where, slice) else cells[where]
+            return found
         out = np.empty(plan.size, dtype)
         for page, where, start, stop, top in segments:
             cells = pages[page]
@@ -178,7 +184,8 @@ def view(pages: Pages, plan: ReadPlan, page_bits: int) -> CellArray | None:
     cells = pages.get(page)
     if cells is None or top > len(cells):
         raise _no_cells(plan)
-    return cells[where]
+    found: CellArray = cells[where]
+    return found
 
 
 def gather_any(

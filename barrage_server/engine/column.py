@@ -50,7 +50,7 @@ class Column(ABC):
     Attributes:
         type: the Arrow type.
         number: the column's number in its table, under which overwritten values are recorded.
-        epoch: how often the storage was compacted; see :mod:`barrage_server.engine.undo`.
+        epoch: how often storage was begun anew; see :mod:`barrage_server.engine.undo`.
 
     """
 
@@ -66,13 +66,32 @@ class Column(ABC):
 
     @abstractmethod
     def write(self, rows: Rows, values: pa.Array, undo: Undo | None) -> None:
-        """Set the values of ``rows``, in key order.
+        """Set the values of new rows, in key order.
 
         Args:
-            rows: the rows to write, known or new; row keys as an array must be strictly increasing.
+            rows: rows that the table does not have yet, or not any more; row keys as an array must be strictly
+                increasing.
             values: one value per row, of exactly the column's type.
             undo: where the old values go; ``None`` only when no version that is held can read these cells.
 
+        """
+
+    @abstractmethod
+    def overwrite(self, rows: Rows, values: pa.Array, undo: Undo) -> None:
+        """Set the values of rows that the table has, in key order.
+
+        Args:
+            rows: the rows; row keys as an array must be strictly increasing.
+            values: one value per row, of exactly the column's type.
+            undo: where the old values go.
+
+        """
+
+    @abstractmethod
+    def update(self, rows: Rows, values: pa.Array, undo: Undo) -> BoolArray:
+        """Like :meth:`overwrite`, but leaves values that are there already. Says for each row whether it had another.
+
+        Nulls equal nulls and NaN equals NaN; otherwise every bit counts (0.0 differs from -0.0).
         """
 
     @abstractmethod
@@ -84,11 +103,8 @@ class Column(ABC):
         """
 
     @abstractmethod
-    def changed(self, rows: Rows, values: pa.Array) -> BoolArray:
-        """For each of ``rows``, whether ``values`` differ from what is stored now.
-
-        Nulls equal nulls and NaN equals NaN; otherwise every bit counts (0.0 differs from -0.0).
-        """
+    def discard(self, rows: RowSet) -> None:
+        """Take note that the table does not have ``rows`` any more. Versions that do can still read them."""
 
     @abstractmethod
     def read_current(self, keys: Int64Array) -> pa.Array:
@@ -99,12 +115,11 @@ class Column(ABC):
         """What a version holds of this column."""
 
     @abstractmethod
-    def needs_compaction(self, live_rows: int) -> bool:
-        """Whether more than half of the storage is values that none of ``live_rows`` rows has any more."""
+    def collect(self, live: RowSet, undo: Undo) -> None:
+        """Give back some storage that none of the rows ``live`` of the table needs; called once per cycle.
 
-    @abstractmethod
-    def compact(self, live: RowSet) -> None:
-        """Give the rows of ``live`` new storage, and start a new epoch. Snapshots taken before stay valid."""
+        It does so in steps: how much it does follows how much was written since it was called last.
+        """
 
     @abstractmethod
     def drop_before(self, first_key: int) -> None:

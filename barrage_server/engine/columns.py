@@ -22,20 +22,30 @@ from barrage_server.rowset import RowSet
 __all__ = ["Column", "ColumnSnapshot", "Rows", "make_column"]
 
 
-def make_column(data_type: pa.DataType, *, number: int, page_bits: int = MAX_PAGE_BITS) -> Column:
+def make_column(
+    data_type: pa.DataType,
+    *,
+    number: int,
+    page_bits: int = MAX_PAGE_BITS,
+    reuses: bool = True,
+    interns: bool = True,
+) -> Column:
     """An empty column of a type that has passed :func:`~barrage_server.engine.types.check_type`.
 
     Args:
         data_type: the Arrow type.
         number: the column's number in its table.
         page_bits: rows per page of storage, as a power of two.
+        reuses: whether values are overwritten or removed one by one; otherwise rows only come at the end, and go from
+            the front.
+        interns: whether equal values of variable width may be kept once.
 
     """
     kind = storage_kind(data_type)
     if kind is StorageKind.NULL:
         return _NullColumn(data_type, number)
     if kind is StorageKind.HEAP:
-        return HeapColumn(data_type, number, page_bits)
+        return HeapColumn(data_type, number, page_bits, reuses=reuses, interns=interns)
     return FixedColumn(data_type, number, page_bits)
 
 
@@ -58,13 +68,20 @@ class _NullColumn(Column):
         """Check, and forget."""
         self.check(ReadPlan.of(rows), values)
 
+    def overwrite(self, rows: Rows, values: pa.Array, undo: Undo) -> None:  # noqa: ARG002
+        """Check, and forget."""
+        self.check(ReadPlan.of(rows), values)
+
+    def update(self, rows: Rows, values: pa.Array, undo: Undo) -> BoolArray:  # noqa: ARG002
+        """Nothing changes: all rows are alike."""
+        self.check(ReadPlan.of(rows), values)
+        return np.zeros(len(values), np.bool_)
+
     def move(self, sources: Int64Array, targets: Int64Array, undo: Undo | None) -> None:
         """Nothing: all rows are alike."""
 
-    def changed(self, rows: Rows, values: pa.Array) -> BoolArray:
-        """Never: all rows are alike."""
-        self.check(ReadPlan.of(rows), values)
-        return np.zeros(len(values), np.bool_)
+    def discard(self, rows: RowSet) -> None:
+        """Nothing is stored."""
 
     def read_current(self, keys: Int64Array) -> pa.Array:
         """Nulls."""
@@ -74,11 +91,7 @@ class _NullColumn(Column):
         """A column of nulls needs none."""
         return _NullSnapshot(self.type, self.number, self.epoch)
 
-    def needs_compaction(self, live_rows: int) -> bool:  # noqa: ARG002
-        """Never: nothing is stored."""
-        return False
-
-    def compact(self, live: RowSet) -> None:
+    def collect(self, live: RowSet, undo: Undo) -> None:
         """Nothing is stored."""
 
     def drop_before(self, first_key: int) -> None:

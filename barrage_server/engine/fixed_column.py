@@ -66,9 +66,39 @@ class FixedColumn(Column):
         data, valid = to_cells(values)
         self._write_cells(plan, data, valid, undo)
 
+    def overwrite(self, rows: Rows, values: pa.Array, undo: Undo) -> None:
+        """Set the values of ``rows``; see :meth:`Column.overwrite`."""
+        self.write(rows, values, undo)
+
+    def update(self, rows: Rows, values: pa.Array, undo: Undo) -> BoolArray:
+        """Compare the bytes of the cells, and set those that differ; see :meth:`Column.update`."""
+        plan = ReadPlan.of(rows)
+        self.check(plan, values)
+        old_data = self.cells.gather(plan)
+        old_valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
+        data, valid = to_cells(values)
+        changed = cells_differ(self.type, old_data, old_valid, data, valid)
+        if changed.any():
+            if not changed.all():
+                plan = ReadPlan.from_keys(plan.keys[changed])
+                old_data, data = old_data[changed], data[changed]
+                old_valid, valid = _chosen(old_valid, changed), _chosen(valid, changed)
+            self._prepare(plan)
+            undo.record(UndoEntry(self.number, self.epoch, plan.keys, old_data, old_valid))
+            self._set_cells(plan, data, valid)
+        return changed
+
     def _write_cells(self, plan: ReadPlan, data: npt.NDArray[Any], valid: BoolArray | None, undo: Undo | None) -> None:
         if plan.size == 0:
             return
+        self._prepare(plan)
+        if undo is not None:
+            old_valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
+            undo.record(UndoEntry(self.number, self.epoch, plan.keys, self.cells.gather(plan), old_valid))
+        self._set_cells(plan, data, valid)
+
+    def _prepare(self, plan: ReadPlan) -> None:
+        """Make cells for ``plan`` that can be overwritten."""
         if self.cells.was_dropped(plan):
             # A page that was dropped comes back. Older versions still hold the former one, to which what is recorded
             # about the new one must not apply: they keep all of today's pages to themselves, in an epoch of their own.
@@ -78,9 +108,8 @@ class FixedColumn(Column):
         self.cells.reserve(plan)
         if self.valid.pages:
             self._lengthen_valid(plan)
-        if undo is not None:
-            old_valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
-            undo.record(UndoEntry(self.number, self.epoch, plan.keys, self.cells.gather(plan), old_valid))
+
+    def _set_cells(self, plan: ReadPlan, data: npt.NDArray[Any], valid: BoolArray | None) -> None:
         self.cells.scatter(plan, data)
         if valid is not None or self.valid.pages:
             self._write_valid(plan, valid)
@@ -104,12 +133,8 @@ class FixedColumn(Column):
         valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
         self._write_cells(ReadPlan.from_keys(targets), data, valid, undo)
 
-    def changed(self, rows: Rows, values: pa.Array) -> BoolArray:
-        """Compare the bytes of the cells; see :meth:`Column.changed`."""
-        plan = ReadPlan.of(rows)
-        self.check(plan, values)
-        stored_valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
-        return cells_differ(self.type, self.cells.gather(plan), stored_valid, *to_cells(values))
+    def discard(self, rows: RowSet) -> None:
+        """Nothing: a cell that is not used leaves no garbage."""
 
     def read_current(self, keys: Int64Array) -> pa.Array:
         """The cells as they are; see :meth:`Column.read_current`."""
@@ -123,11 +148,7 @@ class FixedColumn(Column):
         """The pages that there are."""
         return _FixedSnapshot(self)
 
-    def needs_compaction(self, live_rows: int) -> bool:  # noqa: ARG002
-        """Never: an overwritten cell leaves no garbage."""
-        return False
-
-    def compact(self, live: RowSet) -> None:
+    def collect(self, live: RowSet, undo: Undo) -> None:
         """Nothing: an overwritten cell leaves no garbage."""
 
     def drop_before(self, first_key: int) -> None:
@@ -139,6 +160,10 @@ class FixedColumn(Column):
         """Let go of pages; see :meth:`Column.drop_after`."""
         self.cells.drop_after(last_key)
         self.valid.drop_after(last_key)
+
+
+def _chosen(valid: BoolArray | None, chosen: BoolArray) -> BoolArray | None:
+    return None if valid is None else valid[chosen]
 
 
 def _gather_valid(pages: Pages, plan: ReadPlan, page_bits: int) -> BoolArray | None:

@@ -11,23 +11,28 @@ that sizes fall geometrically, which copies each value a logarithmic number of t
 rows, and of bytes unless a single append or value is larger, so 32-bit offsets cannot overflow: a chunk never has more
 than one array that was appended had, or the merge limit.
 
+A heap whose values are released one by one keeps count, per chunk, of those that are in use, and frees chunks that have
+none. How the rest of the garbage is collected is the column's matter (:mod:`barrage_server.engine.heap_column`).
+
 Indexes count on for ever, and are handed out and stored modulo 2**32. That is enough to find a value, because less than
-2**32 values are there at any time: those of a ring come and go.
+2**32 lie between the first and the last value that are there: those of a ring come and go.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as pat
 
+from barrage_server.engine.values import take
 from barrage_server.errors import LimitError
 
-__all__ = ["INDEX", "MAX_CHUNK_BYTES", "MAX_CHUNK_ROWS", "Heap", "HeapView", "IndexArray"]
+__all__ = ["INDEX", "INDEX_MASK", "MAX_CHUNK_BYTES", "MAX_CHUNK_ROWS", "Heap", "HeapView", "IndexArray"]
 
 MAX_CHUNK_ROWS = 1 << 18
 MAX_CHUNK_BYTES = 32 << 20
@@ -35,9 +40,15 @@ MAX_CHUNK_BYTES = 32 << 20
 # What it costs, in tens of nanoseconds, to slice one run of values, and to take from a chunk: per row and per call.
 _SLICE_COST, _TAKE_ROW_COST, _TAKE_COST = 60, 5, 600
 
+# Garbage below this size is not worth collecting; above, it may be so large a part of what is in use, in percent.
+_MIN_GARBAGE = 1 << 20
+_MAX_GARBAGE = 25
+# Old values are moved on before more indexes than this lie between them and the newest.
+_MAX_SPAN = 1 << 31
+
 IndexArray = npt.NDArray[np.uint32]
 INDEX = np.dtype(np.uint32)
-_INDEX_MASK = (1 << 32) - 1
+INDEX_MASK = (1 << 32) - 1
 
 
 class HeapView:
@@ -69,15 +80,19 @@ class HeapView:
             return pa.nulls(0, self.type)
         first, last = int(indexes[0]), int(indexes[-1])
         try:
-            if (last - first) & _INDEX_MASK == count - 1 and (
+            if (last - first) & INDEX_MASK == count - 1 and (
                 count == 1 or bool((indexes[1:] - indexes[:-1] == 1).all())
             ):
-                return self.slice(self.starts[0] + ((first - self.starts[0]) & _INDEX_MASK), count)
+                return self.run(first, count)
             return self._pick(indexes)
         except pa.ArrowInvalid as error:
             raise LimitError(
                 f"{count} values of type {self.type} are too large for one array. Read fewer rows at once."
             ) from error
+
+    def run(self, index: int, count: int) -> pa.Array:
+        """``count`` values from ``index`` (modulo 2**32) on."""
+        return self.slice(self.starts[0] + ((index - self.starts[0]) & INDEX_MASK), count)
 
     def pieces(self, indexes: IndexArray) -> Iterator[pa.Array]:
         """The values at ``indexes`` in the order given, in as many arrays as it takes."""
@@ -110,7 +125,10 @@ class HeapView:
 
     def _pick(self, indexes: IndexArray) -> pa.Array:
         base = self.starts[0]
-        wanted = (indexes - INDEX.type(base & _INDEX_MASK)).astype(np.int64)  # modulo 2**32
+        if len(self.chunks) == 1 and len(indexes) > len(self.chunks[0]) and not pat.is_nested(self.type):
+            # Few values, again and again.
+            return take(self.chunks[0], indexes - INDEX.type(base & INDEX_MASK))
+        wanted = (indexes - INDEX.type(base & INDEX_MASK)).astype(np.int64)  # modulo 2**32
         wanted += base
         low = bisect_right(self.starts, int(wanted.min())) - 1
         high = bisect_right(self.starts, int(wanted.max())) - 1
@@ -128,7 +146,7 @@ class HeapView:
         """The values at absolute indexes, all of them in the chunks ``low`` to ``high``."""
         if low == high:
             wanted -= self.starts[low]
-            return self.chunks[low].take(pa.array(wanted))
+            return take(self.chunks[low], wanted)
         starts = np.array(self.starts[low : high + 1], np.int64)
         numbers = starts.searchsorted(wanted, "right") - 1
         wanted -= starts[numbers]
@@ -139,16 +157,13 @@ class HeapView:
             numbers, wanted = numbers[order], wanted[order]
             steps = np.diff(numbers)
         bounds = [0, *(np.flatnonzero(steps) + 1).tolist(), len(wanted)]
-        parts = [
-            self.chunks[low + int(numbers[start])].take(pa.array(wanted[start:stop]))
-            for start, stop in pairwise(bounds)
-        ]
+        parts = [take(self.chunks[low + int(numbers[start])], wanted[start:stop]) for start, stop in pairwise(bounds)]
         values = pa.concat_arrays(parts)
         if order is None:
             return values
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order), dtype=np.int64)
-        return values.take(pa.array(back))
+        return take(values, back)
 
 
 class Heap:
@@ -158,18 +173,41 @@ class Heap:
         data_type: the Arrow type of the values.
         chunk_rows: the most rows of a chunk. A smaller number frees the memory of a ring earlier.
 
+    Attributes:
+        nbytes: bytes of all chunks.
+        garbage: about how many of them are of values that have been released.
+        next_index: the absolute index of the value that comes next.
+        pinned_before: chunks that begin before this index are not freed, whatever is released.
+
     """
 
-    __slots__ = ("_chunk_rows", "_chunks", "_sizes", "_starts", "_view", "nbytes", "next_index", "type")
+    __slots__ = (
+        "_chunk_rows",
+        "_chunks",
+        "_closed",
+        "_sizes",
+        "_starts",
+        "_used",
+        "_view",
+        "garbage",
+        "nbytes",
+        "next_index",
+        "pinned_before",
+        "type",
+    )
 
     def __init__(self, data_type: pa.DataType, *, chunk_rows: int = MAX_CHUNK_ROWS) -> None:
         self.type = data_type
         self.next_index = 0
         self.nbytes = 0
+        self.garbage = 0.0
         self._chunk_rows = chunk_rows
         self._chunks: list[pa.Array] = []
         self._starts: list[int] = []
         self._sizes: list[int] = []  # bytes per chunk
+        self._used: list[int] = []  # values per chunk that were not released
+        self._closed = 0  # chunks that begin before this index are not merged with later ones
+        self.pinned_before = 0
         self._view: HeapView | None = None
 
     @property
@@ -178,27 +216,32 @@ class Heap:
         return self._starts[0] if self._starts else self.next_index
 
     def __len__(self) -> int:
-        return self.next_index - self.first_index
+        return sum(map(len, self._chunks))
 
     def append(self, values: pa.Array) -> IndexArray:
-        """Copy ``values`` in, and return their indexes (modulo 2**32).
+        """Like :meth:`extend`, with the indexes (modulo 2**32) as an array."""
+        first = self.extend(values)
+        return np.arange(first, first + len(values), dtype=np.int64).astype(INDEX)
+
+    def extend(self, values: pa.Array) -> int:
+        """Copy ``values`` in, and return the absolute index of the first one; the others follow.
 
         Raises:
-            LimitError: the heap would hold 2**32 values or more.
+            LimitError: indexes would be 2**32 or more apart.
 
         """
         first, count = self.next_index, len(values)
-        if len(self) + count > _INDEX_MASK:
-            raise LimitError(f"A column of type {self.type} can hold {_INDEX_MASK:,} values. Split the table.")
+        if first + count - self.first_index > INDEX_MASK:
+            raise LimitError(f"A column of type {self.type} can hold {INDEX_MASK:,} values. Split the table.")
         self._view = None
         for start in range(0, len(values), self._chunk_rows):
             part = values.slice(start, self._chunk_rows)
             self._append(part, part.nbytes)
-        return np.arange(first, first + count, dtype=np.int64).astype(INDEX)
+        return first
 
     def absolute(self, index: int) -> int:
         """The absolute index of a value that is there, of its index modulo 2**32."""
-        return self.first_index + ((index - self.first_index) & _INDEX_MASK)
+        return self.first_index + ((index - self.first_index) & INDEX_MASK)
 
     def snapshot(self) -> HeapView:
         """What is in the heap now."""
@@ -211,9 +254,63 @@ class Heap:
         count = 0
         while count < len(self._chunks) and self._starts[count] + len(self._chunks[count]) <= index:
             count += 1
-        if count:
-            self.nbytes -= sum(self._sizes[:count])
-            del self._chunks[:count], self._starts[:count], self._sizes[:count]
+        self._drop(range(count))
+
+    def release(self, indexes: IndexArray) -> None:
+        """Values that one user each does not need any more: chunks without any others are freed."""
+        if len(indexes) == 0:
+            return
+        first = self.first_index
+        absolute = (indexes - INDEX.type(first & INDEX_MASK)).astype(np.int64) + first
+        numbers = np.array(self._starts, np.int64).searchsorted(absolute, "right") - 1
+        counts = np.bincount(numbers)
+        touched = np.flatnonzero(counts)
+        unused = []
+        for number, count in zip(touched.tolist(), counts[touched].tolist(), strict=True):
+            self._used[number] -= count
+            if self._starts[number] >= self.pinned_before:
+                self.garbage += count * self._sizes[number] / len(self._chunks[number])
+                if self._used[number] <= 0:
+                    unused.append(number)
+        self._drop(unused)
+
+    def close(self) -> None:
+        """Let what is appended from now on lie in chunks of its own."""
+        self._closed = self.next_index
+
+    def pin(self) -> None:
+        """Keep all values that there are, whatever is released."""
+        self.close()
+        self.pinned_before = self.next_index
+
+    def drop_between(self, first: int, stop: int) -> None:
+        """Let go of the chunks that lie between two absolute indexes, also of pinned ones: nobody uses their values."""
+        bounds = zip(self._starts, self._chunks, strict=True)
+        self._drop([n for n, (start, chunk) in enumerate(bounds) if first <= start and start + len(chunk) <= stop])
+
+    def victims(self) -> tuple[int, int] | None:
+        """The absolute indexes, from the first to before the second, between which there is most garbage; ``None``
+        while there is too little of it.
+        """
+        if self.next_index - self.first_index > _MAX_SPAN:
+            return self.first_index, self.next_index - _MAX_SPAN // 2
+        if self.garbage <= max(_MIN_GARBAGE, (self.nbytes - self.garbage) * _MAX_GARBAGE / 100):
+            return None
+        share = 1 - self.garbage / self.nbytes / 2
+        poor = [
+            number
+            for number, (chunk, used) in enumerate(zip(self._chunks, self._used, strict=True))
+            if self._starts[number] >= self.pinned_before and used <= share * len(chunk)
+        ]
+        return (self._starts[poor[0]], self._starts[poor[-1]] + len(self._chunks[poor[-1]])) if poor else None
+
+    def _drop(self, numbers: Sequence[int]) -> None:
+        for number in reversed(numbers):
+            size, unused = self._sizes[number], len(self._chunks[number]) - self._used[number]
+            self.nbytes -= size
+            if self._starts[number] >= self.pinned_before:
+                self.garbage -= size * unused / len(self._chunks[number])
+            del self._chunks[number], self._starts[number], self._sizes[number], self._used[number]
             self._view = None
 
     def _append(self, values: pa.Array, nbytes: int) -> None:
@@ -223,23 +320,25 @@ class Heap:
             for part in (values.slice(0, count // 2), values.slice(count // 2)):
                 self._append(part, part.nbytes)
             return
-        parts = [values]
+        parts, end, used = [values], self.next_index + count, count
         while self._chunks:
             last, size = self._chunks[-1], self._sizes[-1]
             total = count + len(last)
             if len(last) > 2 * count or total > self._chunk_rows or nbytes + size > MAX_CHUNK_BYTES:
                 break
+            if self._starts[-1] + total != end or self._starts[-1] < self._closed:
+                break
             parts.append(last)
-            count, nbytes = total, nbytes + size
-            self.nbytes -= size
-            del self._chunks[-1], self._starts[-1], self._sizes[-1]
+            count, nbytes, used = total, nbytes + size, used + self._used[-1]
+            self._drop([len(self._chunks) - 1])
         parts.reverse()
         # Concatenating copies, even a single array: a chunk must not keep the message alive that its values came in.
         chunk = pa.concat_arrays(parts)
-        end = self.next_index + len(values)
         self._chunks.append(chunk)
         self._starts.append(end - count)
         size = chunk.nbytes
         self._sizes.append(size)
+        self._used.append(used)
         self.nbytes += size
+        self.garbage += size * (count - used) / count
         self.next_index = end

@@ -1,13 +1,24 @@
-"""Columns whose values lie in a heap, with their index in the cell: strings, binary and nested values."""
+"""Columns whose values lie in a heap, with their index in the cell: strings, binary and nested values.
+
+Where rows are overwritten or removed one by one, the heap counts the values of each chunk that are in use. Garbage that
+is spread over many chunks is collected by a *sweep*: a few rows at a time, in key order, those whose value lies in the
+chunks to be emptied get it at the end of the heap again. Nothing changes for anybody who reads: the old index goes into
+the undo record like any other old cell.
+
+Strings of few distinct values are kept once each (:mod:`barrage_server.engine.interner`), and leave no garbage.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pat
 
-from barrage_server.engine.cells import Cells, Pages, gather, gather_any, view
+from barrage_server.engine.cells import Pages, gather, gather_any, view
 from barrage_server.engine.column import Column, ColumnSnapshot, Rows
-from barrage_server.engine.heap import INDEX, MAX_CHUNK_ROWS, Heap, HeapView, IndexArray
+from barrage_server.engine.heap import INDEX, INDEX_MASK, MAX_CHUNK_ROWS, Heap, HeapView, IndexArray
+from barrage_server.engine.index_cells import IndexCells, Line
+from barrage_server.engine.interner import Interner
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.types import storage_type
 from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry, restore
@@ -16,10 +27,11 @@ from barrage_server.rowset import RowSet
 
 __all__ = ["HeapColumn"]
 
-# Garbage below this size is not worth collecting.
-_MIN_GARBAGE_BYTES = 1 << 20
-_MAX_GARBAGE_ROWS = 1 << 24
-_COMPACTION_STEP = 1 << 17
+# Rows that a sweep looks at per cycle: for each row written in it, and besides.
+_SWEEP, _MIN_SWEEP = 4, 4096
+# Values that are kept once each are looked through when there are this many of them for each row that is left.
+_WORN = 4
+_MIN_WORN_BYTES = 1 << 20
 
 
 class _HeapSnapshot(ColumnSnapshot):
@@ -32,7 +44,13 @@ class _HeapSnapshot(ColumnSnapshot):
         self._heap: HeapView = column.heap.snapshot()
 
     def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
-        indexes = view(self._pages, plan, self._page_bits) if frozen else None
+        indexes = None
+        if frozen:
+            segments = plan.segments(self._page_bits)
+            line = self._pages.get(segments[0].page) if len(segments) == 1 else None
+            if isinstance(line, Line) and isinstance(segments[0].where, slice) and segments[0].top <= line.size:
+                return wrap(self._heap.run(line.start + segments[0].where.start, plan.size), self.type)
+            indexes = view(self._pages, plan, self._page_bits)
         if indexes is None:
             indexes = gather(self._pages, plan, INDEX, self._page_bits)
         if cursor is not None and not frozen:
@@ -47,34 +65,103 @@ class HeapColumn(Column):
         data_type: the Arrow type.
         number: the column's number in its table.
         page_bits: rows per page of storage, as a power of two.
+        reuses: whether values are released one by one, so that garbage has to be looked for. Otherwise they go in the
+            order in which they came, if at all.
+        interns: whether equal values may be kept once.
     """
 
-    def __init__(self, data_type: pa.DataType, number: int, page_bits: int) -> None:
+    def __init__(self, data_type: pa.DataType, number: int, page_bits: int, *, reuses: bool, interns: bool) -> None:
         super().__init__(data_type, number)
         self._page_bits = page_bits
-        self._start()
-
-    def _start(self) -> None:
-        self.indexes = Cells(INDEX, page_bits=self._page_bits)
-        self.heap = Heap(storage_type(self.type), chunk_rows=min(MAX_CHUNK_ROWS, 1 << self._page_bits))
+        self._reuses = reuses
+        self.indexes = IndexCells(page_bits=page_bits)
+        self.heap = Heap(storage_type(data_type), chunk_rows=min(MAX_CHUNK_ROWS, 1 << page_bits))
+        can_intern = reuses and interns and _can_be_interned(self.heap.type)
+        self._interner = Interner(self.heap) if can_intern else None
         # While rows are only ever added behind all others, indexes increase with row keys, and old chunks can be
         # dropped.
-        self._in_order = True
+        self._in_order = not reuses
         self._last_key = -1
+        self._written = 0  # rows since the last look for garbage
+        self._sweep: tuple[int, int, int] | None = None  # empties these indexes; has come to this row key
 
     @property
     def nbytes(self) -> int:
         """Bytes of the cells and of the heap, garbage included."""
-        return self.indexes.nbytes + self.heap.nbytes
+        return self.indexes.nbytes + self.heap.nbytes + (self._interner.nbytes if self._interner else 0)
 
     def write(self, rows: Rows, values: pa.Array, undo: Undo | None) -> None:
         """Append ``values`` to the heap and set the indexes; see :meth:`Column.write`."""
         plan = ReadPlan.of(rows)
         self.check(plan, values)
-        if plan.size:
-            self._write_indexes(plan, self.heap.append(storage_of(values)), undo)
+        if plan.size == 0:
+            return
+        if undo is None and plan.is_contiguous and not self._is_interning:
+            first = self.heap.extend(storage_of(values))
+            self._prepare(plan)
+            self.indexes.write_run(plan, first)
+        else:
+            self._write_indexes(plan, self._append(values), undo)
 
-    def _write_indexes(self, plan: ReadPlan, indexes: IndexArray, undo: Undo | None) -> None:
+    def overwrite(self, rows: Rows, values: pa.Array, undo: Undo) -> None:
+        """Append ``values`` to the heap, set the indexes, and release what they were; see :meth:`Column.overwrite`."""
+        plan = ReadPlan.of(rows)
+        self.check(plan, values)
+        if plan.size:
+            self._release(self._write_indexes(plan, self._append(values), undo))
+
+    def update(self, rows: Rows, values: pa.Array, undo: Undo) -> BoolArray:
+        """Compare values, or indexes where equal values have equal ones; see :meth:`Column.update`."""
+        plan = ReadPlan.of(rows)
+        self.check(plan, values)
+        if plan.size == 0:
+            return np.zeros(0, np.bool_)
+        old = self.indexes.gather(plan)
+        new = None
+        if self._is_interning:
+            new = self._append(values)
+        if self._is_interning:
+            changed: BoolArray = old != new
+        else:
+            changed = self._differ(old, values)
+            if new is not None:  # it was given up just now
+                self.heap.release(new[~changed])
+        if changed.any():
+            if not changed.all():
+                plan, old = ReadPlan.from_keys(plan.keys[changed]), old[changed]
+                new, values = (new[changed], values) if new is not None else (None, values.filter(pa.array(changed)))
+            self._write_indexes(plan, self._append(values) if new is None else new, undo, old)
+            self._release(old)
+        return changed
+
+    @property
+    def counts_values(self) -> bool:
+        """Whether the heap is told of every value that is not used any more."""
+        return self._reuses and not self._is_interning
+
+    @property
+    def _is_interning(self) -> bool:
+        return self._interner is not None and self._interner.is_active
+
+    def _append(self, values: pa.Array) -> IndexArray:
+        stored = storage_of(values)
+        if self._interner is None or not self._interner.is_active:
+            return self.heap.append(stored)
+        return self._interner.append(stored)
+
+    def _differ(self, indexes: IndexArray, values: pa.Array) -> BoolArray:
+        """Where ``values`` are not those under ``indexes``."""
+        changed = np.empty(len(indexes), np.bool_)
+        start = 0
+        for stored in self.heap.snapshot().pieces(indexes):
+            stop = start + len(stored)
+            changed[start:stop] = differs(stored, values.slice(start, len(stored)))
+            start = stop
+        return changed
+
+    def _prepare(self, plan: ReadPlan) -> None:
+        """Before the cells of ``plan`` are written."""
+        self._written += plan.size
         if plan.first_key <= self._last_key:
             self._in_order = False
         self._last_key = max(self._last_key, plan.last_key)
@@ -82,29 +169,40 @@ class HeapColumn(Column):
             # See FixedColumn: older versions keep the pages that there are.
             self.epoch += 1
             self.indexes.leave_pages()
+
+    def _write_indexes(
+        self, plan: ReadPlan, indexes: IndexArray, undo: Undo | None, old: IndexArray | None = None
+    ) -> IndexArray:
+        """Set the cells of ``plan``; what they were. That is recorded, unless ``undo`` is ``None``: then nothing is
+        returned.
+        """
+        self._prepare(plan)
         self.indexes.reserve(plan)
         if undo is not None:
-            undo.record(UndoEntry(self.number, self.epoch, plan.keys, self.indexes.gather(plan), None))
+            old = self.indexes.gather(plan) if old is None else old
+            undo.record(UndoEntry(self.number, self.epoch, plan.keys, old, None))
         self.indexes.scatter(plan, indexes)
+        return indexes[:0] if old is None else old
 
     def move(self, sources: Int64Array, targets: Int64Array, undo: Undo | None) -> None:
         """Copy indexes; values stay where they are. See :meth:`Column.move`."""
         if len(sources):
             self._in_order = False
             indexes = self.indexes.gather(ReadPlan.from_keys(sources))
-            self._write_indexes(ReadPlan.from_keys(targets), indexes, undo)
+            plan = ReadPlan.from_keys(targets)
+            self._write_indexes(plan, indexes, undo)
+            if self._sweep is not None and undo is not None:  # they may have come to where it has been
+                self._move_values(plan, undo)
 
-    def changed(self, rows: Rows, values: pa.Array) -> BoolArray:
-        """Compare values; see :meth:`Column.changed`."""
-        plan = ReadPlan.of(rows)
-        self.check(plan, values)
-        changed = np.empty(plan.size, np.bool_)
-        start = 0
-        for stored in self.heap.snapshot().pieces(self.indexes.gather(plan)):
-            stop = start + len(stored)
-            changed[start:stop] = differs(stored, values.slice(start, len(stored)))
-            start = stop
-        return changed
+    def discard(self, rows: RowSet) -> None:
+        """Release the values of ``rows``; see :meth:`Column.discard`."""
+        if rows and self.counts_values:
+            self.heap.release(self.indexes.gather(ReadPlan.from_row_set(rows)))
+        self._written += rows.size
+
+    def _release(self, indexes: IndexArray) -> None:
+        if self.counts_values:
+            self.heap.release(indexes)
 
     def read_current(self, keys: Int64Array) -> pa.Array:
         """The values as they are; see :meth:`Column.read_current`."""
@@ -115,20 +213,57 @@ class HeapColumn(Column):
         """The pages and the chunks that there are."""
         return _HeapSnapshot(self)
 
-    def needs_compaction(self, live_rows: int) -> bool:
-        """Whether most of the heap is garbage; see :meth:`Column.needs_compaction`."""
-        stored = len(self.heap)
-        return stored > 2 * live_rows and (self.heap.nbytes > _MIN_GARBAGE_BYTES or stored > _MAX_GARBAGE_ROWS)
+    def collect(self, live: RowSet, undo: Undo) -> None:
+        """Go on with a sweep, or begin one; see :meth:`Column.collect`."""
+        if not self._reuses:
+            return
+        budget, self._written = _SWEEP * self._written + _MIN_SWEEP, 0
+        if (
+            self._interner is not None
+            and self._interner.count > _WORN * live.size
+            and self.heap.nbytes > _MIN_WORN_BYTES
+        ):
+            self._begin_anew(live, undo)
+        if self._sweep is None:
+            victims = self.heap.victims()
+            if victims is None:
+                return
+            self.heap.close()
+            self._sweep = (*victims, 0)
+        first, stop, next_key = self._sweep
+        start = int(live.rank([next_key])[0]) if live and next_key <= live.last_key else live.size
+        rows = live.slice(start, start + budget)
+        self._move_values(ReadPlan.from_row_set(rows), undo)
+        if start + budget < live.size:
+            self._sweep = (first, stop, rows.last_key + 1)
+        else:
+            self._sweep = None
+            self.heap.drop_between(first, stop)
 
-    def compact(self, live: RowSet) -> None:
-        """Copy the live values to a new heap, in key order; see :meth:`Column.compact`."""
-        old_indexes, old_heap = self.indexes, self.heap.snapshot()
-        self._start()
-        self.epoch += 1
-        for start in range(0, live.size, _COMPACTION_STEP):
-            plan = ReadPlan.from_row_set(live.slice(start, start + _COMPACTION_STEP))
-            new = [self.heap.append(values) for values in old_heap.pieces(old_indexes.gather(plan))]
-            self._write_indexes(plan, np.concatenate(new), None)
+    def _move_values(self, plan: ReadPlan, undo: Undo) -> None:
+        """Append the values of ``plan`` that the sweep is to move, and set the indexes."""
+        if plan.size == 0 or self._sweep is None:
+            return
+        first, stop, _ = self._sweep
+        indexes = self.indexes.gather(plan)
+        within = (indexes - INDEX.type(first & INDEX_MASK)) < stop - first
+        if within.any():
+            old = indexes[within]
+            new = [self.heap.append(values) for values in self.heap.snapshot().pieces(old)]
+            self._write_indexes(ReadPlan.from_keys(plan.keys[within]), np.concatenate(new), undo, old)
+            self._written -= len(old)
+            self.heap.release(old)
+
+    def _begin_anew(self, live: RowSet, undo: Undo) -> None:
+        """Most of the values that were kept once are not used any more: begin again with those that are."""
+        plan = ReadPlan.from_row_set(live)
+        old = self.indexes.gather(plan)
+        values = list(self.heap.snapshot().pieces(old))
+        self.heap.drop_before(self.heap.next_index)
+        self._interner = Interner(self.heap)
+        self._sweep = None
+        if values:
+            self._write_indexes(plan, np.concatenate([self._append(part) for part in values]), undo, old)
 
     def drop_after(self, last_key: int) -> None:
         """Let go of pages; see :meth:`Column.drop_after`."""
@@ -145,6 +280,15 @@ class HeapColumn(Column):
         page, offset = first_key >> self._page_bits, first_key & ((1 << self._page_bits) - 1)
         cells = self.indexes.pages.get(page)
         if cells is not None and offset < len(cells):
-            index = self.heap.absolute(int(cells[offset]))
+            index = self.heap.absolute(int(cells[offset : offset + 1][0]))
             if index < self.heap.next_index:  # otherwise the cell was never written
                 self.heap.drop_before(index)
+
+
+def _can_be_interned(data_type: pa.DataType) -> bool:
+    return bool(
+        pat.is_string(data_type)
+        or pat.is_large_string(data_type)
+        or pat.is_binary(data_type)
+        or pat.is_large_binary(data_type)
+    )

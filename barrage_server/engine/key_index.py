@@ -20,6 +20,8 @@ from barrage_server.errors import LimitError
 
 __all__ = ["KeyIndex"]
 
+_BLOCK = 1 << 16  # keys looked up in one go, so that they stay in the caches
+
 
 class KeyIndex:
     """Finds the rows that have given key values. A key has at most one row.
@@ -59,6 +61,9 @@ class KeyIndex:
 
     def lookup(self, keys: KeyValues) -> Int64Array:
         """For each key, the row key of its row; -1 when there is none."""
+        if keys.count > _BLOCK:
+            blocks = range(0, keys.count, _BLOCK)
+            return np.concatenate([self.lookup(keys.slice(start, start + _BLOCK)) for start in blocks])
         found = np.full(keys.count, -1, np.int64)
         if keys.count == 0 or not len(self):
             return found

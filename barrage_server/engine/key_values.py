@@ -62,6 +62,15 @@ class KeyValues:
         taken._hashes = None if self._hashes is None else self._hashes[positions]
         return taken
 
+    def slice(self, start: int, stop: int) -> KeyValues:
+        """The keys from position ``start`` to before ``stop``, without a copy."""
+        part = KeyValues.__new__(KeyValues)
+        part.count = min(stop, self.count) - start
+        part._cells = [(data[start:stop], None if valid is None else valid[start:stop]) for data, valid in self._cells]
+        part._strings = [column.slice(start, stop - start) for column in self._strings]
+        part._hashes = None if self._hashes is None else self._hashes[start:stop]
+        return part
+
     def equal(self, other: KeyValues) -> BoolArray:
         """Where the keys of both are equal, row by row."""
         same = np.ones(self.count, np.bool_)

@@ -7,22 +7,21 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine.conform import Rows, conform
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.key_index import KeyIndex
 from barrage_server.engine.key_values import KeyValues
+from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.table import SourceTable
 from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
+from barrage_server.engine.values import BoolArray
 from barrage_server.errors import KeyMismatchError, SchemaMismatchError
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["KeyedTable", "ReplacedTable"]
-
-Int64Array = npt.NDArray[np.int64]
 
 # Row keys of deleted rows are used again once there are this many of them, or a quarter of the rows.
 _MIN_FREE_KEYS = 1024
@@ -44,30 +43,37 @@ class _OverwrittenTable(SourceTable):
     """What keyed and replaced tables share: writing only the cells that differ, and collecting garbage."""
 
     def _modify(
-        self, rows: RowSet, batch: Sequence[pa.Array], skip: frozenset[int] = frozenset()
+        self, plan: ReadPlan, batch: Sequence[pa.Array], skip: frozenset[int] = frozenset()
     ) -> tuple[RowSet, ...]:
-        """Write the cells of existing ``rows`` that differ from what is stored; per column, the rows that did."""
+        """Write the cells of existing rows that differ from what is stored; per column, the rows that did."""
         modified = [RowSet.empty()] * len(self._columns)
-        if rows:
-            keys: Int64Array | None = None
+        if plan.size:
+            rows = plan.rows
             for number, (column, values) in enumerate(zip(self._columns, batch, strict=True)):
-                if number in skip:
-                    continue
-                changed = column.changed(rows, values)
-                if changed.all():
-                    column.write(rows, values, self._undo)
-                    modified[number] = rows
-                elif changed.any():
-                    keys = rows.keys() if keys is None else keys
-                    some = RowSet.from_sorted_keys(keys[changed])
-                    column.write(some, values.filter(pa.array(changed)), self._undo)
-                    modified[number] = some
+                if number not in skip:
+                    modified[number] = _chosen(rows, plan, column.update(plan, values, self._undo))
         return tuple(modified)
+
+    def _discard(self, gone: RowSet) -> None:
+        if gone:
+            for column in self._columns:
+                column.discard(gone)
 
     def _collect_garbage(self) -> None:
         for column in self._columns:
-            if column.needs_compaction(self._rows.size):
-                column.compact(self._rows)
+            column.collect(self._rows, self._undo)
+
+
+def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
+    """The rows of ``plan``, which are ``rows``, that are ``chosen``."""
+    count = int(np.count_nonzero(chosen))
+    if count == plan.size:
+        return rows
+    if count == 0:
+        return RowSet.empty()
+    if 2 * count > plan.size:  # few are left out
+        return rows - RowSet.from_sorted_keys(plan.keys[~chosen])
+    return RowSet.from_sorted_keys(plan.keys[chosen])
 
 
 class KeyedTable(_OverwrittenTable):
@@ -177,6 +183,7 @@ class KeyedTable(_OverwrittenTable):
     def _remove(self, gone: RowSet) -> TableUpdate:
         if gone:
             self._index.remove(gone.keys())
+            self._discard(gone)
             self._rows = self._rows - gone
             self._free = self._free | gone
         return TableUpdate(RowSet.empty(), gone, RowSetShiftData.empty(), all_columns(RowSet.empty(), len(self.schema)))
@@ -202,7 +209,7 @@ class KeyedTable(_OverwrittenTable):
                 old_rows = old_rows[order]
                 picked = pa.array(order)
                 old_batch = [column.take(picked) for column in old_batch]
-            modified = self._modify(RowSet.from_sorted_keys(old_rows), old_batch, frozenset(self._key_numbers))
+            modified = self._modify(ReadPlan.from_keys(old_rows), old_batch, frozenset(self._key_numbers))
 
         added = RowSet.empty()
         if new_batch is not None:
@@ -250,14 +257,16 @@ class ReplacedTable(_OverwrittenTable):
         batch = operations[-1]
         old, new = self._rows.size, len(batch[0])
         common = min(old, new)
-        modified = self._modify(RowSet.flat(common), [values.slice(0, common) for values in batch])
+        modified = self._modify(ReadPlan.from_range(0, common - 1), [values.slice(0, common) for values in batch])
         added = RowSet.from_range(old, new - 1)
         if added:
             # Rows that once were there and shrank away may still be held by a reader; rows beyond were never seen.
             undo = self._undo if old < self._written else None
             for column, values in zip(self._columns, batch, strict=True):
                 column.write(added, values.slice(old), undo)
+        removed = RowSet.from_range(new, old - 1)
+        self._discard(removed)
         self._written = max(self._written, new)
         self._rows = RowSet.flat(new)
         self._collect_garbage()
-        return TableUpdate(added, RowSet.from_range(new, old - 1), RowSetShiftData.empty(), modified)
+        return TableUpdate(added, removed, RowSetShiftData.empty(), modified)

@@ -48,13 +48,13 @@ class ReadPlan:
 
     """
 
-    __slots__ = ("_keys", "_rows", "_segments", "first_key", "last_key", "size")
+    __slots__ = ("_keys", "_rows", "_segments", "_set", "first_key", "last_key", "size")
 
     def __init__(self, size: int, first_key: int, last_key: int, rows: RowSet | None, keys: Int64Array | None) -> None:
         self.size = size
         self.first_key = first_key
         self.last_key = last_key
-        self._rows = rows
+        self._rows = self._set = rows
         self._keys = keys
         self._segments: dict[int, tuple[Segment, ...]] = {}
 
@@ -85,6 +85,16 @@ class ReadPlan:
     def is_contiguous(self) -> bool:
         """Whether the row keys have no gaps."""
         return self.last_key - self.first_key + 1 == self.size
+
+    @property
+    def rows(self) -> RowSet:
+        """The row keys as a set."""
+        if self._set is None:
+            if self.is_contiguous:
+                self._set = RowSet.from_range(self.first_key, self.last_key)
+            else:
+                self._set = RowSet.from_sorted_keys(self.keys)
+        return self._set
 
     @property
     def keys(self) -> Int64Array:

@@ -69,7 +69,15 @@ class ReplicaTable(SourceTable):
         is_window: bool = False,
     ) -> None:
         bits = _WINDOW_PAGE_BITS if is_window else MAX_PAGE_BITS
-        super().__init__(graph, name, schema, attributes=attributes, key_columns=key_columns, page_bits=bits)
+        super().__init__(
+            graph,
+            name,
+            schema,
+            attributes=attributes,
+            key_columns=key_columns,
+            page_bits=bits,
+            interns=not is_window,
+        )
         self.is_window = is_window
         self._used_to = -1  # the highest row key that was ever written
 
@@ -98,12 +106,15 @@ class ReplicaTable(SourceTable):
             update = self._apply_one(operation)
             total = update if total is None else coalesce(total, update, before)
         for column in self._columns:
-            if column.needs_compaction(self._rows.size):
-                column.compact(self._rows)
+            column.collect(self._rows, self._undo)
         return total or TableUpdate.empty(len(self.schema))
 
     def _apply_one(self, update: ReplicaUpdate) -> TableUpdate:
-        rows = self._rows - update.removed if update.removed else self._rows
+        rows = self._rows
+        if update.removed:
+            rows = rows - update.removed
+            for column in self._columns:
+                column.discard(update.removed)
         shifted = update.shifted
         if shifted.size:
             shifted = shifted.clip(rows)
@@ -125,7 +136,7 @@ class ReplicaTable(SourceTable):
         modified = list(all_columns(RowSet.empty(), len(self.schema)))
         for number, (changed, values) in update.modified.items():
             if changed:
-                self._columns[number].write(changed, normalise(values, self._columns[number].type), self._undo)
+                self._columns[number].overwrite(changed, normalise(values, self._columns[number].type), self._undo)
                 modified[number] = changed
         self._rows = rows
         if update.removed:

@@ -18,10 +18,12 @@ cycle has to do it all.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from barrage_server.engine.memory import GrowingArray
 from barrage_server.engine.plan import Int64Array
 from barrage_server.errors import LimitError
 
@@ -41,6 +43,8 @@ _NEW, _GROW, _SHRINK = 65, 72, 22
 # Buckets moved for each entry that comes or goes: growing ends before the part that is still small has 85 percent.
 _MOVES = 8 / SLOTS
 _MIN_MOVES = 32
+# Entries, and buckets, that are worked on in one go, so that they stay in the caches.
+_BLOCK, _BLOCK_BUCKETS = 1 << 16, 1 << 13
 
 _BYTE = np.uint64(0xFF)
 _HALF = np.uint64(32)
@@ -64,12 +68,14 @@ class Slots:
         self.count = 0
         self._start(MIN_BUCKETS, np.dtype(np.uint32))
 
-    def _start(self, buckets: int, dtype: np.dtype[np.unsignedinteger]) -> None:
+    def _start(self, buckets: int, dtype: np.dtype[Any]) -> None:
         self._small = self._large = buckets
         self._frontier = 0
         self.furthest = 0  # no reach is larger
-        self.words = np.zeros(buckets + _SPARE, np.uint64)
-        self.rows = np.zeros((buckets + _SPARE) * SLOTS, dtype)
+        self._words = GrowingArray(buckets + _SPARE, np.uint64)
+        self._rows = GrowingArray((buckets + _SPARE) * SLOTS, dtype)
+        self.words: HashArray = self._words.array
+        self.rows: npt.NDArray[np.integer] = self._rows.array
 
     @property
     def nbytes(self) -> int:
@@ -102,10 +108,10 @@ class Slots:
 
         """
         if len(rows):
-            if int(rows.max()) >= _END and self.rows.dtype == np.uint32:
-                self.rows = self.rows.astype(np.int64)
-            self._make_room(len(rows))
-            self._place(hashes, rows)
+            dtype = np.dtype(np.uint64 if int(rows.max()) >= _END else self.rows.dtype)
+            self._make_room(len(rows), dtype)
+            for start in range(0, len(rows), _BLOCK):
+                self._place(hashes[start : start + _BLOCK], rows[start : start + _BLOCK])
             self.count += len(rows)
 
     def clear(self, slots: Int64Array) -> None:
@@ -186,78 +192,78 @@ class Slots:
         self._fill(homes[free:], prints[free:], own[free:])
 
     def _resize(self, buckets: int) -> None:
-        # In place, by moving memory pages: nobody else refers to these arrays.
-        self.words.resize(buckets, refcheck=False)
-        self.rows.resize(buckets * SLOTS, refcheck=False)
+        del self.words, self.rows
+        self._words.resize(buckets)
+        self._rows.resize(buckets * SLOTS)
+        self.words, self.rows = self._words.array, self._rows.array
 
     # Changing the size.
 
-    def _make_room(self, more: int) -> None:
+    def _make_room(self, more: int, dtype: np.dtype[Any]) -> None:
         """Pay for ``more`` entries that come."""
         count = self.count + more
         if count > MAX_ENTRIES:
             raise LimitError(f"A table can have {MAX_ENTRIES:,} keys, not {count:,}. Split it into several.")
-        if 2 * more >= self.count and count * 100 > self._small * SLOTS * _GROW:
-            self._rebuild(count)
+        if dtype != self.rows.dtype or (2 * more >= self.count and count * 100 > self._small * SLOTS * _GROW):
+            self._rebuild(count, dtype)
             return
         steps = _steps(more)
-        while steps and count * 100 > self._small * SLOTS * _GROW:
+        while steps > 0 and count * 100 > self._small * SLOTS * _GROW:
             if not self.is_moving:
                 self._large = self._small * 3 // 2
                 self._frontier = _END
                 self._resize(self._large + self._spare)
-            steps = self._grow(steps)
+            steps -= self._grow(min(steps, _BLOCK_BUCKETS))
 
     def _give_room(self, fewer: int) -> None:
         """Pay for ``fewer`` entries that have gone."""
         if self._large <= MIN_BUCKETS or self.count * 100 > self._large * SLOTS * _SHRINK:
             return
         if fewer >= self.count:
-            self._rebuild(self.count)
+            self._rebuild(self.count, self.rows.dtype)
             return
         if not self.is_moving:
             self._small = max(MIN_BUCKETS, self._large // 2)
             self._frontier = 0
-        self._shrink(2 * _steps(fewer))  # there is little in them
+        steps = 2 * _steps(fewer)  # there is little in them
+        while steps > 0 and self.is_moving:
+            steps -= self._shrink(min(steps, _BLOCK_BUCKETS))
 
-    def _rebuild(self, count: int) -> None:
+    def _rebuild(self, count: int, dtype: np.dtype[Any]) -> None:
         """Make a new table for ``count`` entries, and take over those that are there."""
-        found = self._extract(0, len(self.words))
-        hashes = self._hash_rows(found)
-        self._start(max(MIN_BUCKETS, count * 100 // (SLOTS * _NEW) + 1), self.rows.dtype)
-        self._lay_out(hashes, found)
+        words, rows = self.words, self.rows
+        self._start(max(MIN_BUCKETS, count * 100 // (SLOTS * _NEW) + 1), dtype)
+        for begin in range(0, len(words), _BLOCK_BUCKETS):
+            found = _entries(words, rows, begin, begin + _BLOCK_BUCKETS)
+            if len(found):
+                self._lay_out(self._hash_rows(found), found)
 
     def _grow(self, steps: int) -> int:
-        """Move the frontier down by about ``steps`` buckets; how many of them were not needed."""
+        """Move the frontier down by about ``steps`` buckets; by how many it was."""
         end = (((self._frontier - 1) * self._small) >> 32) + 1  # behind the last home that the small size gives
         begin = self._boundary_before(max(0, end - steps))
         self._move(begin, self._boundary_after(end), -(-(begin << 32) // self._small))
         if self._frontier == 0:
             self._small = self._large
-        return max(0, steps - (end - begin)) if begin == 0 else 0
+        return end - begin
 
-    def _shrink(self, steps: int) -> None:
-        """Move the frontier up by about ``steps`` buckets."""
+    def _shrink(self, steps: int) -> int:
+        """Move the frontier up by about ``steps`` buckets; by how many it was."""
         begin = (self._frontier * self._large) >> 32  # the first home that the large size gives
         end = self._boundary_after(min(begin + steps, self._large))
         self._move(self._boundary_before(begin), end, min(_END, -(-(end << 32) // self._large)))
         if self._frontier == _END:
             self._large = self._small
             self._resize(self._large + self._spare)
+        return end - begin
 
     def _move(self, begin: int, end: int, frontier: int) -> None:
         """Set the frontier, and give all entries between two boundaries the places that they have then."""
-        rows = self._extract(begin, end)
+        rows = _entries(self.words, self.rows, begin, end)
         self.words[begin:end] = 0
         self._frontier = frontier
         if len(rows):
             self._lay_out(self._hash_rows(rows), rows)
-
-    def _extract(self, begin: int, end: int) -> Int64Array:
-        """The row keys of the entries in the buckets from ``begin`` to before ``end``."""
-        used = self._bytes[begin * 8 : end * 8].reshape(-1, 8)[:, 1:].ravel() != 0
-        rows: Int64Array = self.rows[begin * SLOTS : end * SLOTS][used].astype(np.int64)
-        return rows
 
     def _boundary_before(self, bucket: int) -> int:
         """The last boundary at or before ``bucket`` that no entry has crossed on its way from home."""
@@ -354,6 +360,13 @@ class Search:
     def _keep(self, chosen: Int64Array) -> None:
         self.positions, self._patterns = self.positions[chosen], self._patterns[chosen]
         self._buckets, self._left, self._matches = self._buckets[chosen], self._left[chosen], self._matches[chosen]
+
+
+def _entries(words: HashArray, rows: npt.NDArray[np.integer], begin: int, end: int) -> Int64Array:
+    """The row keys of the entries in the buckets from ``begin`` to before ``end``."""
+    used = words[begin:end].view(np.uint8).reshape(-1, 8)[:, 1:].ravel() != 0
+    found: Int64Array = rows[begin * SLOTS : end * SLOTS][used].astype(np.int64)
+    return found
 
 
 def fingerprints(hashes: HashArray) -> npt.NDArray[np.uint8]:

@@ -24,6 +24,9 @@ __all__ = ["DerivedTable", "SourceTable", "Table", "TableListener"]
 # How often versions that readers keep holding take over the undo records, so that the chain of them stays short.
 _CYCLES_BETWEEN_ABSORBING = 256
 
+# Tables with one of these attributes get their rows at the end, and lose them at the front, if at all.
+_IN_ORDER = ("AppendOnly", "AddOnly", "BlinkTable", "RingCapacity")
+
 TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
 
 
@@ -41,6 +44,7 @@ class Table:
         overwrites: whether cells that a version may hold can be overwritten later. When false, readers get views
             without a copy.
         page_bits: rows per page of storage, as a power of two.
+        interns: whether columns may keep equal values of variable width once.
 
     """
 
@@ -54,6 +58,7 @@ class Table:
         attributes: Mapping[str, object] | None = None,
         overwrites: bool = True,
         page_bits: int = MAX_PAGE_BITS,
+        interns: bool = True,
     ) -> None:
         check_schema(schema)
         self.graph = graph
@@ -65,7 +70,14 @@ class Table:
         self.height = 0
         self._overwrites = overwrites
         self._columns: list[Column] = [
-            make_column(field.type, number=number, page_bits=page_bits) for number, field in enumerate(schema)
+            make_column(
+                field.type,
+                number=number,
+                page_bits=page_bits,
+                reuses=overwrites and not any(self.attributes.get(name) for name in _IN_ORDER),
+                interns=interns and self.key_columns != (field.name,),  # no value comes twice in the only key column
+            )
+            for number, field in enumerate(schema)
         ]
         self._rows = RowSet.empty()
         self._undo = Undo()

@@ -23,9 +23,9 @@ only grows, and a reader takes a prefix of it; it reads the link to the next nod
 goes on to the next node with an incomplete list of this one (a newer record must not win because an older one was
 missed).
 
-An entry belongs to an *epoch* of its column. When a heap is compacted the column starts a new epoch with new cells, and
-versions of the old epoch keep the old cells, which are not written any more: entries of other epochs say nothing about
-them.
+An entry belongs to an *epoch* of its column. When row keys come back to a page that was dropped, while an older version
+may still have it, the column starts a new epoch: it writes to copies of its pages, and versions of the old epoch keep
+the pages that there were, which are not written any more. Entries of other epochs say nothing about them.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ __all__ = [
     "from_cells",
     "raw_differ",
     "storage_of",
+    "take",
     "to_cells",
     "valid_of",
 ]
@@ -74,6 +75,37 @@ def wrap(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     if not isinstance(data_type, pa.BaseExtensionType):
         return array
     return pa.ExtensionArray.from_storage(data_type, wrap(array, data_type.storage_type))
+
+
+def take(array: pa.Array, positions: npt.NDArray[np.integer]) -> pa.Array:
+    """The values at ``positions``, without a validity buffer where all of them are there.
+
+    Raises:
+        pa.ArrowInvalid: they are too large for one array.
+
+    """
+    taken = array.take(pa.array(positions))
+    if pat.is_nested(taken.type):
+        _check_offsets(taken)  # Arrow does not
+    elif taken.null_count == 0:
+        validity, *others = taken.buffers()
+        if validity is not None:
+            return pa.Array.from_buffers(taken.type, len(taken), [None, *others], 0, taken.offset)
+    return taken
+
+
+def _check_offsets(array: pa.Array) -> None:
+    """Raise when items of lists, at any depth, are more than their offsets can count."""
+    array = storage_of(array)
+    if pat.is_list(array.type) or pat.is_map(array.type):
+        if len(array.values) >= 1 << 31:
+            raise pa.ArrowInvalid(f"there are {len(array.values)} items in lists of type {array.type}")
+        _check_offsets(array.values)
+    elif pat.is_large_list(array.type) or pat.is_fixed_size_list(array.type):
+        _check_offsets(array.values)
+    elif pat.is_struct(array.type):
+        for index in range(array.type.num_fields):
+            _check_offsets(array.field(index))
 
 
 def canonical_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:

@@ -149,3 +149,71 @@ def test_values_too_large_for_one_array_can_be_read_in_pieces(monkeypatch: pytes
     heap.append(pa.array(["eeeee"]))
     with pytest.raises(LimitError):
         list(heap.snapshot().pieces(np.array([4], INDEX)))
+
+
+def test_released_values_are_counted_and_empty_chunks_freed() -> None:
+    heap = Heap(pa.int64(), chunk_rows=10)
+    indexes = heap.append(pa.array(range(35)))
+    view = heap.snapshot()
+    heap.release(indexes[[3, 12, 31, 14]])
+    assert heap.garbage == 8 * 4
+    heap.release(indexes[10:20][[0, 1, 3, 5, 6, 7, 8, 9]])
+    assert (heap.nbytes, heap.garbage) == (25 * 8, 8 * 2)
+    assert heap.snapshot().take(indexes[[9, 20, 34]]).to_pylist() == [9, 20, 34]
+    assert view.take(indexes[9:21]).to_pylist() == list(range(9, 21))
+    heap.append(pa.array([35]))
+    heap.release(indexes[:0])
+    assert len(heap) == 26
+
+
+def test_garbage_stays_right_when_chunks_are_merged() -> None:
+    heap = Heap(pa.string())
+    first = heap.append(pa.array(["a", "bbbbbbbb"]))
+    heap.release(first[:1])
+    second = heap.append(pa.array(["cccc", "d"]))
+    (chunk,) = heap.snapshot().chunks
+    assert heap.garbage == chunk.nbytes / 4
+    heap.release(np.concatenate([first[1:], second]))
+    assert (heap.nbytes, heap.garbage, len(heap)) == (0, 0, 0)
+
+
+def test_a_chunk_is_merged_only_with_the_one_before_it() -> None:
+    """Not over the gap that a freed chunk left, and not with one that was closed."""
+    heap = Heap(pa.int64(), chunk_rows=8)
+    indexes = heap.append(pa.array(range(10)))
+    heap.release(indexes[8:])
+    heap.append(pa.array([10, 11]))
+    assert [len(chunk) for chunk in heap.snapshot().chunks] == [8, 2]
+    heap.close()
+    heap.append(pa.array([12]))
+    assert [len(chunk) for chunk in heap.snapshot().chunks] == [8, 2, 1]
+    assert heap.snapshot().take(np.array([7, 10, 11, 12], INDEX)).to_pylist() == [7, 10, 11, 12]
+
+
+def test_pinned_values_stay() -> None:
+    heap = Heap(pa.int64())
+    pinned = heap.append(pa.array([1, 2]))
+    heap.pin()
+    loose = heap.append(pa.array([3, 4]))
+    heap.release(np.concatenate([pinned, loose]))
+    assert (len(heap), heap.garbage) == (2, 0)
+    assert heap.snapshot().take(pinned).to_pylist() == [1, 2]
+
+
+def test_the_chunks_with_most_garbage_are_the_ones_to_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap_module, "_MIN_GARBAGE", 0)
+    heap = Heap(pa.int64(), chunk_rows=10)
+    indexes = heap.append(pa.array(range(50)))
+    assert heap.victims() is None
+    heap.release(indexes[[10, 11, 12, 13, 14, 15, 31, 32, 33, 34, 35]])
+    assert heap.victims() == (10, 40)
+    heap.pin()
+    assert heap.victims() is None
+
+
+def test_old_values_are_moved_on_before_indexes_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one value that stays for ever would bound how many can come after it."""
+    monkeypatch.setattr(heap_module, "_MAX_SPAN", 100)
+    heap = Heap(pa.int64(), chunk_rows=10)
+    heap.append(pa.array(range(101)))
+    assert heap.victims() == (0, 51)

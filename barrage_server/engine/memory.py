@@ -1,0 +1,66 @@
+"""Large arrays, in memory of their own: what was never written takes none, and what is let go of is given back at once.
+
+The allocators behind numpy and Arrow keep freed memory for later, and clear and so touch what they hand out again.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["GrowingArray", "zeros"]
+
+# Below, an allocator does better: it needs no call into the system, and a page of memory is not small beside the array.
+_LARGE = 1 << 18
+_PRIVATE = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+
+
+def zeros(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array of ``count`` zeros."""
+    return GrowingArray(count, dtype).array
+
+
+class GrowingArray:
+    """An array that grows and shrinks, where the system can do that without copying it.
+
+    Args:
+        count: number of elements, all zero.
+        dtype: their type.
+
+    Attributes:
+        array: the elements. To be used as long as the size stays.
+
+    """
+
+    __slots__ = ("_memory", "array")
+
+    def __init__(self, count: int, dtype: npt.DTypeLike) -> None:
+        dtype = np.dtype(dtype)
+        nbytes = count * dtype.itemsize
+        self._memory: mmap.mmap | None = None
+        if nbytes < _LARGE:
+            self.array: npt.NDArray[Any] = np.zeros(count, dtype)
+            return
+        self._memory = mmap.mmap(-1, nbytes, _PRIVATE) if _PRIVATE else mmap.mmap(-1, nbytes)
+        self.array = np.frombuffer(self._memory, dtype)
+
+    def resize(self, count: int) -> None:
+        """Keep the first ``count`` elements; those that are new are zero. Nobody may use the array of before."""
+        dtype, before = self.array.dtype, len(self.array)
+        if self._memory is not None and count * dtype.itemsize >= _LARGE:
+            del self.array
+            try:
+                self._memory.resize(count * dtype.itemsize)
+            except (BufferError, SystemError):  # somebody looks at it, or the system cannot do that
+                self.array = np.frombuffer(self._memory, dtype)
+            else:
+                self.array = np.frombuffer(self._memory, dtype)
+                return
+        old = self.array
+        fresh = GrowingArray(count, dtype)
+        self._memory, self.array = fresh._memory, fresh.array
+        kept = min(before, count)
+        self.array[:kept] = old[:kept]
