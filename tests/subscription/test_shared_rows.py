@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barrage_server.engine import KeyedTable, TableVersion, UpdateGraph
@@ -27,6 +27,7 @@ windows = st.builds(
 )
 
 
+@settings(max_examples=60)  # each of them is a crowd
 @given(
     st.sampled_from(list(ClientFamily)),
     st.lists(
@@ -51,7 +52,7 @@ def test_everybody_sees_what_is_there(
         for window, dialect, raw, as_list in asked
     ]
     now = 1.0
-    for _ in range(5):
+    for _ in range(4):
         for follower in followers:
             now = max(now, follower.settle(now))
             follower.check()
