@@ -26,6 +26,7 @@ class Sizes:
         rates: rows per second of appends that are tried, from low to high.
         upsert_rates: the same of upserts.
         updates: rows changed while memory is watched.
+        peers_kinds: tables whose memory is measured in the peers.
         attempts: at a rate before it counts as not sustained.
         search: seconds after which no further rate is tried on a system.
         spark_rows: of a Spark query.
@@ -50,6 +51,7 @@ class Sizes:
     rates: tuple[float, ...]
     upsert_rates: tuple[float, ...]
     updates: int
+    peers_kinds: tuple[str, ...]
     attempts: int
     search: float
     spark_rows: int
@@ -75,6 +77,7 @@ FULL: Final = Sizes(
     rates=(1e6, 2e6, 5e6, 10e6, 12.5e6, 20e6, 25e6),
     upsert_rates=(0.5e6, 1e6, 2e6, 2.5e6, 4e6, 5e6),
     updates=1_000_000,
+    peers_kinds=("append", "keyed"),
     attempts=2,
     search=60.0,
     spark_rows=10_000_000,
@@ -93,18 +96,19 @@ QUICK: Final = Sizes(
     measure=0.6,
     warm=0.5,
     moves=300,
-    single=200,
+    single=100,
     viewers=50,
-    fans=(1, 10),
-    rates=(1e6, 5e6, 10e6),
+    fans=(10,),
+    rates=(1e6, 10e6),
     upsert_rates=(0.5e6, 2e6),
     updates=100_000,
+    peers_kinds=("keyed",),
     attempts=1,
-    search=6.0,
+    search=3.0,
     spark_rows=600_000,
     micro_batches=3,
     spark_rounds=2,
-    spark_batches=(20_000, 200_000),
+    spark_batches=(100_000,),
     growth=(10_000, 100_000, 1_000_000),
     peers=True,
     heap="3g",
@@ -123,6 +127,7 @@ TINY: Final = Sizes(
     rates=(1e5,),
     upsert_rates=(1e4,),
     updates=2_000,
+    peers_kinds=(),
     attempts=1,
     search=10.0,
     spark_rows=4_000,

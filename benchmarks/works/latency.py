@@ -56,7 +56,7 @@ def _measure(bench: Bench, system: systems.System) -> None:
 def _deephaven(bench: Bench) -> None:
     with systems.deephaven(cycle_ms=1, interval_ms=1, heap=bench.sizes.heap) as system:
         system.process.call("writable", name="t")
-        bench.warm(lambda: ages(system, 500))
+        bench.warm(lambda: ages(system, min(500, bench.sizes.single)))
         _measure(bench, system)
 
 

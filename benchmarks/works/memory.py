@@ -74,7 +74,7 @@ def _burst(bench: Bench) -> None:
 
 
 def _deephaven(bench: Bench) -> None:
-    for kind in ("append", "keyed"):
+    for kind in bench.sizes.peers_kinds:
         with systems.deephaven(cycle_ms=100, interval_ms=100, heap=bench.sizes.heap) as system:
             before = system.resident_bytes()
             # one that ticks hardly ever: a table that never does keeps nothing but its cells
@@ -84,7 +84,7 @@ def _deephaven(bench: Bench) -> None:
 
 
 def _perspective(bench: Bench) -> None:
-    for kind in ("append", "keyed"):
+    for kind in bench.sizes.peers_kinds:
         with perspective() as system:
             before = system.resident_bytes()
             system.make("t", kind, bench.sizes.rows)

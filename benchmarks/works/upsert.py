@@ -33,7 +33,15 @@ def run(bench: Bench) -> None:
 
 def _steady(bench: Bench, system: systems.System, name: str) -> Steady:
     rows, settle, measure = bench.sizes.rows, bench.sizes.settle, bench.sizes.measure
-    return steady(system, name, interval_ms=BATCH_MS, settle=settle, measure=measure, rows=rows, patience=20.0)
+    return steady(
+        system,
+        name,
+        interval_ms=BATCH_MS,
+        settle=settle,
+        measure=measure,
+        rows=rows,
+        patience=min(20.0, 2 * bench.sizes.search),
+    )
 
 
 def _deephaven(bench: Bench) -> None:
