@@ -9,12 +9,17 @@ from typing import Any, Final
 import pyarrow as pa
 
 from barrage_server import Server
+from barrage_server.server import Limits
 
 from .deephaven import DeephavenServer
 from .python_client import port_of
 from .waiting import until
 
-__all__ = ["Remote"]
+__all__ = ["PATIENCE", "Remote"]
+
+PATIENCE: Final = Limits(session_seconds=6)
+"""For servers of ours whose sessions are counted: Java shuts its channel down as soon as it has asked to close its
+session, and then the call may never leave. The session ends when nobody has used it for its time."""
 
 _PREFIX: Final = "ours_"
 _NUMBERS = itertools.count()

@@ -20,7 +20,7 @@ from tests.properties.sources import SCHEMA
 from .deephaven import PSK_TYPE, DeephavenServer
 from .peer import PeerError
 from .python_client import port_of
-from .remote import Remote
+from .remote import PATIENCE, Remote
 from .served import KINDS, served
 from .waiting import until
 
@@ -28,6 +28,13 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 QUIET_POINTS = 40
 QUOTES = pa.schema([("sym", pa.string()), ("price", pa.float64()), ("size", pa.int64())])
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    limits = SubscriptionLimits(default_interval_ms=1)
+    with Server(deephaven_port=0, limits=PATIENCE, subscriptions=limits) as server:
+        yield server
 
 
 @pytest.fixture
@@ -242,7 +249,7 @@ def test_a_uri_resolves(deephaven: DeephavenServer, server: Server) -> None:
     ids=["psk", "bearer"],
 )
 def test_a_deephaven_server_logs_in(deephaven: DeephavenServer, login: dict[str, str]) -> None:
-    with Server(token="secret", deephaven_port=0) as server:
+    with Server(token="secret", deephaven_port=0, limits=PATIENCE) as server:
         server.append_table("t", QUOTES).append({"sym": ["A"], "price": [1.0], "size": [1]})
         remote = Remote(deephaven, server, **login)
         remote.wait_for(remote.subscribe("t"), [{"sym": "A", "price": 1.0, "size": 1}])
@@ -254,7 +261,8 @@ def test_tls(deephaven: DeephavenServer) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("localhost", "127.0.0.1")
     chain = b"".join(blob.bytes() for blob in certificate.cert_chain_pems)
-    with Server(tls=(chain, certificate.private_key_pem.bytes()), token="secret", deephaven_port=0) as server:
+    tls = (chain, certificate.private_key_pem.bytes())
+    with Server(tls=tls, token="secret", deephaven_port=0, limits=PATIENCE) as server:
         rows = [{"sym": "A", "price": 1.0, "size": 1}]
         server.append_table("t", QUOTES).append(pa.Table.from_pylist(rows, QUOTES))
         login = {"auth_type": PSK_TYPE, "auth_token": "secret", "use_tls": True}
@@ -267,7 +275,7 @@ def test_tls(deephaven: DeephavenServer) -> None:
 
 
 def test_a_deephaven_server_without_the_token_does_not(deephaven: DeephavenServer) -> None:
-    with Server(token="secret", deephaven_port=0) as server:
+    with Server(token="secret", deephaven_port=0, limits=PATIENCE) as server:
         server.append_table("t", QUOTES)
         for login in ({}, {"auth_type": PSK_TYPE, "auth_token": "wrong"}):
             with pytest.raises(PeerError, match="UNAUTHENTICATED: The token is missing or wrong"):

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 from barrage_server import Server
+from barrage_server.subscription import Limits as SubscriptionLimits
 from tests.engine.samples import SAMPLES, pick
 
 from .deephaven import DeephavenServer
-from .remote import Remote
+from .remote import PATIENCE, Remote
 from .waiting import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -104,6 +105,13 @@ SENT: dict[str, Callable[[Any], Any]] = {
     "list<uuid>": _storage,
     "map<string, int32>": _as_java_prints,
 }
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    limits = SubscriptionLimits(default_interval_ms=1)
+    with Server(deephaven_port=0, limits=PATIENCE, subscriptions=limits) as server:
+        yield server
 
 
 @pytest.fixture
