@@ -33,8 +33,8 @@ class Target:
     @property
     def text(self) -> str:
         """The bound, for people."""
-        bounds = [f"at least {self.at_least:,g}"] if self.at_least is not None else []
-        bounds += [f"at most {self.at_most:,g}"] if self.at_most is not None else []
+        bounds = [f"at least {self.at_least:,.12g}"] if self.at_least is not None else []
+        bounds += [f"at most {self.at_most:,.12g}"] if self.at_most is not None else []
         times = f" times as good as {self.beside}" if self.beside else ""
         return " and ".join(bounds) + times
 
