@@ -38,6 +38,7 @@ Result = TypeVar("Result")
 
 _PATH: Final = 1
 _COMMAND: Final = 2
+_NEWS_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class PutStream:
             if first.app_metadata:
                 return Chunk(None, pa.py_buffer(first.app_metadata))
         try:
-            message = self._wait(self._call.read())
+            message = self._wait(self._read())
         except concurrent.futures.CancelledError:
             message = None
         if message is None:
@@ -131,6 +132,14 @@ class PutStream:
             self._dictionaries.append(encapsulated(header, body))
             return Chunk(None, metadata)
         return Chunk(self._batch(header, body), metadata)
+
+    async def _read(self) -> bytes | None:
+        message = await self._call.read()
+        if message is None:
+            # A connection that broke ends the messages too, and is told of right behind: what came must not be taken
+            # for everything before that.
+            await asyncio.sleep(_NEWS_SECONDS)
+        return message
 
     def _batch(self, header: bytes, body: bytes | memoryview) -> pa.RecordBatch:
         assert self._schema is not None
