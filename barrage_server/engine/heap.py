@@ -177,6 +177,7 @@ class Heap:
         nbytes: bytes of all chunks.
         garbage: about how many of them are of values that have been released.
         next_index: the absolute index of the value that comes next.
+        merged_bytes: chunks up to this size are merged with what comes, however little it is.
         pinned_before: chunks that begin before this index are not freed, whatever is released.
 
     """
@@ -190,6 +191,7 @@ class Heap:
         "_used",
         "_view",
         "garbage",
+        "merged_bytes",
         "nbytes",
         "next_index",
         "pinned_before",
@@ -208,6 +210,7 @@ class Heap:
         self._used: list[int] = []  # values per chunk that were not released
         self._closed = 0  # chunks that begin before this index are not merged with later ones
         self.pinned_before = 0
+        self.merged_bytes = 0
         self._view: HeapView | None = None
 
     @property
@@ -324,7 +327,8 @@ class Heap:
         while self._chunks:
             last, size = self._chunks[-1], self._sizes[-1]
             total = count + len(last)
-            if len(last) > 2 * count or total > self._chunk_rows or nbytes + size > MAX_CHUNK_BYTES:
+            is_much = len(last) > 2 * count and nbytes + size > self.merged_bytes
+            if is_much or total > self._chunk_rows or nbytes + size > MAX_CHUNK_BYTES:
                 break
             if self._starts[-1] + total != end or self._starts[-1] < self._closed:
                 break

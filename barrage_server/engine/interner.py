@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from barrage_server.engine.heap import INDEX, Heap, IndexArray
 from barrage_server.engine.key_index import KeyIndex
 from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.plan import Int64Array
-from barrage_server.engine.values import take
 
 __all__ = ["Interner"]
 
@@ -18,6 +18,9 @@ __all__ = ["Interner"]
 MAX_VALUES = 1 << 16
 MAX_BYTES = 16 << 20
 _FEW_VALUES = 1024
+# So many known values are looked through for a batch, or as many as it has; for small batches, an index finds others.
+_SCANNED = 1 << 11
+_ONE_CHUNK = 1 << 20
 # Values looked at in one go, and in the very first.
 _STEP = 1 << 16
 _FIRST_STEP = 1 << 12
@@ -36,19 +39,22 @@ class Interner:
 
     """
 
-    __slots__ = ("_heap", "_index", "_seen", "count", "is_active")
+    __slots__ = ("_first", "_heap", "_index", "_known", "_seen", "count", "is_active")
 
     def __init__(self, heap: Heap) -> None:
         self.is_active = True
         self.count = 0
         self._heap = heap
-        self._index = KeyIndex([heap.type], self._read)
+        heap.merged_bytes = _ONE_CHUNK  # taking from one chunk is much faster than from several
+        self._first = 0
+        self._known: pa.Array | None = None  # the values, unless there are many
+        self._index: KeyIndex | None = None  # by value, if there are many
         self._seen = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes taken to find values again; the values themselves are the heap's."""
-        return self._index.nbytes
+        return 0 if self._index is None else self._index.nbytes
 
     def append(self, values: pa.Array) -> IndexArray:
         """The index of each value (modulo 2**32), in the heap. The tail of ``values`` may be put there as it is, if it
@@ -65,24 +71,62 @@ class Interner:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _append(self, values: pa.Array) -> IndexArray:
-        encoded = values.dictionary_encode(null_encoding="encode")
-        distinct = encoded.dictionary
-        keys = KeyValues([distinct])
-        found = self._index.lookup(keys)
-        new = np.flatnonzero(found < 0)
-        if len(new):
-            first = self._heap.extend(distinct if len(new) == len(distinct) else take(distinct, new))
-            found[new] = np.arange(first, first + len(new))
-            self._index.insert(keys.take(new), found[new])
+        if self.count <= max(_SCANNED, len(values)):
+            indexes = self._scan(values)
+        else:
+            encoded = values.dictionary_encode(null_encoding="encode")
+            keys = KeyValues([encoded.dictionary])
+            indexes = self._look_up(keys)[encoded.indices.to_numpy()]
+            new = indexes < 0
+            if new.any():
+                self._add(values.filter(pa.array(new)).unique())
+                indexes = self._look_up(keys)[encoded.indices.to_numpy()]
         self._seen += len(values)
-        self.count = count = len(self._index)
-        is_many = count > MAX_VALUES or self._heap.nbytes > MAX_BYTES
-        if is_many or (count > _FEW_VALUES and 2 * count > self._seen):
+        is_many = self.count > MAX_VALUES or self._heap.nbytes > MAX_BYTES
+        if is_many or (self.count > _FEW_VALUES and 2 * self.count > self._seen):
             self.is_active = False
-            self._index = KeyIndex([self._heap.type], self._read)
+            self._index = self._known = None
+            self._heap.merged_bytes = 0
             self._heap.pin()  # nobody knows how often each of them is used
-        indexes: IndexArray = found.astype(INDEX)[encoded.indices.to_numpy()]
+        return indexes.astype(INDEX)
+
+    def _scan(self, values: pa.Array) -> Int64Array:
+        """The absolute indexes of ``values``, found by looking through all that are known."""
+        known = self._all()
+        found = pc.index_in(values, value_set=known)
+        if found.null_count:
+            self._add(values.filter(found.is_null()).unique())
+            found = pc.index_in(values, value_set=self._all())
+        indexes: Int64Array = found.to_numpy().astype(np.int64) + self._first
         return indexes
+
+    def _look_up(self, keys: KeyValues) -> Int64Array:
+        """The absolute indexes of values, -1 for those that are not known."""
+        if self._index is None:
+            self._index = KeyIndex([self._heap.type], self._read)
+            self._index.insert(KeyValues([self._all()]), np.arange(self._first, self._first + self.count))
+            self._known = None
+        return self._index.lookup(keys)
+
+    def _add(self, values: pa.Array) -> None:
+        """Take up new values, all different."""
+        first = self._heap.extend(values)
+        if self.count == 0:
+            self._first = first
+        self.count += len(values)
+        self._known = None
+        if self._index is not None:
+            self._index.insert(KeyValues([values]), np.arange(first, first + len(values)))
+
+    def _all(self) -> pa.Array:
+        if self.count == 0:
+            return pa.nulls(0, self._heap.type)
+        known = self._known
+        if known is None:
+            known = self._heap.snapshot().slice(self._first, self.count)
+            if self.count <= _SCANNED:
+                self._known = known
+        return known
 
     def _read(self, indexes: Int64Array) -> list[pa.Array]:
         return [self._heap.snapshot().take(indexes.astype(INDEX))]

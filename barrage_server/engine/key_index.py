@@ -1,18 +1,20 @@
 """From key values to row keys, for whole batches at a time.
 
-A hash says which rows may have a key (:mod:`barrage_server.engine.slots`); the key values of these rows are read from
-the table that is indexed, and compared. No key is kept a second time.
+Integer keys that lie close together have a place each (:mod:`barrage_server.engine.direct_rows`). For all others a
+hash says which rows may have a key (:mod:`barrage_server.engine.slots`); the key values of these rows are read from the
+table that is indexed, and compared. No key is kept a second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from barrage_server.engine.key_values import KeyValues
+from barrage_server.engine.direct_rows import DirectRows
+from barrage_server.engine.key_values import KeyValues, is_integer_like
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.slots import HashArray, Slots
 from barrage_server.engine.types import check_key_type
@@ -21,6 +23,8 @@ from barrage_server.errors import LimitError
 __all__ = ["KeyIndex"]
 
 _BLOCK = 1 << 16  # keys looked up in one go, so that they stay in the caches
+# Places of sparse direct rows that are given up: for each key that goes, and besides.
+_GIVEN_UP, _MIN_GIVEN_UP = 32, 1 << 12
 
 
 class KeyIndex:
@@ -46,38 +50,36 @@ class KeyIndex:
     ) -> None:
         for data_type in types:
             check_key_type(data_type)
+        self._type = types[0]
         self._read_keys = read_keys
         self._hasher = hasher
         self._slots = Slots(self._hash_rows)
+        # Every key within its range is there, and nowhere else.
+        self._direct = DirectRows() if len(types) == 1 and is_integer_like(types[0]) else None
 
     def __len__(self) -> int:
         """Number of keys."""
-        return self._slots.count
+        return self._slots.count + (self._direct.count if self._direct else 0)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the table."""
-        return self._slots.nbytes
+        return self._slots.nbytes + (self._direct.nbytes if self._direct else 0)
 
     def lookup(self, keys: KeyValues) -> Int64Array:
         """For each key, the row key of its row; -1 when there is none."""
         if keys.count > _BLOCK:
             blocks = range(0, keys.count, _BLOCK)
             return np.concatenate([self.lookup(keys.slice(start, start + _BLOCK)) for start in blocks])
-        found = np.full(keys.count, -1, np.int64)
-        if keys.count == 0 or not len(self):
-            return found
-        search = self._slots.search(self._hasher(keys))
-        while len(search.positions):
-            # Nearly all candidates are right.
-            positions = search.positions
-            given = keys if len(positions) == keys.count else keys.take(positions)
-            same = self._equals_stored(given, search.rows)
-            if same.all():
-                found[positions] = search.rows
-            else:
-                found[positions[same]] = search.rows[same]
-            search.settle(same)
+        covered = self._covered(keys)
+        if self._direct is None or not covered.any():
+            return self._search(keys)
+        numbers, _ = keys.numbers
+        if covered.all():
+            return self._direct.lookup(numbers)
+        found = np.empty(keys.count, np.int64)
+        found[covered] = self._direct.lookup(numbers[covered])
+        found[~covered] = self._search(keys.take(np.flatnonzero(~covered)))
         return found
 
     def insert(self, keys: KeyValues, rows: Int64Array) -> None:
@@ -91,8 +93,18 @@ class KeyIndex:
             LimitError: there are too many keys.
 
         """
-        if len(rows):
-            self._slots.insert(self._hasher(keys), rows)
+        if len(rows) == 0:
+            return
+        if self._direct is not None:
+            self._cover(keys)
+            covered = self._covered(keys)
+            self._direct.set(keys.numbers[0][covered], rows[covered])
+            if covered.all():
+                return
+            if covered.any():
+                rest = np.flatnonzero(~covered)
+                keys, rows = keys.take(rest), rows[rest]
+        self._slots.insert(self._hasher(keys), rows)
 
     def remove(self, rows: Int64Array) -> None:
         """Forget the keys of ``rows``, whose key values must still be readable. Rows that are not in the index are
@@ -101,21 +113,25 @@ class KeyIndex:
         if len(rows) == 0 or not len(self):
             return
         rows = np.unique(rows)
-        search = self._slots.search(self._hash_rows(rows))
-        gone = []
-        while len(search.positions):
-            mine = search.rows == rows[search.positions]
-            gone.append(search.slots[mine])
-            search.settle(mine)
-        if gone:
-            self._slots.clear(np.concatenate(gone))
+        for part, keys in self._stored(rows):
+            if self._direct is not None:
+                covered = self._covered(keys)
+                self._direct.remove(keys.numbers[0][covered], part[covered])
+                rest = np.flatnonzero(~covered)
+                self._unhash(keys.take(rest), part[rest])
+            else:
+                self._unhash(keys, part)
+        if self._direct is not None and self._direct.is_sparse:
+            given_up = self._direct.shrink(_GIVEN_UP * len(rows) + _MIN_GIVEN_UP)
+            if len(given_up):
+                self._slots.insert(self._hash_rows(given_up), given_up)
 
     def deduplicate(self, keys: KeyValues) -> Int64Array:
         """The positions of the last row of each distinct key, increasing. A batch without repeated keys gives all
         positions.
         """
         everything = np.arange(keys.count, dtype=np.int64)
-        if keys.count < 2:
+        if keys.count < 2 or (self._direct is not None and _is_increasing(*keys.numbers)):
             return everything
         hashes = self._hasher(keys)
         ordered = np.sort(hashes)
@@ -136,23 +152,95 @@ class KeyIndex:
             rest = rest[~same]
         return np.flatnonzero(keep)
 
+    def _search(self, keys: KeyValues) -> Int64Array:
+        """The row keys of keys that direct rows do not cover."""
+        found = np.full(keys.count, -1, np.int64)
+        if keys.count == 0 or not self._slots.count:
+            return found
+        search = self._slots.search(self._hasher(keys))
+        while len(search.positions):
+            # Nearly all candidates are right.
+            positions = search.positions
+            given = keys if len(positions) == keys.count else keys.take(positions)
+            same = self._equals_stored(given, search.rows)
+            if same.all():
+                found[positions] = search.rows
+            else:
+                found[positions[same]] = search.rows[same]
+            search.settle(same)
+        return found
+
+    def _unhash(self, keys: KeyValues, rows: Int64Array) -> None:
+        """Remove the entries of ``rows``, whose keys these are."""
+        if keys.count == 0 or not self._slots.count:
+            return
+        search = self._slots.search(self._hasher(keys))
+        gone = []
+        while len(search.positions):
+            mine = search.rows == rows[search.positions]
+            gone.append(search.slots[mine])
+            search.settle(mine)
+        if gone:
+            self._slots.clear(np.concatenate(gone))
+
+    def _covered(self, keys: KeyValues) -> npt.NDArray[np.bool_]:
+        """Which keys direct rows cover."""
+        if self._direct is None or self._direct.end == self._direct.first:
+            return np.zeros(keys.count, np.bool_)
+        numbers, valid = keys.numbers
+        covered = self._direct.covers(numbers)
+        return covered if valid is None else covered & valid
+
+    def _cover(self, keys: KeyValues) -> None:
+        """Let direct rows cover some more of ``keys``, which are new, where these lie close together."""
+        assert self._direct is not None
+        numbers, valid = keys.numbers
+        outside = ~self._direct.covers(numbers)
+        numbers = numbers[outside if valid is None else outside & valid]
+        if len(numbers) == 0:
+            return
+        end = self._direct.end_for(numbers)
+        begin = self._direct.end
+        if end == begin:
+            return
+        self._direct.grow(end)
+        if self._slots.count:
+            # Keys in between may be there already: they move.
+            between = KeyValues.of_numbers(np.arange(begin, end, dtype=np.int64), self._type)
+            rows = self._search(between)
+            there = np.flatnonzero(rows >= 0)
+            if len(there):
+                moving, rows = between.take(there), rows[there]
+                self._unhash(moving, rows)
+                self._direct.set(moving.numbers[0], rows)
+
     def _equals_stored(self, keys: KeyValues, rows: Int64Array) -> npt.NDArray[np.bool_]:
-        """Which keys equal those stored under ``rows``. In halves where the stored ones are too large for one array."""
-        try:
-            return keys.equal(KeyValues(self._read_keys(rows)))
-        except LimitError:
-            half = len(rows) // 2
-            if half == 0:
-                raise
-            first = self._equals_stored(keys.take(np.arange(half)), rows[:half])
-            return np.append(first, self._equals_stored(keys.take(np.arange(half, len(rows))), rows[half:]))
+        """Which keys equal those stored under ``rows``."""
+        start, same = 0, []
+        for part, stored in self._stored(rows):
+            given = keys if len(part) == keys.count else keys.slice(start, start + len(part))
+            same.append(given.equal(stored))
+            start += len(part)
+        return same[0] if len(same) == 1 else np.concatenate(same)
 
     def _hash_rows(self, rows: Int64Array) -> HashArray:
         """The hashes of the keys stored under ``rows``."""
-        try:
-            return self._hasher(KeyValues(self._read_keys(rows)))
-        except LimitError:
-            half = len(rows) // 2
-            if half == 0:
-                raise
-            return np.append(self._hash_rows(rows[:half]), self._hash_rows(rows[half:]))
+        parts = [self._hasher(keys) for _, keys in self._stored(rows)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _stored(self, rows: Int64Array, size: int = _BLOCK) -> Iterator[tuple[Int64Array, KeyValues]]:
+        """The keys stored under ``rows``, in parts: which rows, and their keys."""
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            try:
+                keys = KeyValues(self._read_keys(part))
+            except LimitError:  # too large for one array
+                if len(part) < 2:
+                    raise
+                yield from self._stored(part, -(-len(part) // 2))
+            else:
+                yield part, keys
+
+
+def _is_increasing(numbers: Int64Array, valid: npt.NDArray[np.bool_] | None) -> bool:
+    return valid is None and bool((numbers[1:] > numbers[:-1]).all())

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from barrage_server.engine.slots import HashArray
-from barrage_server.engine.types import StorageKind, storage_kind
+from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind, storage_type
 from barrage_server.engine.values import BoolArray, canonical_cells, raw_differ, storage_of, valid_of
 
-__all__ = ["KeyValues"]
+__all__ = ["KeyValues", "is_integer_like"]
 
 # Hashes are only compared within this process. A seed of its own keeps outsiders from choosing keys that collide.
 _SEED = np.uint64(randbits(64))
@@ -62,6 +62,20 @@ class KeyValues:
         taken._hashes = None if self._hashes is None else self._hashes[positions]
         return taken
 
+    @classmethod
+    def of_numbers(cls, numbers: npt.NDArray[np.int64], data_type: pa.DataType) -> KeyValues:
+        """Keys of one column of an integer type (see :func:`is_integer_like`)."""
+        keys = cls.__new__(cls)
+        keys.count, keys._hashes, keys._strings = len(numbers), None, []
+        keys._cells = [(numbers.astype(cell_dtype(data_type), copy=False), None)]
+        return keys
+
+    @property
+    def numbers(self) -> tuple[npt.NDArray[np.int64], BoolArray | None]:
+        """The keys of one column of an integer type, and which of them are not null (``None``: all)."""
+        data, valid = self._cells[0]
+        return data.astype(np.int64, copy=False), valid
+
     def slice(self, start: int, stop: int) -> KeyValues:
         """The keys from position ``start`` to before ``stop``, without a copy."""
         part = KeyValues.__new__(KeyValues)
@@ -100,6 +114,14 @@ class KeyValues:
             hashes ^= _hash_strings(column)
             _mix(hashes)
         return hashes
+
+
+def is_integer_like(data_type: pa.DataType) -> bool:
+    """Whether cells of a type are integers whose order is that of the values: numbers, dates, times."""
+    stored = storage_type(data_type)
+    if not (pat.is_integer(stored) or pat.is_temporal(stored)) or pat.is_uint64(stored):
+        return False
+    return cell_dtype(stored).kind == "i"
 
 
 def _mix(hashes: HashArray) -> None:

@@ -156,21 +156,21 @@ class KeyedTable(_OverwrittenTable):
         """Key values stored under ``rows`` (any order), one array per key column."""
         return [self._columns[number].read_current(rows) for number in self._key_numbers]
 
-    def _last_of_each_key(self, batch: list[pa.Array]) -> tuple[list[pa.Array], KeyValues]:
-        keys = KeyValues([batch[number] for number in self._key_numbers])
-        last = self._index.deduplicate(keys)
-        if len(last) == len(batch[0]):
-            return batch, keys
-        picked = pa.array(last)
-        return [column.take(picked) for column in batch], keys.take(last)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns and of the key index."""
+        return super().nbytes + self._index.nbytes
+
+    def _keys_in(self, batch: list[pa.Array]) -> KeyValues:
+        return KeyValues([batch[number] for number in self._key_numbers])
 
     def _apply_upsert(self, batch: list[pa.Array]) -> TableUpdate:
-        batch, keys = self._last_of_each_key(batch)
+        keys = self._keys_in(batch)
         return self._set(batch, keys, self._index.lookup(keys))
 
     def _apply_replace(self, batch: list[pa.Array]) -> TableUpdate:
         before = self._rows
-        batch, keys = self._last_of_each_key(batch)
+        keys = self._keys_in(batch)
         found = self._index.lookup(keys)
         gone = before - RowSet.from_keys(found[found >= 0])
         removal = self._remove(gone)
@@ -189,7 +189,9 @@ class KeyedTable(_OverwrittenTable):
         return TableUpdate(RowSet.empty(), gone, RowSetShiftData.empty(), all_columns(RowSet.empty(), len(self.schema)))
 
     def _set(self, batch: list[pa.Array], keys: KeyValues, found: Int64Array) -> TableUpdate:
-        """Write ``batch``, whose keys are distinct and were ``found`` under row keys (-1: not there)."""
+        """Write ``batch``, whose keys were ``found`` under row keys (-1: not there). Of rows with one key, the last
+        counts.
+        """
         known = found >= 0
         known_count = int(np.count_nonzero(known))
         if known_count == len(found):
@@ -204,8 +206,8 @@ class KeyedTable(_OverwrittenTable):
 
         modified = all_columns(RowSet.empty(), len(self.schema))
         if old_batch is not None and known_count:
-            if known_count > 1 and not bool((np.diff(old_rows) > 0).all()):
-                order = np.argsort(old_rows)
+            if known_count > 1 and not bool((old_rows[1:] > old_rows[:-1]).all()):
+                order = last_of_each(old_rows)
                 old_rows = old_rows[order]
                 picked = pa.array(order)
                 old_batch = [column.take(picked) for column in old_batch]
@@ -213,6 +215,10 @@ class KeyedTable(_OverwrittenTable):
 
         added = RowSet.empty()
         if new_batch is not None:
+            last = self._index.deduplicate(new_keys)
+            if len(last) < new_keys.count:
+                picked = pa.array(last)
+                new_batch, new_keys = [column.take(picked) for column in new_batch], new_keys.take(last)
             added = self._add(new_batch, new_keys)
         return TableUpdate(added, RowSet.empty(), RowSetShiftData.empty(), modified)
 
@@ -234,6 +240,20 @@ class KeyedTable(_OverwrittenTable):
         new = RowSet.from_range(self._next_key, self._next_key + fresh - 1)
         self._next_key += fresh
         return reused | new, bool(reused)
+
+
+def last_of_each(rows: Int64Array) -> Int64Array:
+    """Where each of the row keys in ``rows`` stands last, in the order of the row keys."""
+    if int(rows.max()) < 1 << 31:
+        # Sorting numbers is much faster than sorting what they are the places of.
+        both = (rows << 32) | np.arange(len(rows), dtype=np.int64)
+        both.sort()
+        ordered, order = both >> 32, both & ((1 << 32) - 1)
+    else:
+        order = np.argsort(rows, kind="stable")
+        ordered = rows[order]
+    last: Int64Array = order[np.append(ordered[1:] != ordered[:-1], True)]
+    return last
 
 
 class ReplacedTable(_OverwrittenTable):

@@ -41,6 +41,7 @@ def _small_numbers() -> Iterator[None]:
         patch.setattr(heap_column, "_MIN_WORN_BYTES", 20)
         patch.setattr(heap_column, "_WORN", 1)
         patch.setattr(interner, "_FEW_VALUES", 2)
+        patch.setattr(interner, "_SCANNED", 2)
         patch.setattr(interner, "_FIRST_STEP", 5)
         patch.setattr(interner, "_STEP", 7)
         patch.setattr(interner, "MAX_VALUES", 6)

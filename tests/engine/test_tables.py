@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from barrage_server.engine import (
     RingTable,
     UpdateGraph,
 )
+from barrage_server.engine.keyed import last_of_each
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, SchemaMismatchError, WireFormatError
 from barrage_server.rowset import RowSet, RowSetShiftData
 from tests.engine.followers import Follower, rows_of
@@ -139,6 +141,13 @@ def test_a_keyed_table_is_a_dictionary(cycles: list[list[tuple[str, list[tuple[A
                     expected = keyed
         assert sorted(map(repr, rows_in(table))) == sorted(map(repr, expected.values()))
     follower.check_held()
+
+
+@pytest.mark.parametrize("first", [0, 2**31 - 2, 2**40])
+def test_of_rows_with_one_key_the_last_counts(first: int) -> None:
+    """Whatever the row keys are."""
+    rows = np.array([7, 3, 7, 3, 0, 5, 3], np.int64) + first
+    assert last_of_each(rows).tolist() == [4, 6, 5, 2]
 
 
 def test_an_upsert_modifies_only_cells_that_differ() -> None:

@@ -1,0 +1,147 @@
+"""From integer keys that lie close together to row keys: an array with a place for every key of a range.
+
+It takes four bytes per key and no hash, and says for sure which row has a key. The range only grows over keys that
+leave no more than half of it empty; other keys are not its matter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.memory import GrowingArray
+from barrage_server.engine.plan import Int64Array
+
+__all__ = ["DirectRows"]
+
+# Where the rows end that four bytes can say; 0 says that there is none.
+_ROW_LIMIT = (1 << 32) - 1
+# Places per key: no more when the range grows; at this many, it is given up bit by bit.
+_GROWING, _SPARSE = 2, 6
+_SMALL = 1 << 12
+_SLACK = 16  # the array is made larger by this part of it, in memory that is not touched before it is used
+
+
+class DirectRows:
+    """The rows of the keys from ``first`` to before ``end``.
+
+    Attributes:
+        first: the first key of the range.
+        end: one more than its last key.
+        count: keys that have a row.
+
+    """
+
+    __slots__ = ("_empty", "_places", "count", "end", "first")
+
+    def __init__(self) -> None:
+        self._places = GrowingArray(0, np.uint32)
+        self._empty = 0  # so many places at the front are known to be empty
+        self.first = self.end = 0
+        self.count = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return (self.end - self.first) * self._places.array.itemsize
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so few keys are left that others can find them with less memory."""
+        return self.end - self.first > max(_SMALL, _SPARSE * self.count)
+
+    def covers(self, keys: Int64Array) -> npt.NDArray[np.bool_]:
+        """Which keys are within the range."""
+        within: npt.NDArray[np.bool_] = (keys - self.first).view(np.uint64) < self.end - self.first
+        return within
+
+    def lookup(self, keys: Int64Array) -> Int64Array:
+        """The row keys of keys within the range, -1 where there is none."""
+        rows: Int64Array = self._places.array[keys - self.first].astype(np.int64)
+        rows -= 1
+        return rows
+
+    def set(self, keys: Int64Array, rows: Int64Array) -> None:
+        """Give rows to keys within the range that have none."""
+        if len(keys) == 0:
+            return
+        if int(rows.max()) >= _ROW_LIMIT and self._places.array.itemsize == 4:
+            narrow = self._places.array
+            self._places = GrowingArray(len(narrow), np.uint64)
+            self._places.array[:] = narrow
+        places = keys - self.first
+        self._places.array[places] = rows + 1
+        self._empty = min(self._empty, int(places.min()))
+        self.count += len(keys)
+
+    def remove(self, keys: Int64Array, rows: Int64Array) -> None:
+        """Take the row away from keys within the range, which are different; from those only that have this row."""
+        places = (keys - self.first)[self.lookup(keys) == rows]
+        self._places.array[places] = 0
+        self.count -= len(places)
+
+    def end_for(self, keys: Int64Array) -> int:
+        """Where the range may end so that it covers some more of the keys ``keys``, which are different and not within
+        it; where it does end when it may not grow.
+
+        A range without keys begins anew at the lowest of them.
+        """
+        if self.count == 0:
+            self._restart(int(keys.min()))
+        behind = np.sort(keys[keys >= self.end])
+        if len(behind) == 0:
+            return self.end
+        # With the first n of these keys, at least as many places are taken as the range may have.
+        places = behind - self.end
+        numbers = np.arange(1, len(behind) + 1, dtype=np.int64)
+        dense = np.flatnonzero((places >= 0) & (places < _GROWING * numbers))
+        if len(dense) == 0:
+            return self.end
+        end, more = int(behind[dense[-1]]) + 1, int(dense[-1]) + 1
+        if end - self.first > max(_SMALL, _GROWING * (self.count + more)):
+            self._trim()
+            if end - self.first > max(_SMALL, _GROWING * (self.count + more)):
+                return self.end
+        return end
+
+    def grow(self, end: int) -> None:
+        """Let the range end there."""
+        self.end = end
+        size = end - self.first
+        if size > len(self._places.array):
+            self._places.resize(size + size // _SLACK)
+
+    def shrink(self, places: int) -> Int64Array:
+        """Let the range end so many keys earlier; the row keys of those that it does not cover any more."""
+        end = max(self.first, self.end - places)
+        lost = self._places.array[end - self.first : self.end - self.first]
+        rows: Int64Array = lost[lost != 0].astype(np.int64) - 1
+        lost[:] = 0
+        del lost
+        self.end = end
+        self._empty = min(self._empty, end - self.first)
+        self.count -= len(rows)
+        self._places.resize(end - self.first)
+        return rows
+
+    def _restart(self, first: int) -> None:
+        self.first = self.end = first
+        self._places = GrowingArray(0, self._places.array.dtype)
+        self._empty = 0
+
+    def _trim(self) -> None:
+        """Let the range begin later, if a good part of it is empty at the front: old keys have gone, new ones come."""
+        places = self._places.array[: self.end - self.first]
+        while self._empty < len(places):
+            used = places[self._empty : self._empty + _SMALL] != 0
+            if used.any():
+                self._empty += int(used.argmax())
+                break
+            self._empty += len(used)
+        if self._empty * 4 >= len(places):
+            kept = len(places) - self._empty
+            places[:kept] = places[self._empty :]
+            del places  # what it is a part of changes its size
+            self._places.resize(kept)
+            self.first += self._empty
+            self._empty = 0
