@@ -19,6 +19,7 @@ from benchmarks.machine import cpu_seconds
 
 loop = Loop()
 _LARGEST: Final = 2 << 30
+_PATIENCE_SECONDS: Final = 20.0
 
 
 @asynccontextmanager
@@ -122,7 +123,11 @@ def steady(port: int, table: str, pid: int, subscribers: int, settle: float, mea
             updates = [[update for update in each.updates if begin <= update[0] < end] for each in all_of_them]
         return {"begin": begin, "end": end, "cpu": used, "updates": updates}
 
-    return asyncio.run(run())
+    # a client that gets more than it can decode never comes to the end of it
+    try:
+        return asyncio.run(asyncio.wait_for(run(), settle + measure + _PATIENCE_SECONDS))
+    except TimeoutError:
+        raise TimeoutError(f"{subscribers} clients did not get to the end of what they were sent") from None
 
 
 if __name__ == "__main__":

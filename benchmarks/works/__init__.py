@@ -51,7 +51,7 @@ WORKS: Final = {
     "replace": Work(replace.run, 60),
     "viewport": Work(viewport.run, 300),
     "latency": Work(latency.run, 150),
-    "fanout": Work(fanout.run, 180),
+    "fanout": Work(fanout.run, 240),
     "viewers": Work(viewers.run, 180),
     "relay": Work(relay.run, 120),
     "memory": Work(memory.run, 240),
