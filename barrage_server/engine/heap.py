@@ -7,9 +7,10 @@ other value: reading a run of rows is then a slice of a chunk, nulls at every de
 place to look.
 
 Values are kept in chunks. What is appended becomes a chunk of its own at first; small chunks at the end are merged so
-that sizes fall geometrically, which copies each value a logarithmic number of times. A chunk has a limited number of
-rows, and of bytes unless a single append or value is larger, so 32-bit offsets cannot overflow: a chunk never has more
-than one array that was appended had, or the merge limit.
+that sizes fall geometrically, which copies each value a logarithmic number of times. No chunk reaches across an index
+that is a multiple of the largest number of rows, and up to there all becomes one: who reads a table in such pieces gets
+the chunks themselves. A chunk has a limited number of bytes, too, unless a single append or value is larger, so 32-bit
+offsets cannot overflow: a chunk never has more than one array that was appended had, or the merge limit.
 
 A heap whose values are released one by one keeps count, per chunk, of those that are in use, and frees chunks that have
 none. How the rest of the garbage is collected is the column's matter (:mod:`barrage_server.engine.heap_column`).
@@ -32,9 +33,11 @@ import pyarrow.types as pat
 from barrage_server.engine.values import take
 from barrage_server.errors import LimitError
 
-__all__ = ["INDEX", "INDEX_MASK", "MAX_CHUNK_BYTES", "MAX_CHUNK_ROWS", "Heap", "HeapView", "IndexArray"]
+__all__ = ["INDEX", "INDEX_MASK", "MAX_CHUNK_BYTES", "MAX_CHUNK_ROWS", "READ_ROWS", "Heap", "HeapView", "IndexArray"]
 
 MAX_CHUNK_ROWS = 1 << 18
+# Whole tables are read in pieces of so many rows: with chunks of this size, what is sent is what is stored.
+READ_ROWS = 1 << 16
 MAX_CHUNK_BYTES = 32 << 20
 
 # What it costs, in tens of nanoseconds, to slice one run of values, and to take from a chunk: per row and per call.
@@ -237,9 +240,11 @@ class Heap:
         if first + count - self.first_index > INDEX_MASK:
             raise LimitError(f"A column of type {self.type} can hold {INDEX_MASK:,} values. Split the table.")
         self._view = None
-        for start in range(0, len(values), self._chunk_rows):
-            part = values.slice(start, self._chunk_rows)
+        start = 0
+        while start < count:
+            part = values.slice(start, self._chunk_rows - self.next_index % self._chunk_rows)
             self._append(part, part.nbytes)
+            start += len(part)
         return first
 
     def absolute(self, index: int) -> int:
@@ -324,11 +329,13 @@ class Heap:
                 self._append(part, part.nbytes)
             return
         parts, end, used = [values], self.next_index + count, count
+        room = (end - 1) % self._chunk_rows + 1
+        is_last = room == self._chunk_rows
         while self._chunks:
             last, size = self._chunks[-1], self._sizes[-1]
             total = count + len(last)
-            is_much = len(last) > 2 * count and nbytes + size > self.merged_bytes
-            if is_much or total > self._chunk_rows or nbytes + size > MAX_CHUNK_BYTES:
+            is_much = len(last) > 2 * count and nbytes + size > self.merged_bytes and not is_last
+            if is_much or total > room or nbytes + size > MAX_CHUNK_BYTES:
                 break
             if self._starts[-1] + total != end or self._starts[-1] < self._closed:
                 break

@@ -16,7 +16,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.cells import Pages, gather, gather_any, view
 from barrage_server.engine.column import Column, ColumnSnapshot, Rows
-from barrage_server.engine.heap import INDEX, INDEX_MASK, MAX_CHUNK_ROWS, Heap, HeapView, IndexArray
+from barrage_server.engine.heap import INDEX, INDEX_MASK, MAX_CHUNK_ROWS, READ_ROWS, Heap, HeapView, IndexArray
 from barrage_server.engine.index_cells import IndexCells, Line
 from barrage_server.engine.interner import Interner
 from barrage_server.engine.plan import Int64Array, ReadPlan
@@ -75,7 +75,8 @@ class HeapColumn(Column):
         self._page_bits = page_bits
         self._reuses = reuses
         self.indexes = IndexCells(page_bits=page_bits)
-        self.heap = Heap(storage_type(data_type), chunk_rows=min(MAX_CHUNK_ROWS, 1 << page_bits))
+        most = MAX_CHUNK_ROWS if reuses else READ_ROWS
+        self.heap = Heap(storage_type(data_type), chunk_rows=min(most, 1 << page_bits))
         can_intern = reuses and interns and _can_be_interned(self.heap.type)
         self._interner = Interner(self.heap) if can_intern else None
         # While rows are only ever added behind all others, indexes increase with row keys, and old chunks can be

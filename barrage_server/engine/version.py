@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from barrage_server.engine.columns import ColumnSnapshot
+from barrage_server.engine.heap import READ_ROWS
 from barrage_server.engine.plan import ReadPlan
 from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import UpdateNode
@@ -63,6 +64,11 @@ class TableVersion:
         """Number of rows."""
         return self.row_set.size
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether cells are never overwritten, so that what is read may share their memory."""
+        return self._frozen
+
     def read(self, rows: RowSet, columns: Sequence[int] | None = None) -> list[pa.Array]:
         """The values of ``rows`` in key order, one array per column.
 
@@ -77,7 +83,7 @@ class TableVersion:
         return [snapshot.read(plan, self._cursor, frozen=self._frozen) for snapshot in snapshots]
 
     def batches(
-        self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None, rows_per_batch: int = 65536
+        self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None, rows_per_batch: int = READ_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The content in key order as record batches; nothing at all for no rows.
 

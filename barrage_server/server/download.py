@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ from barrage_server.server.translate import guarded
 __all__ = ["Download", "parts"]
 
 _MESSAGE_BYTES = 4 << 20
+# Batches that are views of what is stored are made so many at a time: sending one throws what makes the next one out of
+# the processor's caches.
+_AHEAD = 32
 
 
 class Download:
@@ -52,12 +56,15 @@ class Download:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         self._hub.streams.admit(self)
         try:
-            for batch in self._version.batches():
-                for part in parts(batch):
+            batches = (part for batch in self._version.batches() for part in parts(batch))
+            ahead = 1
+            while ready := tuple(islice(batches, ahead)):
+                ahead = _AHEAD if self._version.is_frozen else 1
+                for batch in ready:
                     if self._ending is not None:
                         raise self._ending
                     self._fetched = self._hub.clock()
-                    yield part
+                    yield batch
         finally:
             self._hub.streams.release(self)
 

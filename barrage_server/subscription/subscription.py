@@ -25,7 +25,7 @@ from barrage_server.subscription.message import (
     update_message,
 )
 from barrage_server.subscription.window import Window, check_columns
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import BATCH_ROWS, Uneven
 from barrage_server.wire.metadata import SubscriptionRequest
 
 __all__ = ["Poll", "Subscription", "SubscriptionStatistics"]
@@ -218,7 +218,7 @@ class Subscription:
         rows = RowSet.empty() if blink else self._window.keys(version.row_set)
         stop = rows.size
         if self._window.is_full:
-            stop = min(stop, start + max(1, self._feed.limits.snapshot_part_cells // max(1, len(self._window.columns))))
+            stop = min(stop, start + self._part_rows())
         message = initial_message(self._style, self._window, version, rows, start, stop)
         if stop < rows.size:
             self._growing = (version, stop)
@@ -228,6 +228,11 @@ class Subscription:
             self._counted = version.node if blink else None
             self._wait_after(now)
         return message
+
+    def _part_rows(self) -> int:
+        """Rows in a part of the first snapshot: whole batches, if it has more than one."""
+        rows = max(1, self._feed.limits.snapshot_part_cells // max(1, len(self._window.columns)))
+        return rows if rows < BATCH_ROWS else rows - rows % BATCH_ROWS
 
     def _answer_change(self, now: float) -> list[EncodedMessage | SharedMessage]:
         """First what happened in the old window, then what the new one lacks: both of one version."""

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from barrage_server.wire.nulls import has_deephaven_null, to_deephaven_nulls
 from barrage_server.wire.previews import preview
 from barrage_server.wire.schema import list_schema
 
-__all__ = ["MessageWriter", "OutgoingMessage", "RowsReader", "Uneven", "ipc_messages", "record_batches"]
+__all__ = ["BATCH_ROWS", "MessageWriter", "OutgoingMessage", "RowsReader", "Uneven", "ipc_messages", "record_batches"]
 
 FIRST_BATCH_ROWS: Final = 4096
 """The first batch of added rows is small, so that the receiver has something to show."""
@@ -161,7 +162,9 @@ class MessageWriter:
             rest = max(1, min(rest, int(self._max_bytes / self._row_bytes)))
         if count <= first:
             return [(0, count)] if count else []
-        return [(0, first), *((start, min(start + rest, count)) for start in range(first, count, rest))]
+        # The second batch ends where it would without a smaller first one: there, storage may be cut as well.
+        bounds = [0, first, *range(rest if first < rest else first + rest, count, rest), count]
+        return list(pairwise(bounds))
 
     def _batches(
         self, message: OutgoingMessage, adds: list[tuple[int, int]], mods: list[tuple[int, int]], room: int

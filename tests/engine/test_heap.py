@@ -92,6 +92,24 @@ def test_chunks_are_limited_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -
     assert len(heap) == 252
 
 
+@given(st.lists(st.integers(1, 40), max_size=12), st.integers(0, 40))
+def test_chunks_end_at_multiples_of_their_rows_and_full_ones_are_whole(counts: list[int], start: int) -> None:
+    """Whoever reads a table in pieces of that many rows gets what is stored, without a copy."""
+    heap = Heap(pa.string(), chunk_rows=16)
+    heap.next_index = start
+    for count in counts:
+        heap.append(pa.array([str(number) for number in range(count)]))
+    view = heap.snapshot()
+    stops = [first + len(chunk) for first, chunk in zip(view.starts, view.chunks, strict=True)]
+    for first, stop in zip(view.starts, stops, strict=True):
+        assert first // 16 == (stop - 1) // 16
+    whole = range(-(-start // 16) * 16, heap.next_index - 15, 16)
+    assert set(whole) <= set(view.starts)
+    assert {first + 16 for first in whole} <= set(stops)
+    for first in whole:
+        assert view.run(first, 16).buffers()[2].address in {chunk.buffers()[2].address for chunk in view.chunks}
+
+
 def test_dropping_frees_leading_chunks_and_views_keep_them() -> None:
     heap = Heap(pa.int64(), chunk_rows=10)
     heap.append(pa.array(range(35)))
