@@ -144,6 +144,17 @@ class StagingArea:
         with self._lock:
             return sum(self._remove(token) for token in set(tokens))
 
+    def drop_batch(self, publisher: str, table: str, batch: int) -> int:
+        """Forget what ``publisher`` has staged as ``batch`` of ``table``, under whatever token; how many there were."""
+        with self._lock:
+            wanted = (publisher, table, batch)
+            found = [
+                token
+                for token, entry in self._entries.items()
+                if (entry.request.publisher, entry.request.table, entry.request.batch) == wanted
+            ]
+            return sum(self._remove(token) for token in found)
+
     def find(self, tokens: Sequence[str], publisher: str, table: str, batch: int) -> list[Staged]:
         """The sealed entries under ``tokens``, in that order. They stay where they are.
 

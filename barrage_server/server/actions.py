@@ -37,7 +37,11 @@ def _commit(hub: Hub, body: bytes) -> bytes:
 
 
 def _abort(hub: Hub, body: bytes) -> bytes:
-    return AbortResult(hub.staging.drop(AbortRequest.from_json(body).tokens)).to_json()
+    request = AbortRequest.from_json(body)
+    dropped = hub.staging.drop(request.tokens)
+    if request.batch is not None:
+        dropped += hub.staging.drop_batch(request.publisher or "", request.table or "", request.batch)
+    return AbortResult(dropped).to_json()
 
 
 def _last_batch(hub: Hub, body: bytes) -> bytes:

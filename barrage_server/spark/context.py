@@ -13,7 +13,7 @@ from barrage_server.wire.protocol import PublishMode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BATCH_ID", "QUERY_ID", "output_mode", "plan_size", "publisher_id"]
+__all__ = ["BATCH_ID", "QUERY_ID", "is_classic", "output_mode", "plan_size", "publisher_id"]
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """Local property: the id of the query, which a restart from its checkpoint keeps."""
@@ -31,7 +31,7 @@ def publisher_id(spark: SparkSession) -> str | None:
     Spark Connect has no local properties: there the application's id stands in, which a restart does not keep, so
     ``BarrageSink(..., publisher="a name of your own")`` is needed for batches to be recognised after one.
     """
-    if not _is_classic(spark):
+    if not is_classic(spark):
         return None
     found = spark.sparkContext.getLocalProperty(QUERY_ID)
     return found or None
@@ -39,7 +39,7 @@ def publisher_id(spark: SparkSession) -> str | None:
 
 def output_mode(spark: SparkSession, query: str | None) -> PublishMode | None:
     """What the output mode of the running query means for its table; None when it cannot be told."""
-    if query is None or not _is_classic(spark):
+    if query is None or not is_classic(spark):
         return None
     try:
         # The session of a micro-batch is a clone that does not list its own query, but the shared state does.
@@ -53,7 +53,7 @@ def output_mode(spark: SparkSession, query: str | None) -> PublishMode | None:
 
 def plan_size(frame: DataFrame) -> int | None:
     """Spark's estimate of the bytes that ``frame`` holds, made without running it; None when it has none."""
-    if not _is_classic(frame.sparkSession):
+    if not is_classic(frame.sparkSession):
         return None
     try:
         size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
@@ -63,7 +63,8 @@ def plan_size(frame: DataFrame) -> int | None:
     return size if size < _UNKNOWN_SIZE else None
 
 
-def _is_classic(spark: SparkSession) -> bool:
+def is_classic(spark: SparkSession) -> bool:
+    """Whether Python runs beside Spark's driver; False with Spark Connect."""
     return hasattr(spark, "_jsparkSession")
 
 

@@ -103,6 +103,11 @@ class Publisher:
         answer = self._act(ABORT_ACTION, AbortRequest(wanted).to_json(), "abort staged rows")
         return AbortResult.from_json(answer).dropped
 
+    def abort_batch(self, publisher: str, table: str, batch: int) -> int:
+        """Drop all that ``publisher`` has staged as ``batch`` of ``table``; under how many tokens that lay."""
+        request = AbortRequest(publisher=publisher, table=table, batch=batch)
+        return AbortResult.from_json(self._act(ABORT_ACTION, request.to_json(), "abort staged rows")).dropped
+
     def last_batch(self, publisher: str, table: str) -> int | None:
         """The last batch that ``publisher`` committed to ``table``; None when there is none."""
         request = LastBatchRequest(publisher, table).to_json()

@@ -27,6 +27,7 @@ from barrage_server.spark.settings import (
     parse_ship,
 )
 from barrage_server.spark.shipping import Receipt, Shipped, choose, expected_size
+from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
 from barrage_server.wire.protocol import CommitRequest, PublishMode, StageRequest
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class BarrageSink:
         if way is Ship.DRIVER:
             nbytes = _through_driver(frame, settings, schema, connection, batch_id)
         else:
-            nbytes = _from_executors(frame, settings, batch_id)
+            nbytes = _from_executors(frame, settings, schema, connection, batch_id)
         if nbytes is not None:
             self._shipped[publisher] = Shipped(planned, nbytes)
         _log.debug("batch %d of table %r went by %s: %s bytes", batch_id, settings.table, way, nbytes)
@@ -181,15 +182,45 @@ def _through_driver(
     from barrage_server.spark.arrow_types import with_nullable_fields
 
     rows = with_nullable_fields(frame).toArrow().cast(schema)
-    publisher = settings.publisher or ""
-    request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex)
+    request = StageRequest(settings.publisher or "", settings.table, batch, uuid.uuid4().hex)
     staged = connection.stage(request, schema, rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE))
+    _commit(connection, settings, schema, batch, (staged.token,) if staged else ())
+    return int(rows.nbytes)
+
+
+def _from_executors(
+    frame: DataFrame, settings: PublishSettings, schema: pa.Schema, connection: Publisher, batch: int
+) -> int | None:
+    """Let the tasks stage their rows, and commit them; the batch's size in bytes, when that is known."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it comes with PySpark, without types
+    from pyspark.errors import PySparkException
+
+    try:
+        messages = record_batch_messages(frame)
+        if messages is None:
+            return _by_data_source(frame, settings, batch)
+        # In the order of the partitions.
+        stager = PartitionStager(settings, schema, batch)
+        parts: list[StagedPartition] = messages.mapPartitions(stager).collect()
+    except (PySparkException, Py4JError) as error:
+        # The tasks that did not fail have staged their rows, and nobody has heard of their tokens.
+        with contextlib.suppress(BarrageError):
+            connection.abort_batch(settings.publisher or "", settings.table, batch)
+        raise _typed(error) or error from error
+    _commit(connection, settings, schema, batch, tuple(part.token for part in parts if part.token))
+    return sum(part.nbytes for part in parts)
+
+
+def _commit(
+    connection: Publisher, settings: PublishSettings, schema: pa.Schema, batch: int, tokens: tuple[str, ...]
+) -> None:
+    """Make what is staged under ``tokens`` visible as one batch, or drop it."""
     commit = CommitRequest(
-        publisher=publisher,
+        publisher=settings.publisher or "",
         table=settings.table,
         batch=batch,
         mode=settings.mode or PublishMode.APPEND,
-        tokens=(staged.token,) if staged else (),
+        tokens=tokens,
         key=settings.key,
         order_by=settings.order_by,
         schema=schema,
@@ -200,14 +231,12 @@ def _through_driver(
         connection.commit(commit)
     except BarrageError:
         with contextlib.suppress(BarrageError):
-            connection.abort(commit.tokens)
+            connection.abort(tokens)
         raise
-    return int(rows.nbytes)
 
 
-def _from_executors(frame: DataFrame, settings: PublishSettings, batch: int) -> int | None:
-    """Let the tasks stage their rows through the data source; the batch's size in bytes, when that is known."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it comes with PySpark, without types
+def _by_data_source(frame: DataFrame, settings: PublishSettings, batch: int) -> int | None:
+    """The same through the data source, which every Spark has; it commits too."""
     from pyspark.errors import PySparkException
 
     from barrage_server.spark.source import register
@@ -217,16 +246,13 @@ def _from_executors(frame: DataFrame, settings: PublishSettings, batch: int) -> 
         options = settings.to_options() | {"batch": str(batch), "receipt": str(receipt)}
         writer = frame.write.format("barrage").options(**options).mode("append")
         try:
-            try:
-                writer.save()
-            except (PySparkException, Py4JError) as error:
-                # The session of a micro-batch is a clone of the user's; the first batch makes the format known to it.
-                if "[DATA_SOURCE_NOT_FOUND]" not in str(error):
-                    raise
-                register(frame.sparkSession)
-                writer.save()
-        except (PySparkException, Py4JError) as error:
-            raise _typed(error) or error from error
+            writer.save()
+        except PySparkException as error:
+            # The session of a micro-batch is a clone of the user's; the first batch makes the format known to it.
+            if "[DATA_SOURCE_NOT_FOUND]" not in str(error):
+                raise
+            register(frame.sparkSession)
+            writer.save()
         found = Receipt.read(receipt)
     return None if found is None else found.nbytes
 

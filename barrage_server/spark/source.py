@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from barrage_server.errors import BarrageError, DependencyError, InternalError, UnsupportedOperationError
 from barrage_server.spark.settings import PublishSettings
-from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode, StageRequest
+from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode
 
 try:
     from pyspark import TaskContext
@@ -36,6 +36,7 @@ from barrage_server.spark.arrow_types import arrow_schema, conform
 from barrage_server.spark.context import BATCH_ID, QUERY_ID
 from barrage_server.spark.publisher import Publisher, publisher_for
 from barrage_server.spark.shipping import Receipt
+from barrage_server.spark.tasks import stage_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,18 +105,9 @@ class _Writer:
 
     def stage(self, iterator: Iterator[pa.RecordBatch], publisher: str, batch: int) -> StagedTask:
         """Stage the rows of one task attempt."""
-        nbytes = 0
-
-        def conformed() -> Iterator[pa.RecordBatch]:
-            nonlocal nbytes
-            for rows in iterator:
-                mine = conform(rows, self.schema)
-                nbytes += mine.nbytes
-                yield mine
-
-        request = StageRequest(publisher, self.settings.table, batch, uuid.uuid4().hex)
-        result = self.connect().stage(request, self.schema, conformed())
-        return StagedTask(publisher, result.token if result else None, result.rows if result else 0, nbytes)
+        batches = (conform(rows, self.schema) for rows in iterator)
+        staged = stage_batches(self.settings, publisher, batch, self.schema, batches)
+        return StagedTask(publisher, staged.token, staged.rows, staged.nbytes)
 
     def commit_tasks(self, tasks: Sequence[StagedTask], publisher: str, batch: int) -> CommitResult:
         """Make the rows of ``tasks`` visible as one batch, in the order of their partitions."""

@@ -309,18 +309,30 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class AbortRequest:
-    """Drop what is staged under these tokens; unknown ones are no error."""
+    """Drop what is staged under these tokens, unknown ones being no error, or all that is staged for one batch.
 
-    tokens: tuple[str, ...]
+    ``batch`` is for a publisher that does not know the tokens, because the job that was to tell them has failed.
+    """
+
+    tokens: tuple[str, ...] = ()
+    publisher: str | None = None
+    table: str | None = None
+    batch: int | None = None
 
     def to_json(self) -> bytes:
         """The JSON of this message."""
-        return json_bytes({"tokens": self.tokens})
+        fields = {"tokens": self.tokens, "publisher": self.publisher, "table": self.table, "batch": self.batch}
+        return json_bytes(fields)
 
     @classmethod
     def from_json(cls, data: bytes) -> AbortRequest:
         """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        return cls(JsonObject.parse(data, "abort request").texts("tokens"))
+        fields = JsonObject.parse(data, "abort request")
+        tokens = fields.optional_texts("tokens") or ()
+        batch = fields.optional_integer("batch")
+        if batch is None:
+            return cls(tokens)
+        return cls(tokens, fields.text("publisher"), fields.text("table"), batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,91 @@
+"""From the executors: the tasks of one Spark job send the rows of a batch, and tell the driver what it is to commit.
+
+Spark's Java side turns each partition into Arrow record batches, which the task's Python worker reads in place and
+sends on. The worker is one that Spark keeps for the next task, and the driver commits: a batch starts no process.
+Spark's data source interface, by contrast, starts two per batch and hands rows to its workers in a slower way.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from barrage_server.spark.context import is_classic
+from barrage_server.spark.publisher import publisher_for
+from barrage_server.spark.settings import PublishSettings
+from barrage_server.wire.protocol import StageRequest
+
+if TYPE_CHECKING:
+    from pyspark import RDD
+    from pyspark.sql import DataFrame
+
+__all__ = ["PartitionStager", "StagedPartition", "record_batch_messages", "stage_batches"]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPartition:
+    """What one successful task attempt has staged. ``token`` is None when its partition was empty."""
+
+    token: str | None
+    rows: int
+    nbytes: int
+
+
+def stage_batches(
+    settings: PublishSettings, publisher: str, batch: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> StagedPartition:
+    """Stage the rows of one task attempt, over the connection of this process."""
+    nbytes = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal nbytes
+        for rows in batches:
+            nbytes += rows.nbytes
+            yield rows
+
+    request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex)
+    connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs)
+    result = connection.stage(request, schema, counted())
+    return StagedPartition(result.token if result else None, result.rows if result else 0, nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStager:
+    """The function of each task. It travels to the executors pickled, and ``settings`` must name the publisher."""
+
+    settings: PublishSettings
+    schema: pa.Schema
+    batch: int
+
+    def __call__(self, messages: Iterator[bytes]) -> Iterator[StagedPartition]:
+        """Stage one partition, given as encapsulated IPC messages, each a record batch."""
+        batches = (pa.ipc.read_record_batch(pa.py_buffer(message), self.schema) for message in messages)
+        yield stage_batches(self.settings, self.settings.publisher or "", self.batch, self.schema, batches)
+
+
+def record_batch_messages(frame: DataFrame) -> RDD[bytes] | None:
+    """The rows of ``frame`` as encapsulated IPC messages, each a record batch; None when this Spark does not give them.
+
+    Their layout is that of :func:`~barrage_server.spark.arrow_types.arrow_schema`: names, zones and nullability, in
+    which Spark differs from it, stand only in a schema, and no schema comes with them.
+    """
+    if not is_classic(frame.sparkSession):
+        return None
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it comes with PySpark, without types
+    from pyspark import RDD
+    from pyspark.serializers import NoOpSerializer
+
+    if frame.sparkSession.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true":
+        return None  # texts would have 64-bit offsets
+    try:
+        messages = frame._jdf.toArrowBatchRdd().toJavaRDD()
+    except Py4JError as error:
+        # Not public, so another Spark may lack it. What Java itself raises is about the query, and is an error.
+        if "does not exist" in str(error):
+            return None
+        raise
+    return RDD(messages, frame.sparkSession.sparkContext, NoOpSerializer())
