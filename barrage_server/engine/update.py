@@ -145,10 +145,11 @@ def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
     same place
     share the work, and so that asking again later only adds what is new.
     """
-    reached, total = start, TableUpdate.empty(len(start.update.modified))
     memo = start._coalesced
     if memo is not None and memo[0].step <= end.step:
         reached, total = memo
+    else:
+        reached, total = start, TableUpdate.empty(len(start.update.modified))
     while reached is not end:
         following = reached.next
         if following is None:

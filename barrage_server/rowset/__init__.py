@@ -6,7 +6,13 @@ Everything here is an immutable value; nothing knows of sockets, threads or cloc
 from __future__ import annotations
 
 from barrage_server.rowset.bitset import decode_bit_set, encode_bit_set
-from barrage_server.rowset.codec import decode_row_set, decode_shift_data, encode_row_set, encode_shift_data
+from barrage_server.rowset.codec import (
+    decode_row_set,
+    decode_shift_data,
+    encode_keys,
+    encode_row_set,
+    encode_shift_data,
+)
 from barrage_server.rowset.row_set import RowSet
 from barrage_server.rowset.shift_data import RowSetShiftData
 
@@ -17,6 +23,7 @@ __all__ = [
     "decode_row_set",
     "decode_shift_data",
     "encode_bit_set",
+    "encode_keys",
     "encode_row_set",
     "encode_shift_data",
 ]

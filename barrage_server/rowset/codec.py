@@ -32,7 +32,7 @@ from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, NO_RANGES, Keys, Ran
 from barrage_server.rowset.row_set import RowSet
 from barrage_server.rowset.shift_data import RowSetShiftData
 
-__all__ = ["decode_row_set", "decode_shift_data", "encode_row_set", "encode_shift_data"]
+__all__ = ["decode_row_set", "decode_shift_data", "encode_keys", "encode_row_set", "encode_shift_data"]
 
 _OFFSET: Final = 0x08
 _SHORT_ARRAY: Final = 0x10
@@ -58,7 +58,27 @@ def encode_row_set(rows: RowSet) -> bytes:
     """Give the bytes of a row set, the same that Deephaven writes for it."""
     if rows.is_empty:
         return b"\x20"
+    if rows.is_contiguous:  # the most frequent by far, and arrays would be slow for it
+        return _encode_range(rows.first_key, rows.last_key)
     return _encode_ranges(rows.ranges())
+
+
+def encode_keys(keys: Keys) -> bytes:
+    """Give the bytes of the row set of some keys: int64, strictly increasing, which is not checked."""
+    if keys.size > _BY_HAND:
+        return _encode_ranges(_ranges.compress(keys)) if keys.size else b"\x20"
+    values: list[int] = []
+    last = first = 0  # of the range that is open
+    for key in keys.tolist():
+        if key != last + 1 or not values:
+            if last > first:
+                values.append(first - last)
+            values.append(key - last)
+            first = key
+        last = key
+    if last > first:
+        values.append(first - last)
+    return _write_by_hand(values)
 
 
 def encode_shift_data(shifts: RowSetShiftData) -> bytes:
@@ -69,10 +89,18 @@ def encode_shift_data(shifts: RowSetShiftData) -> bytes:
     return b"".join(_encode_ranges(_ranges.compress(keys)) for keys in columns)
 
 
+def _encode_range(first: int, last: int) -> bytes:
+    if first != last:
+        return _write_by_hand([first, first - last])
+    out = bytearray()
+    _put(out, _OFFSET, first)
+    out.append(_END)
+    return bytes(out)
+
+
 def _encode_ranges(ranges: RangeList) -> bytes:
     if ranges[0].size == 1:
-        first, last = int(ranges[0][0]), int(ranges[1][0])
-        return _write_by_hand([first] if first == last else [first, first - last])
+        return _encode_range(int(ranges[0][0]), int(ranges[1][0]))
     values = _values_of(*ranges)
     return _write_by_hand(values.tolist()) if values.size <= _BY_HAND else _write(values)
 

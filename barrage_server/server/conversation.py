@@ -17,8 +17,8 @@ from barrage_server.server.followers import Following
 from barrage_server.server.hub import Hub
 from barrage_server.server.pump import Slot
 from barrage_server.server.statistics import SubscriptionGauges
-from barrage_server.subscription import Dialect, EncodedMessage, Subscription, SubscriptionStatistics, snapshot_message
-from barrage_server.subscription.feed import SharedMessage
+from barrage_server.subscription import Dialect, Subscription, SubscriptionStatistics, snapshot_message
+from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, decode_message
@@ -26,7 +26,6 @@ from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, d
 __all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "read_request"]
 
 StreamRequest = SubscriptionRequest | SnapshotRequest
-Message = EncodedMessage | SharedMessage
 
 # A write of so many seconds marks a client that falls behind: history is folded for it instead of kept.
 _SLOW_SECONDS: Final = 1.0
@@ -118,6 +117,7 @@ class Conversation:
         if self._subscription is None:
             return Due(messages)
         poll = self._subscription.poll(now)
+        self._slot.rests_until = poll.rests_until
         return Due(messages + poll.messages, poll.wake_at)
 
     def absorb(self, writing_seconds: float) -> None:

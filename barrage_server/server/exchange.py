@@ -18,12 +18,13 @@ from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, WireFormatError
 from barrage_server.flight_errors import encode_end
 from barrage_server.server.auth import Call
-from barrage_server.server.conversation import Conversation, Manner, Message, StreamRequest, dialect_of, read_request
+from barrage_server.server.conversation import Conversation, Manner, StreamRequest, dialect_of, read_request
 from barrage_server.server.hub import Hub
 from barrage_server.server.pump import Topic
 from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
+from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.tickets import name_of_path, name_of_ticket
 
@@ -178,7 +179,7 @@ class Exchange:
             if self._ended.is_set() or self._ending is not None:
                 return
             self._batches += 1
-            self._nbytes += batch.nbytes
+            self._nbytes += message.nbytes(batch)
             self._writing_since = self._hub.clock()
             try:
                 if app_metadata is None:

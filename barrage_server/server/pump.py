@@ -9,7 +9,7 @@ is no longer counted, and another takes its place, so nobody waits for that clie
 from __future__ import annotations
 
 import heapq
-import itertools
+import math
 import threading
 import time
 from collections import deque
@@ -58,9 +58,14 @@ class Topic:
 
 
 class Slot:
-    """One task's place in the pump."""
+    """One task's place in the pump.
 
-    __slots__ = ("again", "entry", "leaving", "seen", "started", "state", "task", "topic")
+    Attributes:
+        rests_until: what changes before that time is served at that time. The task may set it in its step.
+
+    """
+
+    __slots__ = ("again", "leaving", "rests_until", "seen", "started", "state", "task", "timer", "topic")
 
     def __init__(self, task: Task, topic: Topic) -> None:
         self.task = task
@@ -68,7 +73,8 @@ class Slot:
         self.state = _State.IDLE
         self.seen = topic.serial
         self.again = False
-        self.entry = 0  # the valid one of its entries among the timers
+        self.timer: float | None = None
+        self.rests_until = -math.inf
         self.leaving = False
         self.started = 0.0
 
@@ -90,8 +96,9 @@ class Pump:
         self._rest = threading.Condition(self._lock)  # a step has ended
         self._ready: deque[Slot] = deque()
         self._changed: set[Topic] = set()
-        self._timers: list[tuple[float, int, Slot]] = []
-        self._numbers = itertools.count(1)
+        # Times, and who waits for each: subscribers have ticks in common.
+        self._times: list[float] = []
+        self._timers: dict[float, dict[Slot, None]] = {}
         self._running: set[Slot] = set()
         self._threads = 0
         self._busy_threads = 0
@@ -159,8 +166,7 @@ class Pump:
                 self._rest.wait()
             if slot.state is _State.READY:
                 self._ready.remove(slot)
-            slot.topic.idle.discard(slot)
-            slot.entry = 0
+            self._unlist(slot)
             slot.state = _State.REMOVED
 
     def close(self) -> None:
@@ -171,11 +177,10 @@ class Pump:
             self._work.notify_all()
 
     def _begin(self, slot: Slot) -> None:
-        slot.topic.idle.discard(slot)
+        self._unlist(slot)
         slot.state = _State.RUNNING
         slot.seen = slot.topic.serial
         slot.again = False
-        slot.entry = 0
         slot.started = self._clock()
         self._running.add(slot)
 
@@ -195,23 +200,43 @@ class Pump:
         elif slot.again or (wake_at is not None and wake_at <= now):
             self._make_ready(slot)
         elif wake_at is not None:
-            slot.state = _State.TIMED
-            slot.entry = next(self._numbers)
-            heapq.heappush(self._timers, (wake_at, slot.entry, slot))
-            if self._leading_until is None or wake_at < self._leading_until:
-                self._summon()
+            self._make_timed(slot, wake_at)
         elif slot.seen != slot.topic.serial:
-            self._make_ready(slot)
+            self._notice(slot, now)
         else:
             slot.state = _State.IDLE
             slot.topic.idle.add(slot)
-        if slot.state is _State.READY:
+        is_first = slot.timer is not None and (self._leading_until is None or slot.timer < self._leading_until)
+        if slot.state is _State.READY or is_first:
             self._summon()
         self._rest.notify_all()
 
-    def _make_ready(self, slot: Slot) -> None:
+    def _notice(self, slot: Slot, now: float) -> None:
+        """What ``slot`` waits for has changed."""
+        if slot.rests_until > now:
+            slot.topic.idle.discard(slot)
+            self._make_timed(slot, slot.rests_until)
+        else:
+            self._make_ready(slot)
+
+    def _make_timed(self, slot: Slot, at: float) -> None:
+        slot.state = _State.TIMED
+        slot.timer = at
+        waiting = self._timers.get(at)
+        if waiting is None:
+            waiting = self._timers[at] = {}
+            heapq.heappush(self._times, at)
+        waiting[slot] = None
+
+    def _unlist(self, slot: Slot) -> None:
+        """Take ``slot`` from among those who wait."""
         slot.topic.idle.discard(slot)
-        slot.entry = 0
+        if slot.timer is not None:
+            del self._timers[slot.timer][slot]
+            slot.timer = None
+
+    def _make_ready(self, slot: Slot) -> None:
+        self._unlist(slot)
         slot.state = _State.READY
         self._ready.append(slot)
 
@@ -260,14 +285,14 @@ class Pump:
         """Leave somebody behind who watches the queue and the timers."""
         if self._threads == self._busy_threads:
             self._start_thread()
-        elif (self._ready and not self._guarded) or (self._timers and self._leading_until is None):
+        elif (self._ready and not self._guarded) or (self._times and self._leading_until is None):
             self._work.notify()
 
     def _wait(self, now: float) -> None:
         """Wait for a summons. One thread, the leader, also waits for whatever time comes next."""
         until = now + _IDLE_SECONDS
-        if self._timers:
-            until = min(until, self._timers[0][0])
+        if self._times:
+            until = min(until, self._times[0])
         if self._ready:
             until = min(until, now + self._patience())  # somebody may be stuck by then
         self._idle_threads += 1
@@ -299,9 +324,9 @@ class Pump:
         """Bring into the queue whom changes and timers concern."""
         for topic in self._changed:
             for slot in tuple(topic.idle):
-                self._make_ready(slot)
+                self._notice(slot, now)
         self._changed.clear()
-        while self._timers and (self._timers[0][0] <= now or self._timers[0][1] != self._timers[0][2].entry):
-            _, entry, slot = heapq.heappop(self._timers)
-            if slot.entry == entry and slot.state is _State.TIMED:
+        while self._times and self._times[0] <= now:
+            for slot in self._timers.pop(heapq.heappop(self._times)):
+                slot.timer = None
                 self._make_ready(slot)

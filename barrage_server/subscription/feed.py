@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from barrage_server.engine.table import Table
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
-from barrage_server.subscription.message import EncodedMessage
+from barrage_server.subscription.crowd import Crowd, CrowdMessage
+from barrage_server.subscription.message import EncodedMessage, Style
 from barrage_server.subscription.shared_rows import SharedRows
+from barrage_server.subscription.window import Window
 from barrage_server.wire.families import ClientFamily, ColumnView, attributes_for
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.schema import barrage_schema
@@ -20,8 +23,9 @@ from barrage_server.wire.schema import barrage_schema
 # From so many subscribers on, and up to so many changed rows for each, rows are read once for all.
 _CROWD = 8
 _ROWS_PER_MEMBER = 256
+_KEPT = 4  # updates whose rows are kept: not everybody stands at the same place in the history
 
-__all__ = ["Audience", "Limits", "SharedMessage", "TableFeed"]
+__all__ = ["Audience", "Limits", "Message", "SharedMessage", "TableFeed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ class SharedMessage:
 
     __slots__ = ("_batches", "_data", "_lock", "_message")
 
-    def __init__(self, message: EncodedMessage) -> None:
+    def __init__(self, message: EncodedMessage | CrowdMessage) -> None:
         self._message = message
         self._lock = threading.Lock()
         self._batches: list[tuple[pa.RecordBatch, bytes | None]] | None = None
@@ -70,6 +74,10 @@ class SharedMessage:
                 self._batches = list(self._message.batches())
         return iter(self._batches)
 
+    def nbytes(self, batch: pa.RecordBatch) -> int:
+        """Bytes of the values in one of the batches."""
+        return int(batch.nbytes)
+
     def flight_data(self) -> Iterator[bytes]:
         """Serialized ``FlightData``, the same bytes for every subscriber."""
         with self._lock:
@@ -78,17 +86,25 @@ class SharedMessage:
         return iter(self._data)
 
 
-@dataclass(slots=True)
-class Audience:
-    """Subscribers of one table that want the same messages: same columns, viewport, dialect and options."""
+Message: TypeAlias = EncodedMessage | CrowdMessage | SharedMessage
+"""What a subscriber is sent: record batches, or the same as bytes."""
 
+
+@dataclass(slots=True, eq=False)
+class Audience:
+    """Subscribers of one table that want the same messages: same columns, viewport, dialect and options.
+
+    ``crowd``: where the audience takes part, with those who look at other rows.
+    """
+
+    key: Hashable
+    crowd_key: Hashable = None
+    crowd: Crowd | None = None
     members: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
-    latest: tuple[Hashable, EncodedMessage | SharedMessage] | None = None
+    latest: tuple[Hashable, Message] | None = None
 
-    def message(
-        self, span: Hashable, build: Callable[[], EncodedMessage], limit: int
-    ) -> EncodedMessage | SharedMessage:
+    def message(self, span: Hashable, build: Callable[[], EncodedMessage | CrowdMessage], limit: int) -> Message:
         """The message for ``span`` of the table's history: the one that another member has had built, or a new one."""
         if self.members < 2:
             return build()
@@ -127,9 +143,10 @@ class TableFeed:
         self.schema: pa.Schema = barrage_schema(view.schema, attributes=attributes, key_columns=keys)
         self._lock = threading.Lock()
         self._audiences: dict[Hashable, Audience] = {}
+        self._crowds: dict[Hashable, Crowd] = {}
         self._ticks: dict[float, tuple[int, TableVersion]] = {}
         self._members = 0
-        self._shared: tuple[TableUpdate, int, SharedRows] | None = None
+        self._shared: dict[tuple[int, int], tuple[TableUpdate, SharedRows]] = {}
 
     def shared_rows(self, update: TableUpdate, version: TableVersion) -> SharedRows | None:
         """The rows of ``update`` as of ``version``, read once for all who look at parts of it.
@@ -139,15 +156,18 @@ class TableFeed:
         """
         if update.added or update.removed or update.shifted.size:
             return None
+        place = (id(update), version.step)
         with self._lock:
-            shared = self._shared
-            if shared is not None and shared[0] is update and shared[1] == version.step:
-                return shared[2]
+            shared = self._shared.get(place)
+            if shared is not None:
+                return shared[1]
             rows = max((rows.size for rows in update.modified), default=0)
             if self._members < _CROWD or rows > min(_ROWS_PER_MEMBER * self._members, self.limits.shared_rows):
                 return None
-            self._shared = (update, version.step, SharedRows(self.view, update, version))
-            return self._shared[2]
+            if len(self._shared) >= _KEPT:
+                del self._shared[min(self._shared, key=lambda kept: kept[1])]
+            self._shared[place] = (update, SharedRows(self.view, update, version))  # holds the update: its id is its
+            return self._shared[place][1]
 
     def version_at(self, interval: float, now: float) -> TableVersion:
         """The version to send at the tick of ``interval`` (seconds) that ``now`` falls into."""
@@ -160,27 +180,42 @@ class TableFeed:
                     self._ticks[interval] = pinned
             return pinned[1]
 
-    def join(self, key: Hashable) -> Audience:
-        """Become a member of the audience for ``key``."""
+    def join(self, window: Window, style: Style) -> Audience:
+        """Become a member of the audience that wants the same."""
+        manner = (replace(style.options, min_update_interval_ms=0), style.dialect, style.uneven)
         with self._lock:
-            audience = self._audiences.setdefault(key, Audience())
-            audience.members += 1
             self._members += 1
+            audience = self._audiences.get((window, manner))
+            if audience is None:
+                audience = self._audiences[window, manner] = Audience((window, manner))
+                # rows of one update differ in number from column to column, which only lists and ragged batches carry
+                if window.positions is not None and window.is_run and style.carries_uneven:
+                    audience.crowd_key = (window.columns, window.reverse, manner)
+                    crowd = self._crowds.get(audience.crowd_key)
+                    if crowd is None:
+                        crowd = Crowd(style, window.columns, reverse=window.reverse)
+                        self._crowds[audience.crowd_key] = crowd
+                    audience.crowd = crowd
+                    crowd.join(audience, window.positions)
+            audience.members += 1
             return audience
 
-    def leave(self, key: Hashable) -> None:
+    def leave(self, audience: Audience) -> None:
         """Stop being a member; what was kept for the last one is let go."""
         with self._lock:
-            audience = self._audiences[key]
             audience.members -= 1
             self._members -= 1
             if audience.members < 2:
                 audience.latest = None
             if not audience.members:
-                del self._audiences[key]
+                del self._audiences[audience.key]
+                if audience.crowd is not None:
+                    audience.crowd.leave(audience)
+                    if not audience.crowd.size:
+                        del self._crowds[audience.crowd_key]
             if not self._audiences:
                 self._ticks.clear()
-                self._shared = None
+                self._shared.clear()
 
     @property
     def subscriber_count(self) -> int:

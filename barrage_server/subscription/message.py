@@ -7,8 +7,8 @@ subscribers share a message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -17,7 +17,6 @@ import pyarrow as pa
 from barrage_server.engine.update import TableUpdate, all_columns
 from barrage_server.engine.version import TableVersion
 from barrage_server.rowset import RowSet, RowSetShiftData
-from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.subscription.window import Window
 from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven
 from barrage_server.wire.families import ColumnView
@@ -31,7 +30,6 @@ __all__ = [
     "Style",
     "blink_message",
     "change_message",
-    "glance_message",
     "initial_message",
     "update_message",
 ]
@@ -54,7 +52,7 @@ class Dialect(Enum):
 class RowSource:
     """Where the rows of a message come from: a version, the keys to read, and which columns.
 
-    Columns are those of ``view``, by its numbers. ``values``: those of modified rows that have been read already.
+    Columns are those of ``view``, by its numbers.
     """
 
     version: TableVersion
@@ -62,7 +60,6 @@ class RowSource:
     columns: tuple[int, ...]
     added: RowSet
     modified: tuple[RowSet, ...]
-    values: Mapping[int, pa.Array] = field(default_factory=dict)
 
     def read_adds(self, start: int, stop: int) -> Sequence[pa.Array]:
         """Values of the added rows ``start`` to ``stop``: one array per schema column, of length zero where not
@@ -78,9 +75,6 @@ class RowSource:
 
     def read_mods(self, column: int, start: int, stop: int) -> pa.Array:
         """Values of the rows modified in ``column``, from the ``start``-th to the ``stop``-th."""
-        known = self.values.get(column)
-        if known is not None:
-            return known.slice(start, stop - start)
         rows = self.modified[column]
         if start > 0 or stop < rows.size:
             rows = rows.slice(start, stop)
@@ -110,6 +104,10 @@ class EncodedMessage:
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
         """Record batches with their ``app_metadata``, read from the version as they are asked for."""
         return self.writer.record_batches(self._outgoing())
+
+    def nbytes(self, batch: pa.RecordBatch) -> int:
+        """Bytes of the values in one of the batches."""
+        return int(batch.nbytes)
 
     def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
         """The same as raw messages, for doors that can write columns of different lengths."""
@@ -145,6 +143,11 @@ class Style:
         self.options = options
         self.dialect = dialect
         self.uneven = uneven
+
+    @property
+    def carries_uneven(self) -> bool:
+        """Whether columns of one message may differ in length without anything being padded."""
+        return self.options.columns_as_list or self.uneven is Uneven.RAGGED
 
     def encode(
         self,
@@ -217,39 +220,6 @@ def update_message(
             modified_rows=tuple(view.invert(rows) if rows else rows for rows in modified),
         )
     return style.encode(metadata, version, window.columns, new, modified)
-
-
-def glance_message(
-    style: Style, window: Window, shared: SharedRows, first_step: int, version: TableVersion
-) -> EncodedMessage:
-    """:func:`update_message` for an update that has only modified rows, which have been read already.
-
-    ``window``: a run of positions. The rows between its first and last key are then all in view.
-    """
-    view = window.keys(version.row_set)
-    nothing = RowSet.empty()
-    modified = list(style.nothing_modified())
-    values: dict[int, pa.Array] = {}
-    if view:
-        first, last = view.first_key, view.last_key
-        for number in window.columns:
-            part = shared.between(number, first, last)
-            if part is not None:
-                modified[number], values[number] = part.rows, part.values
-    is_flat = style.dialect is Dialect.FLATTENED
-    metadata = UpdateMetadata(
-        first_seq=first_step,
-        last_seq=version.step,
-        effective_reverse_viewport=window.reverse,
-        added_rows=nothing,
-        removed_rows=nothing,
-        shift_data=None if is_flat else RowSetShiftData.empty(),
-        added_rows_included=None if is_flat else nothing,
-        modified_rows=tuple(view.invert(rows) if rows else rows for rows in modified) if is_flat else tuple(modified),
-        table_size=version.size,
-    )
-    source = RowSource(version.detached(), style.view, window.columns, nothing, tuple(modified), values)
-    return EncodedMessage(metadata, source, style.writer)
 
 
 def blink_message(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,11 @@ import pyarrow as pa
 
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
-from barrage_server.rowset import RowSet
 from barrage_server.wire.families import ColumnView
 
-__all__ = ["SharedRows", "Slice"]
+__all__ = ["Keys", "SharedRows"]
 
 Keys = np.ndarray[tuple[int], np.dtype[np.int64]]
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Some of one column's modified rows: the keys, and their values."""
-
-    rows: RowSet
-    values: pa.Array
 
 
 class SharedRows:
@@ -47,19 +37,8 @@ class SharedRows:
             values = view.convert(number, version.read(rows, (source,))[0])
             self._columns.append((keys, values))
 
-    def between(self, number: int, first: int, last: int) -> Slice | None:
-        """The rows modified in the view's column ``number`` from key ``first`` to key ``last``; None when none is."""
-        column = self._columns[number]
-        if column is None:
-            return None
-        keys, values = column
-        start = int(keys.searchsorted(first))
-        stop = int(keys.searchsorted(last, "right"))
-        if start == stop:
-            return None
-        if stop - start == 1:
-            key = int(keys[start])
-            rows = RowSet.from_range(key, key)
-        else:
-            rows = RowSet.from_sorted_keys(keys[start:stop])
-        return Slice(rows, values.slice(start, stop - start))
+    def column(self, number: int) -> tuple[Keys, pa.Array] | None:
+        """The rows modified in the view's column ``number``, and their values; ``None`` when none is. Columns that
+        were modified in the same rows have the same array of them.
+        """
+        return self._columns[number]

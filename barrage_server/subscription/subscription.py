@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -13,14 +12,14 @@ from barrage_server.engine.update import UpdateNode, added_since, coalesce_nodes
 from barrage_server.engine.version import TableVersion
 from barrage_server.errors import InvalidRequestError
 from barrage_server.rowset import RowSet
-from barrage_server.subscription.feed import SharedMessage, TableFeed
+from barrage_server.subscription.crowd import CrowdMessage
+from barrage_server.subscription.feed import Message, TableFeed
 from barrage_server.subscription.message import (
     Dialect,
     EncodedMessage,
     Style,
     blink_message,
     change_message,
-    glance_message,
     initial_message,
     update_message,
 )
@@ -42,11 +41,13 @@ class Poll:
         messages: in the order they must be sent.
         wake_at: the time (seconds, of the clock that was passed in) at which more is due; ``None``: when the table
             changes next.
+        rests_until: nothing is due before this time unless the request is changed.
 
     """
 
-    messages: list[EncodedMessage | SharedMessage]
+    messages: list[Message]
     wake_at: float | None
+    rests_until: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,6 @@ class Subscription:
         self._table = feed.table
         self._blinks = bool(feed.table.attributes.get("BlinkTable"))
         self._interval = self._interval_of(request)
-        # rows of one update differ in number from column to column, which only lists and ragged batches carry
-        self._glances = request.options.columns_as_list or uneven is Uneven.RAGGED
         self._style = Style(feed.schema, feed.view, request.options, dialect, uneven)
         self._window = self._window_of(request)
         self._lock = threading.Lock()
@@ -115,8 +114,7 @@ class Subscription:
         self._messages = 0
         self._rows = 0
         self._closed = False
-        self._audience_key = self._key_of(self._window)
-        self._audience = feed.join(self._audience_key)
+        self._audience = feed.join(self._window, self._style)
 
     @property
     def wire_schema(self) -> pa.Schema:
@@ -158,7 +156,7 @@ class Subscription:
         with self._lock:
             if self._closed:
                 return Poll([], None)
-            messages: list[EncodedMessage | SharedMessage] = []
+            messages: list[Message] = []
             if self._node is None:
                 messages.append(self._next_part(now))
             elif self._change is not None:
@@ -172,7 +170,7 @@ class Subscription:
             if self._growing is not None:
                 return Poll(messages, now)
             stale = self._node is not None and self._table.version.step > self._node.step
-            return Poll(messages, self._due if stale else None)
+            return Poll(messages, self._due if stale else None, self._due)
 
     def absorb(self) -> None:
         """Let go of the history that a subscriber who cannot take messages keeps alive."""
@@ -193,7 +191,7 @@ class Subscription:
             if not self._closed:
                 self._closed = True
                 self._node = self._growing = self._counted = None
-                self._feed.leave(self._audience_key)
+                self._feed.leave(self._audience)
 
     def statistics(self) -> SubscriptionStatistics:
         """The gauges as of now."""
@@ -234,23 +232,22 @@ class Subscription:
         rows = max(1, self._feed.limits.snapshot_part_cells // max(1, len(self._window.columns)))
         return rows if rows < BATCH_ROWS else rows - rows % BATCH_ROWS
 
-    def _answer_change(self, now: float) -> list[EncodedMessage | SharedMessage]:
+    def _answer_change(self, now: float) -> list[Message]:
         """First what happened in the old window, then what the new one lacks: both of one version."""
         assert self._node is not None and self._change is not None
         version = self._table.version
-        messages: list[EncodedMessage | SharedMessage] = []
+        messages: list[Message] = []
         if version.step > self._node.step:
             messages.append(self._update(version))
             self._wait_after(now)
         messages.append(change_message(self._style, self._window, self._change, version))
-        self._window, self._change = self._change, None
-        key = self._key_of(self._window)
-        if key != self._audience_key:
-            self._feed.leave(self._audience_key)
-            self._audience_key, self._audience = key, self._feed.join(key)
+        before, self._window, self._change = self._window, self._change, None
+        if before != self._window:
+            self._feed.leave(self._audience)
+            self._audience = self._feed.join(self._window, self._style)
         return messages
 
-    def _update(self, version: TableVersion) -> EncodedMessage | SharedMessage:
+    def _update(self, version: TableVersion) -> Message:
         """Everything from where the subscriber is to ``version``, as one message."""
         assert self._node is not None
         node, window = self._node, self._window
@@ -259,19 +256,23 @@ class Subscription:
             owed = (self._owed | added_since(self._counted or node, version.node)) & version.readable
             self._shown, self._owed, self._counted = owed, RowSet.empty(), version.node
 
-        def build() -> EncodedMessage:
+        audience = self._audience
+
+        def build() -> EncodedMessage | CrowdMessage:
             if self._blinks and window.is_full:
                 return blink_message(self._style, window, gone, owed, first, version)
             update = coalesce_nodes(node, version.node)
-            if self._glances and window.is_run:
+            crowd = audience.crowd
+            if crowd is not None:
                 shared = self._feed.shared_rows(update, version)
-                if shared is not None:
-                    return glance_message(self._style, window, shared, first, version)
+                message = None if shared is None else crowd.message(audience, shared, first, version)
+                if message is not None:
+                    return message
             return update_message(self._style, window, update, node.row_set, first, version)
 
         self._node = version.node
         span = (node.step, version.step, gone, owed)
-        return self._audience.message(span, build, self._feed.limits.shared_rows)
+        return audience.message(span, build, self._feed.limits.shared_rows)
 
     def _version_of_tick(self, now: float) -> TableVersion:
         assert self._node is not None
@@ -301,7 +302,3 @@ class Subscription:
     def _window_of(self, request: SubscriptionRequest) -> Window:
         columns = check_columns(request.columns, len(self._feed.schema))
         return Window(columns, request.viewport, request.viewport is not None and request.reverse_viewport)
-
-    def _key_of(self, window: Window) -> Hashable:
-        options = replace(self._style.options, min_update_interval_ms=0)
-        return (window, options, self._style.dialect, self._style.uneven)

@@ -15,13 +15,15 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.errors import MessageTooLargeError
 from barrage_server.wire.arrow_message import encode_batch_header
 from barrage_server.wire.layout import take_apart
-from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
+from barrage_server.wire.metadata import SubscriptionOptions
 from barrage_server.wire.nulls import has_deephaven_null, to_deephaven_nulls
 from barrage_server.wire.previews import preview
 from barrage_server.wire.schema import list_schema
@@ -47,6 +49,16 @@ class RowsReader(Protocol):
         """Rows ``[start, stop)``: one array per schema column, in order; empty if the column was not asked for."""
 
 
+class Metadata(Protocol):
+    """What a message says of its rows: :class:`UpdateMetadata`, or what gives the same bytes."""
+
+    def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
+        """See :meth:`UpdateMetadata.encode`."""
+
+    def size_estimate(self) -> int:
+        """See :meth:`UpdateMetadata.size_estimate`."""
+
+
 class Uneven(Enum):
     """What to do with columns of different lengths in a batch that is not in ``columns_as_list`` form."""
 
@@ -60,12 +72,12 @@ class Uneven(Enum):
 class OutgoingMessage:
     """An update and the means to read its data.
 
-    - ``add_count``: rows in ``metadata.included_rows``; ``read_adds`` reads them.
+    - ``add_count``: rows that the metadata includes; ``read_adds`` reads them.
     - ``mod_counts``: modified rows per column; ``read_mods(column, start, stop)`` reads rows ``[start, stop)`` of one
       column's own. ``()`` when nothing is modified.
     """
 
-    metadata: UpdateMetadata
+    metadata: Metadata
     add_count: int
     read_adds: RowsReader
     mod_counts: tuple[int, ...]
@@ -131,6 +143,25 @@ class MessageWriter:
             parts = take_apart(self._as_lists(arrays) if self._is_list else arrays)
             header = encode_batch_header(1 if self._is_list else length, parts.nodes, parts.spans, parts.size)
             yield header, app_metadata, parts.body
+
+    @property
+    def max_bytes(self) -> int:
+        """The most bytes of data in one message."""
+        return self._max_bytes
+
+    def list_batch(self, columns: Sequence[pa.Array], offsets: Sequence[npt.NDArray[np.int32]]) -> pa.RecordBatch:
+        """Many messages of one batch each: a row for each, with the list of its values in each column.
+
+        Args:
+            columns: the values of all messages, one after the other.
+            offsets: for each column where those of each message begin, and where the last end.
+
+        """
+        arrays = [
+            pa.Array.from_buffers(data_type, len(starts) - 1, [None, pa.py_buffer(starts)], 0, children=[values])
+            for data_type, values, starts in zip(self._list_types, self._prepare(columns), offsets, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _messages(self, message: OutgoingMessage) -> Iterator[tuple[list[pa.Array], int, bytes | None]]:
         """Columns, rows and app_metadata of each batch."""

@@ -24,7 +24,7 @@ from barrage_server.rowset import (
 from barrage_server.wire.flat import FlatTable
 from barrage_server.wire.wrapper import wrap
 
-__all__ = ["UpdateMetadata"]
+__all__ = ["MetadataFrame", "UpdateMetadata"]
 
 # The table is laid out by hand, because it is written once per update and subscriber and the builder takes a hundred
 # microseconds. Positions count from the start of the buffer: root offset, field list, table, then the vectors.
@@ -94,37 +94,14 @@ class UpdateMetadata:
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
         """The finished app_metadata; ``batch_counts`` (adds, mods) take the place of the value's own."""
-        adds, mods = batch_counts or (self.num_add_batches or 0, self.num_mod_batches or 0)
-        vectors = (
-            _rows(self.effective_viewport),
-            None if self.effective_column_set is None else encode_bit_set(self.effective_column_set),
-            _rows(self.added_rows),
-            _rows(self.removed_rows),
-            None if self.shift_data is None else encode_shift_data(self.shift_data),
-            _rows(self.added_rows_included),
-        )
-        short = sum(len(vector) for vector in vectors if vector is not None) <= _SHORT
-        presence, vector_offsets, body = (_short_layout if short else _layout)(vectors)
-        nodes, nodes_offset = b"", 0
-        if self.modified_rows is not None:
-            presence |= 1 << 6
-            nodes_offset = _HEAD.size + len(body) - _VECTORS - 4 * 6
-            nodes = _nodes(self.modified_rows)
-        head = _HEAD.pack(
-            _TABLE,
-            *_field_list(presence),
-            _TABLE - _FIELD_LIST,
-            self.first_seq,
-            self.last_seq,
-            self.table_size,
-            adds,
-            mods,
-            *vector_offsets,
-            nodes_offset,
-            self.is_snapshot,
-            self.effective_reverse_viewport,
-        )
-        return wrap(BarrageMessageType.BarrageUpdateMetadata, head + body + nodes)
+        frame = MetadataFrame(self, batch_counts)
+        if self.modified_rows is None:
+            return frame.around(None)
+        known: dict[RowSet, bytes] = {}
+        for rows in self.modified_rows:
+            if rows not in known:
+                known[rows] = encode_row_set(rows)
+        return frame.around([known[rows] for rows in self.modified_rows])
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> UpdateMetadata:
@@ -152,6 +129,51 @@ class UpdateMetadata:
             num_add_batches=adds if counted else None,
             num_mod_batches=mods if counted else None,
         )
+
+
+class MetadataFrame:
+    """The metadata of messages that differ in nothing but their modified rows."""
+
+    __slots__ = ("_bare", "_framed")
+
+    def __init__(self, metadata: UpdateMetadata, batch_counts: tuple[int, int] | None = None) -> None:
+        """``metadata``: its modified rows are not looked at. ``batch_counts``: see :meth:`UpdateMetadata.encode`."""
+        adds, mods = batch_counts or (metadata.num_add_batches or 0, metadata.num_mod_batches or 0)
+        vectors = (
+            _rows(metadata.effective_viewport),
+            None if metadata.effective_column_set is None else encode_bit_set(metadata.effective_column_set),
+            _rows(metadata.added_rows),
+            _rows(metadata.removed_rows),
+            None if metadata.shift_data is None else encode_shift_data(metadata.shift_data),
+            _rows(metadata.added_rows_included),
+        )
+        short = sum(len(vector) for vector in vectors if vector is not None) <= _SHORT
+        presence, vector_offsets, body = (_short_layout if short else _layout)(vectors)
+
+        def packed(presence: int, nodes_offset: int) -> bytes:
+            head = _HEAD.pack(
+                _TABLE,
+                *_field_list(presence),
+                _TABLE - _FIELD_LIST,
+                metadata.first_seq,
+                metadata.last_seq,
+                metadata.table_size,
+                adds,
+                mods,
+                *vector_offsets,
+                nodes_offset,
+                metadata.is_snapshot,
+                metadata.effective_reverse_viewport,
+            )
+            return head + body
+
+        self._bare = packed(presence, 0)
+        self._framed = packed(presence | 1 << 6, _HEAD.size + len(body) - _VECTORS - 4 * 6)
+
+    def around(self, modified: Sequence[bytes] | None) -> bytes:
+        """The finished app_metadata, with an encoded row set for each column, or without that field."""
+        payload = self._bare if modified is None else self._framed + _nodes(modified)
+        return wrap(BarrageMessageType.BarrageUpdateMetadata, payload)
 
 
 def _layout(vectors: tuple[bytes | None, ...]) -> tuple[int, list[int], bytes]:
@@ -194,25 +216,39 @@ def _vector(data: bytes) -> bytes:
     return len(data).to_bytes(4, "little") + data + b"\0" * (-len(data) % 4)
 
 
-def _nodes(modified: Sequence[RowSet]) -> bytes:
+def _nodes(modified: Sequence[bytes]) -> bytes:
     """The vector of tables of modified rows, followed by the tables. Equal row sets share one table."""
-    count = len(modified)
-    places: dict[RowSet, int] = {}
-    parts = [_NODE_FIELD_LIST]
-    field_list = 4 + 4 * count
-    end = field_list + len(_NODE_FIELD_LIST)
-    offsets: list[int] = []
-    for number, rows in enumerate(modified):
-        place = places.get(rows)
-        if place is None:
-            place = places[rows] = end
-            data = encode_row_set(rows)
-            # The node (way back to the field list, way to the rows), then the rows: length, bytes, padding.
-            part = _NODE.pack(end - field_list, 4, len(data)) + data + b"\0" * (-len(data) % 4)
-            parts.append(part)
-            end += len(part)
-        offsets.append(place - 4 - 4 * number)
-    return struct.pack(f"<{count + 1}I", count, *offsets) + b"".join(parts)
+    numbers: dict[bytes, int] = {}
+    tables = tuple([numbers.setdefault(data, len(numbers)) for data in modified])
+    before, after = _node_layout(tables, tuple(map(len, numbers)))
+    parts = [part for pair in zip(before, numbers, strict=True) for part in pair]
+    parts.append(after)
+    return b"".join(parts)
+
+
+@lru_cache(maxsize=256)
+def _node_layout(tables: tuple[int, ...], lengths: tuple[int, ...]) -> tuple[list[bytes], bytes]:
+    """What lies before each of the row sets, of which the lengths are given, and after the last.
+
+    ``tables``: which of them is each column's.
+    """
+    place = field_list = 4 + 4 * len(tables)
+    place += len(_NODE_FIELD_LIST)
+    places: list[int] = []
+    before: list[bytes] = []
+    padding = b""
+    for length in lengths:
+        places.append(place)
+        # The node (way back to the field list, way to the rows), then the rows: length, bytes, padding.
+        before.append(padding + _NODE.pack(place - field_list, 4, length))
+        padding = b"\0" * (-length % 4)
+        place += _NODE.size + length + len(padding)
+    offsets = [places[table] - 4 - 4 * number for number, table in enumerate(tables)]
+    head = struct.pack(f"<{len(tables) + 1}I", len(tables), *offsets) + _NODE_FIELD_LIST
+    if not before:
+        return before, head
+    before[0] = head + before[0]
+    return before, padding
 
 
 def _rows(rows: RowSet | None) -> bytes | None:

@@ -20,6 +20,7 @@ from barrage_server.rowset import (
     codec,
     decode_row_set,
     decode_shift_data,
+    encode_keys,
     encode_row_set,
     encode_shift_data,
 )
@@ -132,6 +133,12 @@ def test_both_writers_write_the_same_and_it_is_read_back(rows: RowSet) -> None:
     values = codec._values_of(*rows.ranges())
     assert codec._write(values) == codec._write_by_hand(values.tolist()) == encode_row_set(rows)
     assert decode_row_set(encode_row_set(rows)) == rows
+
+
+@given(st.one_of(key_sets(), st.sets(st.integers(0, 200), max_size=80)))
+def test_keys_are_written_like_the_set_of_them(keys: set[int]) -> None:
+    listed = np.array(sorted(keys), np.int64)
+    assert encode_keys(listed) == encode_row_set(RowSet.from_sorted_keys(listed))
 
 
 @given(key_sets(), in_some_form)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -79,6 +81,38 @@ def test_a_task_that_waits_for_a_time_is_not_woken_by_changes_before(pump: Pump)
     until(lambda: task.steps == 2)
     assert time.monotonic() - began >= 0.2
     assert task.steps == 2
+
+
+def test_a_change_that_comes_while_a_task_rests_is_served_when_it_has_rested(pump: Pump) -> None:
+    """One step, however many changes there were: subscribers are not asked before their interval has passed."""
+    times: list[float] = []
+    slot: Slot
+
+    def then(_: Counting) -> None:
+        times.append(time.monotonic())
+        slot.rests_until = times[-1] + 0.2
+
+    task, topic = Counting(then), Topic()
+    slot = pump.add(task, topic)
+    pump.run(slot)
+    for _ in range(100):
+        pump.changed(topic)
+    until(lambda: len(times) == 2)
+    assert times[1] - times[0] >= 0.2
+    pump.wake(slot)  # a request, which is answered at once
+    until(lambda: len(times) == 3)
+    assert times[2] - times[1] < 0.2
+
+
+def test_a_task_that_is_removed_while_it_waits_for_a_time_is_let_go(pump: Pump) -> None:
+    task = Counting(lambda _: time.monotonic() + 1000)
+    slot = pump.add(task, Topic())
+    pump.run(slot)
+    held = weakref.ref(task)
+    pump.remove(slot)
+    del task, slot
+    gc.collect()
+    assert held() is None
 
 
 def test_an_earlier_timer_is_served_before_a_later_one(pump: Pump) -> None:

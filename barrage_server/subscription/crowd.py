@@ -1,0 +1,346 @@
+"""Many viewports of one table: when values change and nothing else, the messages to all of them are cut out of one.
+
+What that costs follows the rows that changed in all viewports together; a single message is then a slice of a record
+batch, and a few bytes that say which rows it is about.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.values import take
+from barrage_server.engine.version import TableVersion
+from barrage_server.rowset import RowSet, RowSetShiftData, encode_keys, encode_row_set
+from barrage_server.subscription.message import Dialect, Style
+from barrage_server.subscription.shared_rows import Keys, SharedRows
+from barrage_server.wire.batches import OutgoingMessage
+from barrage_server.wire.metadata import UpdateMetadata
+from barrage_server.wire.raw import encode_flight_data
+from barrage_server.wire.update_metadata import MetadataFrame
+from barrage_server.wire.wrapper import unwrap
+
+__all__ = ["Crowd", "CrowdMessage"]
+
+_KEPT: Final = 4  # changes: not everybody stands at the same place in the history
+_MOST_ROWS: Final = 1 << 20  # viewports that overlap have their rows copied
+_NONE: Final = (0, 0)  # batches of added and of modified rows
+_ONE: Final = (0, 1)
+_NO_ROWS: Final = encode_row_set(RowSet.empty())
+
+
+class Crowd:
+    """Viewports with the same columns, direction, options and dialect, each a run of positions.
+
+    Args:
+        style: how messages are written.
+        columns: numbers of the columns that all of them want.
+        reverse: whether positions count from the end.
+
+    """
+
+    def __init__(self, style: Style, columns: tuple[int, ...], *, reverse: bool) -> None:
+        self._style = style
+        self._columns = columns
+        self._reverse = reverse
+        self._lock = threading.Lock()
+        self._runs: dict[object, RowSet] = {}
+        self._seats: _Seats | None = None
+        self._changes: dict[tuple[int, int], _Change | None] = {}
+
+    def join(self, member: object, positions: RowSet) -> None:
+        """Take part, with a viewport that stays the same."""
+        with self._lock:
+            self._runs[member] = positions
+            self._seats = None
+
+    def leave(self, member: object) -> None:
+        """Take part no more."""
+        with self._lock:
+            del self._runs[member]
+            self._seats = None
+
+    @property
+    def size(self) -> int:
+        """How many take part."""
+        return len(self._runs)
+
+    def message(
+        self, member: object, shared: SharedRows, first_step: int, version: TableVersion
+    ) -> CrowdMessage | None:
+        """The part of ``member`` in a change that has only modified rows; ``None``: it must be made apart.
+
+        Args:
+            member: who joined.
+            shared: the rows, as of ``version``.
+            first_step: the first of the steps that made the change.
+            version: where they led.
+
+        """
+        span = (first_step, version.step)
+        with self._lock:
+            if span not in self._changes:
+                if len(self._changes) >= _KEPT:
+                    del self._changes[min(self._changes, key=lambda kept: kept[1])]
+                self._changes[span] = self._cut(shared, first_step, version)
+            change = self._changes[span]
+        if change is None:
+            return None
+        index = change.seats.of.get(member)
+        return None if index is None else CrowdMessage(change, index)
+
+    def _cut(self, shared: SharedRows, first_step: int, version: TableVersion) -> _Change | None:
+        if self._seats is None:
+            self._seats = _Seats(self._runs, self._reverse)
+        size = version.size
+        if size == 0:
+            return None
+        lows, highs = self._seats.positions(size)
+        inside = np.minimum(lows, size - 1)
+        first_keys, last_keys = version.row_set.select(inside), version.row_set.select(np.maximum(highs, 0))
+        flattened = self._style.dialect is Dialect.FLATTENED
+        runs: dict[int, _Runs] = {}
+        encoded: dict[bytes, bytes] = {}
+        columns: list[_Column | None] = []
+        total = 0
+        for number in range(len(self._style.view.sources)):
+            found = shared.column(number) if number in self._columns else None
+            if found is None:
+                columns.append(None)
+                continue
+            keys, values = found
+            if id(keys) not in runs:
+                starts = keys.searchsorted(first_keys)
+                stops = np.where(lows > highs, starts, keys.searchsorted(last_keys, "right"))
+                named = version.row_set.rank(keys) if flattened else keys
+                runs[id(keys)] = _Runs(named, starts, stops, lows if flattened else None, encoded)
+            run = runs[id(keys)]
+            total = max(total, run.total)
+            columns.append(_Column(run, values))
+        if total > _MOST_ROWS:
+            return None
+        columns = [None if column is None else column.of_viewports() for column in columns]
+        if sum(column.values.nbytes for column in columns if column is not None) > self._style.writer.max_bytes:
+            return None
+        nothing = RowSet.empty()
+        metadata = UpdateMetadata(
+            first_seq=first_step,
+            last_seq=version.step,
+            effective_reverse_viewport=self._reverse,
+            added_rows=nothing,
+            removed_rows=nothing,
+            shift_data=None if flattened else RowSetShiftData.empty(),
+            added_rows_included=None if flattened else nothing,
+            table_size=size,
+        )
+        return _Change(self._style, self._seats, columns, metadata)
+
+
+class _Seats:
+    """Who takes part, in order. Never changed: a change that has been cut goes by the seats of its time."""
+
+    def __init__(self, runs: dict[object, RowSet], reverse: bool) -> None:
+        self.of = {member: number for number, member in enumerate(runs)}
+        self._firsts = np.array([run.first_key for run in runs.values()], np.int64)
+        self._lasts = np.array([run.last_key for run in runs.values()], np.int64)
+        self._reverse = reverse
+
+    def positions(self, size: int) -> tuple[Keys, Keys]:
+        """First and last position of each in a table of ``size`` rows; the last lies before the first where nothing
+        is in view.
+        """
+        if self._reverse:
+            return np.maximum(size - 1 - self._lasts, 0), size - 1 - self._firsts
+        return self._firsts, np.minimum(self._lasts, size - 1)
+
+
+class _Runs:
+    """Which of a column's modified rows are in each viewport: from ``starts`` to before ``stops``.
+
+    Attributes:
+        total: rows in all viewports together.
+
+    """
+
+    def __init__(
+        self, named: Keys, starts: Keys, stops: Keys, origins: Keys | None, encoded: dict[bytes, bytes]
+    ) -> None:
+        """``named``: the rows as messages name them, less ``origins`` of each viewport. ``encoded``: row sets by
+        their keys, shared with other columns.
+        """
+        self._named = named
+        self._starts, self._stops = starts, stops
+        self._origins = origins
+        self._encoded = encoded
+        self.lengths = stops - starts
+        self.total = int(self.lengths.sum())
+
+    @cached_property
+    def bounds(self) -> list[tuple[int, int]]:
+        """Start and stop of each viewport."""
+        return list(zip(self._starts.tolist(), self._stops.tolist(), strict=True))
+
+    @cached_property
+    def offsets(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        """Where the rows of each viewport begin when those of all lie one after the other, and where the last end."""
+        offsets = np.zeros(len(self.lengths) + 1, np.int32)
+        np.cumsum(self.lengths, out=offsets[1:])
+        return offsets
+
+    @cached_property
+    def order(self) -> Keys | None:
+        """The rows of all viewports, one after the other; ``None`` when that is how they are."""
+        if self.total == len(self._named) and bool((self._starts == self.offsets[:-1]).all()):
+            return None
+        return np.arange(self.total) + np.repeat(self._starts - self.offsets[:-1], self.lengths)
+
+    def encoded(self, index: int) -> bytes:
+        """The row set of one viewport."""
+        start, stop = self.bounds[index]
+        if start == stop:
+            return _NO_ROWS
+        keys = self._named[start:stop]
+        if self._origins is not None:
+            keys = keys - self._origins[index]
+        held = keys.tobytes()
+        known = self._encoded.get(held)
+        if known is None:
+            known = self._encoded[held] = encode_keys(keys)
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    runs: _Runs
+    values: pa.Array
+
+    def of_viewports(self) -> _Column:
+        """With the values of all viewports, one after the other."""
+        order = self.runs.order
+        return self if order is None else _Column(self.runs, take(self.values, order))
+
+
+class _Change:
+    """A change, for everybody who takes part.
+
+    Attributes:
+        seats: who that is.
+        columns: the rows and values of each column; ``None``: nothing was modified there.
+        writer: puts messages into batches.
+        counts: for each member the modified rows of the column that has most.
+        row_bytes: how many bytes of values come with such a row, on average.
+
+    """
+
+    def __init__(
+        self, style: Style, seats: _Seats, columns: Sequence[_Column | None], metadata: UpdateMetadata
+    ) -> None:
+        self.seats = seats
+        self.columns = columns
+        self.writer = style.writer
+        self._lock = threading.Lock()
+        self._metadata = metadata
+        self._frames: dict[tuple[int, int] | None, MetadataFrame] = {}
+        self._batch: pa.RecordBatch | None = None
+        self._types = style.view.schema.types
+        runs = [column.runs for column in columns if column is not None]
+        lengths = np.max([run.lengths for run in runs], axis=0) if runs else np.zeros(len(seats.of), np.int64)
+        self.counts: list[int] = lengths.tolist()
+        nbytes = sum(column.values.nbytes for column in columns if column is not None)
+        self.row_bytes = nbytes / max(1, int(lengths.sum()))
+
+    def batch(self) -> pa.RecordBatch:
+        """A row for each who takes part, with the list of its values in each column."""
+        with self._lock:
+            if self._batch is None:
+                count = len(self.seats.of)
+                nothing = np.zeros(count + 1, np.int32)
+                self._batch = self.writer.list_batch(
+                    [self.values(number) for number in range(len(self.columns))],
+                    [nothing if column is None else column.runs.offsets for column in self.columns],
+                )
+            return self._batch
+
+    def values(self, number: int) -> pa.Array:
+        """The values of one column in all viewports, one after the other."""
+        column = self.columns[number]
+        return pa.nulls(0, self._types[number]) if column is None else column.values
+
+    def encode(self, index: int, counts: tuple[int, int] | None) -> bytes:
+        """app_metadata for one of them."""
+        frame = self._frames.get(counts)
+        if frame is None:
+            frame = self._frames[counts] = MetadataFrame(self._metadata, counts)
+        known: dict[int, bytes] = {}
+        rows: list[bytes] = []
+        for column in self.columns:
+            if column is None:
+                rows.append(_NO_ROWS)
+                continue
+            runs = column.runs
+            encoded = known.get(id(runs))
+            if encoded is None:
+                encoded = known[id(runs)] = runs.encoded(index)
+            rows.append(encoded)
+        return frame.around(rows)
+
+
+class CrowdMessage:
+    """What one member of a crowd is sent; see :class:`barrage_server.subscription.message.EncodedMessage`."""
+
+    __slots__ = ("_change", "_index")
+
+    def __init__(self, change: _Change, index: int) -> None:
+        self._change = change
+        self._index = index
+
+    @property
+    def metadata(self) -> UpdateMetadata:
+        """What the message says."""
+        return UpdateMetadata.decode_payload(unwrap(self.encode())[1])
+
+    @property
+    def row_count(self) -> int:
+        """Modified rows of the column that has most."""
+        return self._change.counts[self._index]
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
+        """The record batch with its ``app_metadata``, in ``columns_as_list`` form."""
+        counts = _ONE if self.row_count else _NONE
+        return iter(((self._change.batch().slice(self._index, 1), self._change.encode(self._index, counts)),))
+
+    def nbytes(self, _batch: pa.RecordBatch) -> int:
+        """About how many bytes the values take: as many as those of others, by the row."""
+        return int(self.row_count * self._change.row_bytes)
+
+    def flight_data(self) -> Iterator[bytes]:
+        """The same, serialized."""
+        message = OutgoingMessage(self, 0, lambda _start, _stop: [], self._counts(), self._read)
+        for header, app_metadata, body in self._change.writer.ipc_messages(message):
+            yield encode_flight_data(header, app_metadata, body)
+
+    def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
+        """The finished app_metadata; see :meth:`UpdateMetadata.encode`."""
+        return self._change.encode(self._index, batch_counts)
+
+    def size_estimate(self) -> int:
+        """About how many bytes :meth:`encode` gives: what they are, for there are few."""
+        return len(self.encode())
+
+    def _counts(self) -> tuple[int, ...]:
+        index = self._index
+        return tuple(
+            0 if column is None else column.runs.bounds[index][1] - column.runs.bounds[index][0]
+            for column in self._change.columns
+        )
+
+    def _read(self, number: int, start: int, stop: int) -> Any:
+        column = self._change.columns[number]
+        begin = 0 if column is None else int(column.runs.offsets[self._index])
+        return self._change.values(number).slice(begin + start, stop - start)

@@ -1,0 +1,107 @@
+"""Messages to many viewports are cut out of one change: each says and holds what is in its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from barrage_server.engine import KeyedTable, UpdateGraph
+from barrage_server.rowset import RowSet
+from barrage_server.subscription import Dialect, TableFeed, Window
+from barrage_server.subscription.crowd import Crowd, CrowdMessage
+from barrage_server.wire.families import ClientFamily
+from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
+from barrage_server.wire.raw import decode_flight_data
+from barrage_server.wire.wrapper import unwrap
+from tests.subscription.follower import Follower, Manner
+
+ROWS, VIEW = 1000, 10
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
+
+
+class Stand:
+    """A table, and viewports that lie side by side on it."""
+
+    def __init__(self, dialect: Dialect = Dialect.KEY_SPACE, *, reverse: bool = False) -> None:
+        self.table = KeyedTable(UpdateGraph(), "t", SCHEMA, ["k"])
+        self.write(range(ROWS), 0)
+        self.feed = TableFeed(self.table)
+        options = SubscriptionOptions(min_update_interval_ms=1, columns_as_list=True)
+        self.manner = Manner(ClientFamily.ARROW, dialect, False, options)
+        self.followers = [self.follower(first, reverse=reverse) for first in range(0, ROWS, VIEW)]
+        self.now = max(follower.settle(1.0) for follower in self.followers)
+
+    def follower(self, first: int, *, reverse: bool = False) -> Follower:
+        return Follower(self.feed, Window((0, 1, 2), RowSet.from_range(first, first + VIEW - 1), reverse), self.manner)
+
+    def write(self, keys: range, value: int) -> None:
+        self.table.upsert({"k": list(keys), "v": [value] * len(keys), "s": [f"value {value}"] * len(keys)})
+
+    def settle(self) -> None:
+        for follower in self.followers:
+            self.now = max(self.now, follower.settle(self.now))
+        for follower in self.followers:
+            follower.check()
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+@pytest.mark.parametrize("reverse", [False, True])
+def test_everybody_gets_the_rows_in_view(dialect: Dialect, reverse: bool) -> None:
+    stand = Stand(dialect, reverse=reverse)
+    for step, keys in enumerate((range(0, ROWS, 7), range(3, 40), range(ROWS - 1, ROWS), range(ROWS))):
+        stand.write(keys, step + 1)
+        stand.settle()
+
+
+def test_a_change_is_cut_once_for_all_who_stand_at_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand = Stand()
+    cuts = 0
+    cut = Crowd._cut
+
+    def counting(crowd: Crowd, *arguments: object) -> object:
+        nonlocal cuts
+        cuts += 1
+        return cut(crowd, *arguments)  # type: ignore[arg-type]  # whatever they are
+
+    monkeypatch.setattr(Crowd, "_cut", counting)
+    for step in range(3):
+        stand.write(range(0, ROWS, VIEW), step + 1)
+        stand.settle()
+        assert cuts == step + 1
+
+
+def test_who_comes_goes_or_looks_elsewhere_is_sent_its_own_rows() -> None:
+    stand = Stand()
+    for step in range(6):
+        stand.write(range(step, ROWS, 3), step + 1)
+        gone = stand.followers.pop(step)
+        gone.subscription.close()
+        stand.followers.append(stand.follower(5 * step))
+        stand.settle()
+
+
+def test_who_is_behind_is_sent_everything_since() -> None:
+    """Some take every change and some every third, so that spans of the history overlap."""
+    stand = Stand()
+    for step in range(9):
+        stand.write(range(step, ROWS, 4), step + 1)
+        for number, follower in enumerate(stand.followers):
+            if step % 3 == number % 3 or number % 5 == 0:
+                stand.now = max(stand.now, follower.settle(stand.now))
+    stand.settle()
+
+
+def test_a_message_says_in_bytes_what_it_says_in_batches() -> None:
+    stand = Stand()
+    stand.write(range(0, ROWS, 3), 1)
+    for follower in stand.followers:
+        (message,) = follower.subscription.poll(stand.now + 10).messages
+        assert isinstance(message, CrowdMessage)
+        ((batch, app_metadata),) = message.batches()
+        assert app_metadata is not None
+        (data,) = message.flight_data()
+        assert decode_flight_data(data).app_metadata == app_metadata
+        assert message.metadata.modified_rows == UpdateMetadata.decode_payload(unwrap(app_metadata)[1]).modified_rows
+        assert message.row_count == max(len(column[0]) for column in batch.columns)
+        assert np.isclose(message.nbytes(batch), sum(column[0].values.nbytes for column in batch.columns), rtol=0.5)
