@@ -6,6 +6,7 @@ Bit ``i`` is bit ``i % 8`` of byte ``i // 8``, and zero bytes at the end are lef
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,11 @@ def encode_bit_set(indices: Iterable[int]) -> bytes:
 
     InvalidRequestError when one is negative or beyond a million.
     """
+    return _encode(tuple(indices))
+
+
+@lru_cache(maxsize=256)  # a table's subscribers ask for the same few sets again and again
+def _encode(indices: tuple[int, ...]) -> bytes:
     wanted = {int(index) for index in indices}
     if not wanted:
         return b""

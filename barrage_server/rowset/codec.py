@@ -42,6 +42,8 @@ _WIDTHS: Final = {4: 1, 1: 2, 2: 4, 3: 8}  # bytes of a value, by the low three 
 _TYPES: Final = {width: code for code, width in _WIDTHS.items()}
 _TYPE_OF_WIDTH: Final = np.array([0, 4, 1, 0, 2, 0, 0, 0, 3], np.uint8)
 
+_OFFSETS: Final = {width: bytes((_OFFSET | code,)) for width, code in _TYPES.items()}
+_END_BYTE: Final = bytes((_END,))
 _LARGE: Final = 32767  # the magnitude from which a value is an OFFSET of its own
 _BYTES_APART: Final = 4  # so many bytes in a row are worth interrupting an array of shorts
 _BY_HAND: Final = 48  # up to this many values, plain Python is faster than arrays
@@ -90,12 +92,20 @@ def encode_shift_data(shifts: RowSetShiftData) -> bytes:
 
 
 def _encode_range(first: int, last: int) -> bytes:
-    if first != last:
-        return _write_by_hand([first, first - last])
-    out = bytearray()
-    _put(out, _OFFSET, first)
-    out.append(_END)
-    return bytes(out)
+    if first == last:
+        return _offset(first) + _END_BYTE
+    close = first - last
+    if first < _LARGE and close > -_LARGE:
+        width = _width(close)
+        if width == 2 or first < 0x80:  # otherwise a short, and bytes up to the end
+            head = bytes(((_SHORT_ARRAY if width == 2 else _BYTE_ARRAY) | _TYPES[1], 2))
+            return head + first.to_bytes(width, "little") + close.to_bytes(width, "little", signed=True) + _END_BYTE
+    return _offset(first) + _offset(close) + _END_BYTE
+
+
+def _offset(value: int) -> bytes:
+    width = _width(value)
+    return _OFFSETS[width] + value.to_bytes(width, "little", signed=True)
 
 
 def _encode_ranges(ranges: RangeList) -> bytes:

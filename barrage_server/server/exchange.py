@@ -179,7 +179,7 @@ class Exchange:
             if self._ended.is_set() or self._ending is not None:
                 return
             self._batches += 1
-            self._nbytes += message.nbytes(batch)
+            self._nbytes += pa.ipc.get_record_batch_size(batch)
             self._writing_since = self._hub.clock()
             try:
                 if app_metadata is None:

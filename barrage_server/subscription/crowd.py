@@ -234,7 +234,6 @@ class _Change:
         columns: the rows and values of each column; ``None``: nothing was modified there.
         writer: puts messages into batches.
         counts: for each member the modified rows of the column that has most.
-        row_bytes: how many bytes of values come with such a row, on average.
 
     """
 
@@ -252,8 +251,6 @@ class _Change:
         runs = [column.runs for column in columns if column is not None]
         lengths = np.max([run.lengths for run in runs], axis=0) if runs else np.zeros(len(seats.of), np.int64)
         self.counts: list[int] = lengths.tolist()
-        nbytes = sum(column.values.nbytes for column in columns if column is not None)
-        self.row_bytes = nbytes / max(1, int(lengths.sum()))
 
     def batch(self) -> pa.RecordBatch:
         """A row for each who takes part, with the list of its values in each column."""
@@ -314,10 +311,6 @@ class CrowdMessage:
         """The record batch with its ``app_metadata``, in ``columns_as_list`` form."""
         counts = _ONE if self.row_count else _NONE
         return iter(((self._change.batch().slice(self._index, 1), self._change.encode(self._index, counts)),))
-
-    def nbytes(self, _batch: pa.RecordBatch) -> int:
-        """About how many bytes the values take: as many as those of others, by the row."""
-        return int(self.row_count * self._change.row_bytes)
 
     def flight_data(self) -> Iterator[bytes]:
         """The same, serialized."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -73,10 +73,6 @@ class SharedMessage:
             if self._batches is None:
                 self._batches = list(self._message.batches())
         return iter(self._batches)
-
-    def nbytes(self, batch: pa.RecordBatch) -> int:
-        """Bytes of the values in one of the batches."""
-        return int(batch.nbytes)
 
     def flight_data(self) -> Iterator[bytes]:
         """Serialized ``FlightData``, the same bytes for every subscriber."""
@@ -182,21 +178,22 @@ class TableFeed:
 
     def join(self, window: Window, style: Style) -> Audience:
         """Become a member of the audience that wants the same."""
-        manner = (replace(style.options, min_update_interval_ms=0), style.dialect, style.uneven)
+        positions = window.positions
+        key = (window.columns, positions, window.reverse, style.key)
         with self._lock:
             self._members += 1
-            audience = self._audiences.get((window, manner))
+            audience = self._audiences.get(key)
             if audience is None:
-                audience = self._audiences[window, manner] = Audience((window, manner))
+                audience = self._audiences[key] = Audience(key)
                 # rows of one update differ in number from column to column, which only lists and ragged batches carry
-                if window.positions is not None and window.is_run and style.carries_uneven:
-                    audience.crowd_key = (window.columns, window.reverse, manner)
+                if positions is not None and window.is_run and style.carries_uneven:
+                    audience.crowd_key = (window.columns, window.reverse, style.key)
                     crowd = self._crowds.get(audience.crowd_key)
                     if crowd is None:
                         crowd = Crowd(style, window.columns, reverse=window.reverse)
                         self._crowds[audience.crowd_key] = crowd
                     audience.crowd = crowd
-                    crowd.join(audience, window.positions)
+                    crowd.join(audience, positions)
             audience.members += 1
             return audience
 

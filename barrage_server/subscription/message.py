@@ -105,10 +105,6 @@ class EncodedMessage:
         """Record batches with their ``app_metadata``, read from the version as they are asked for."""
         return self.writer.record_batches(self._outgoing())
 
-    def nbytes(self, batch: pa.RecordBatch) -> int:
-        """Bytes of the values in one of the batches."""
-        return int(batch.nbytes)
-
     def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
         """The same as raw messages, for doors that can write columns of different lengths."""
         return self.writer.ipc_messages(self._outgoing())
@@ -132,7 +128,7 @@ class EncodedMessage:
 class Style:
     """How one subscriber wants its messages written, and what it can see of the table."""
 
-    __slots__ = ("dialect", "options", "uneven", "view", "writer")
+    __slots__ = ("dialect", "key", "options", "uneven", "view", "writer")
 
     def __init__(
         self, schema: pa.Schema, view: ColumnView, options: SubscriptionOptions, dialect: Dialect, uneven: Uneven
@@ -143,6 +139,9 @@ class Style:
         self.options = options
         self.dialect = dialect
         self.uneven = uneven
+        # Who has the same key is sent the same. It is made of what is quick to hash.
+        chosen = (getattr(options, name) for name in options.__slots__ if name != "min_update_interval_ms")
+        self.key = (*chosen, dialect.value, uneven.value)
 
     @property
     def carries_uneven(self) -> bool:
@@ -285,6 +284,7 @@ def change_message(style: Style, old: Window, new: Window, version: TableVersion
     view = new.keys(version.row_set)
     usable = had if set(new.columns) <= set(old.columns) else RowSet.empty()
     missing = view - usable
+    flattened = style.dialect is Dialect.FLATTENED
     metadata = UpdateMetadata(
         first_seq=version.step,
         last_seq=version.step,
@@ -292,23 +292,13 @@ def change_message(style: Style, old: Window, new: Window, version: TableVersion
         effective_viewport=new.positions,
         effective_reverse_viewport=new.reverse,
         effective_column_set=new.columns,
+        added_rows=view.invert(missing) if flattened else missing,
+        removed_rows=had.invert(had - (view & usable)) if flattened else RowSet.empty(),
+        shift_data=None if flattened else RowSetShiftData.empty(),
+        added_rows_included=None if flattened else missing,
         modified_rows=nothing,
         table_size=version.size,
     )
-    if style.dialect is Dialect.KEY_SPACE:
-        metadata = replace(
-            metadata,
-            added_rows=missing,
-            removed_rows=RowSet.empty(),
-            shift_data=RowSetShiftData.empty(),
-            added_rows_included=missing,
-        )
-    else:
-        metadata = replace(
-            metadata,
-            added_rows=view.invert(missing),
-            removed_rows=had.invert(had - (view & usable)),
-        )
     return style.encode(metadata, version, new.columns, missing, nothing)
 
 

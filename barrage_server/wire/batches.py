@@ -234,7 +234,10 @@ class MessageWriter:
 
     def _pieces(self, arrays: list[pa.Array], length: int, room: int) -> Iterator[tuple[list[pa.Array], int]]:
         """The same rows, cut so that each piece has at most ``room`` bytes if it has more than one row."""
-        size = 0 if self._row_bytes is not None else sum(array.nbytes for array in arrays)
+        # What is held is quick to tell, and is enough to know that a small message is one.
+        size = 0 if self._row_bytes is not None else sum(array.get_total_buffer_size() for array in arrays)
+        if size > room:
+            size = sum(array.nbytes for array in arrays)
         if size <= room:
             yield arrays, length
         elif length == 1:

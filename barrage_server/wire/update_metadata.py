@@ -147,7 +147,7 @@ class MetadataFrame:
             None if metadata.shift_data is None else encode_shift_data(metadata.shift_data),
             _rows(metadata.added_rows_included),
         )
-        short = sum(len(vector) for vector in vectors if vector is not None) <= _SHORT
+        short = vectors[0] is None and sum(len(vector) for vector in vectors if vector is not None) <= _SHORT
         presence, vector_offsets, body = (_short_layout if short else _layout)(vectors)
 
         def packed(presence: int, nodes_offset: int) -> bytes:
@@ -194,7 +194,7 @@ def _layout(vectors: tuple[bytes | None, ...]) -> tuple[int, list[int], bytes]:
     return presence, offsets, b"".join(parts)
 
 
-# Most messages to a viewport have the same few, nearly empty vectors.
+# Most updates have the same few, nearly empty vectors.
 _short_layout = lru_cache(maxsize=256)(_layout)
 _SHORT: Final = 64
 
