@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING, Final
 
 from barrage_server.errors import DependencyError
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["spark_session"]
 
 _DEFAULTS: Final = {
-    # Spark talks to its Python workers over TCP otherwise, without TCP_NODELAY: what is small waits for 40 ms there.
-    "spark.python.unix.domain.socket.enabled": str(hasattr(socket, "AF_UNIX")).lower(),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -31,8 +28,7 @@ def spark_session(app_name: str, *, master: str = "local[*]", **conf: str) -> Sp
         app_name: shown in Spark's own user interface and log.
         master: where Spark runs; ``local[2,3]`` means two cores, and up to three attempts per task.
         conf: Spark settings by name, as in ``**{"spark.driver.memory": "2g"}``. The web interface and the console
-            progress bar are off, the session's time zone is UTC, and workers are talked to over Unix domain sockets,
-            unless set here.
+            progress bar are off, and the session's time zone is UTC, unless set here.
 
     DependencyError when PySpark or a Java that it can run on is missing.
     """

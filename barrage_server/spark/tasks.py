@@ -17,6 +17,7 @@ import pyarrow as pa
 from barrage_server.spark.context import is_classic
 from barrage_server.spark.publisher import publisher_for
 from barrage_server.spark.settings import PublishSettings
+from barrage_server.spark.worker_sockets import PromptSockets
 from barrage_server.wire.protocol import StageRequest
 
 if TYPE_CHECKING:
@@ -38,18 +39,21 @@ class StagedPartition:
 def stage_batches(
     settings: PublishSettings, publisher: str, batch: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> StagedPartition:
-    """Stage the rows of one task attempt, over the connection of this process."""
+    """Stage the rows of one task attempt, which Spark is sending to this worker, over the process's connection."""
     nbytes = 0
 
     def counted() -> Iterator[pa.RecordBatch]:
         nonlocal nbytes
         for rows in batches:
+            sockets.acknowledge()
             nbytes += rows.nbytes
             yield rows
 
     request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex)
     connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs)
-    result = connection.stage(request, schema, counted())
+    with PromptSockets() as sockets:
+        sockets.acknowledge()
+        result = connection.stage(request, schema, counted())
     return StagedPartition(result.token if result else None, result.rows if result else 0, nbytes)
 
 
