@@ -68,7 +68,9 @@ def encode_row_set(rows: RowSet) -> bytes:
 def encode_keys(keys: Keys) -> bytes:
     """Give the bytes of the row set of some keys: int64, strictly increasing, which is not checked."""
     if keys.size > _BY_HAND:
-        return _encode_ranges(_ranges.compress(keys)) if keys.size else b"\x20"
+        return _encode_ranges(_ranges.compress(keys))
+    if keys.size == 1:
+        return _offset(int(keys[0])) + _END_BYTE
     values: list[int] = []
     last = first = 0  # of the range that is open
     for key in keys.tolist():
