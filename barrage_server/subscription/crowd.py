@@ -28,7 +28,7 @@ from barrage_server.wire.wrapper import unwrap
 
 __all__ = ["Crowd", "CrowdMessage"]
 
-_KEPT: Final = 4  # changes: not everybody stands at the same place in the history
+_KEPT: Final = 8  # changes: not everybody stands at the same place in the history
 _MOST_ROWS: Final = 1 << 20  # viewports that overlap have their rows copied
 _NONE: Final = (0, 0)  # batches of added and of modified rows
 _ONE: Final = (0, 1)
@@ -87,7 +87,10 @@ class Crowd:
         with self._lock:
             if span not in self._changes:
                 if len(self._changes) >= _KEPT:
-                    del self._changes[min(self._changes, key=lambda kept: kept[1])]
+                    oldest = min(self._changes, key=lambda kept: kept[1])
+                    if oldest[1] >= version.step:  # too many places in the history to be cut for all over and over
+                        return None
+                    del self._changes[oldest]
                 self._changes[span] = self._cut(shared, first_step, version)
             change = self._changes[span]
         if change is None:

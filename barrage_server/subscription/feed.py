@@ -23,7 +23,7 @@ from barrage_server.wire.schema import barrage_schema
 # From so many subscribers on, and up to so many changed rows for each, rows are read once for all.
 _CROWD = 8
 _ROWS_PER_MEMBER = 256
-_KEPT = 4  # updates whose rows are kept: not everybody stands at the same place in the history
+_KEPT = 8  # updates whose rows are kept: not everybody stands at the same place in the history
 
 __all__ = ["Audience", "Limits", "Message", "SharedMessage", "TableFeed"]
 
@@ -161,7 +161,10 @@ class TableFeed:
             if self._members < _CROWD or rows > min(_ROWS_PER_MEMBER * self._members, self.limits.shared_rows):
                 return None
             if len(self._shared) >= _KEPT:
-                del self._shared[min(self._shared, key=lambda kept: kept[1])]
+                oldest = min(self._shared, key=lambda kept: kept[1])
+                if oldest[1] >= version.step:
+                    return None
+                del self._shared[oldest]
             self._shared[place] = (update, SharedRows(self.view, update, version))  # holds the update: its id is its
             return self._shared[place][1]
 

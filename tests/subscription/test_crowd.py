@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pyarrow as pa
 import pytest
 
@@ -88,6 +90,23 @@ def test_who_is_behind_is_sent_everything_since() -> None:
         for number, follower in enumerate(stand.followers):
             if step % 3 == number % 3 or number % 5 == 0:
                 stand.now = max(stand.now, follower.settle(stand.now))
+    stand.settle()
+
+
+def test_those_who_stand_at_too_many_places_are_served_apart() -> None:
+    """What is kept is bounded, and is not made anew for each of them."""
+    stand = Stand()
+    for step in range(20):
+        stand.write(range(step, ROWS, 4), step + 1)
+        stand.now = max(stand.now, stand.followers[step].settle(stand.now))
+    cut = Counter(
+        type(message).__name__
+        for follower in stand.followers
+        for message in follower.subscription.poll(stand.now).messages
+    )
+    assert cut["CrowdMessage"] > 0
+    assert cut["EncodedMessage"] > 0
+    stand.followers = [stand.follower(first) for first in range(0, ROWS, VIEW)]
     stand.settle()
 
 
