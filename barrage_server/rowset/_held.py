@@ -1,7 +1,8 @@
-"""How an ordered set of row keys is held: three representations, the choice between them, and what each can be asked.
+"""How an ordered set of row keys is held: four representations, the choice between them, and what each can be asked.
 
 :class:`RowSet` adds the operations. No caller can tell the representations apart but by speed: one range (two
-numbers); sorted ranges (two int64 arrays); or a roaring bitmap.
+numbers); sorted ranges (two int64 arrays); a roaring bitmap; or the sorted keys that the set was made from, which
+become ranges or a bitmap when an operation asks for them: most sets of scattered keys are only listed, sent, and gone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ RANGES_ALWAYS: Final = 4096
 RANGES_PER_CONTAINER: Final = 32
 """A bitmap pays for each block of 65536 keys that it touches: fewer ranges a block than this, and arrays cost less."""
 _CACHED: Final = 1 << 17  # arrays derived from a bitmap are kept up to this length (1 MiB), and made anew beyond
+_SCATTERED: Final = 2  # keys per range up to which it costs less to list them
 _LISTABLE: Final = 1 << 36
 
 
@@ -46,23 +48,26 @@ def as_keys(values: npt.ArrayLike) -> Keys:
 class HeldKeys:
     """An immutable ordered set of row keys, without the operations on it."""
 
-    __slots__ = ("_bits", "_first", "_keys", "_last", "_offsets", "_ranges", "_size")
+    __slots__ = ("_bitmap", "_count", "_first", "_is_dense", "_keys", "_last", "_offsets", "_ranges", "_size")
 
-    # A set of one range has neither _bits nor an obligation to have _ranges; a set of ranges has _ranges; a bitmap
-    # has _bits. Everything else is derived on demand and kept: two threads may derive the same value twice, which
-    # does no harm.
+    # A set of one range has neither a _bitmap nor an obligation to have _ranges; a set of ranges has _ranges; a bitmap
+    # has _bitmap and is _is_dense; keys have _keys, and are to become a bitmap if they are _is_dense, ranges otherwise.
+    # Everything else is derived on demand and kept: two threads may derive the same value twice, which does no harm.
     _first: int
     _last: int
     _size: int
-    _bits: _roaring.Bits | None
+    _count: int  # of ranges; 0 while it is not known
+    _is_dense: bool
+    _bitmap: _roaring.Bits | None
     _ranges: RangeList | None
     _offsets: Keys | None
     _keys: Keys | None
 
     def __init__(self) -> None:
         """Make an empty set; the class methods make the others."""
-        self._first, self._last, self._size = 0, -1, 0
-        self._bits = self._offsets = self._keys = None
+        self._first, self._last, self._size, self._count = 0, -1, 0, 0
+        self._is_dense = False
+        self._bitmap = self._offsets = self._keys = None
         self._ranges = NO_RANGES
 
     # -- making -------------------------------------------------------------------------------------------------------
@@ -134,12 +139,14 @@ class HeldKeys:
         first, last = int(keys[0]), int(keys[-1])
         if last - first == keys.size - 1:
             return cls._span(first, last)
-        if keys.size > RANGES_ALWAYS:
-            count = int(np.count_nonzero(np.diff(keys) != 1)) + 1
+        count = int(np.count_nonzero(np.diff(keys) != 1)) + 1
+        is_dense = False
+        if count > RANGES_ALWAYS:
             blocks = int(np.count_nonzero(np.diff(keys >> 16))) + 1
-            if count > RANGES_ALWAYS and blocks * RANGES_PER_CONTAINER <= count:
-                return cls._as_bitmap(_roaring.from_keys(keys))
-        return cls._as_listed(*_ranges.compress(keys), int(keys.size))
+            is_dense = blocks * RANGES_PER_CONTAINER <= count
+        if keys.size <= min(_CACHED, _SCATTERED * count):
+            return cls._as_keys(keys.copy(), count, is_dense=is_dense)
+        return cls._as_bitmap(_roaring.from_keys(keys)) if is_dense else cls._as_listed(*_ranges.compress(keys))
 
     # Private makers: what they are given is trusted, and the representation is the one named.
 
@@ -163,7 +170,15 @@ class HeldKeys:
     def _as_bitmap(cls, bits: _roaring.Bits) -> Self:
         made = cls()
         made._first, made._last, made._size = bits.min(), bits.max(), len(bits)
-        made._bits, made._ranges = bits, None
+        made._bitmap, made._ranges, made._is_dense = bits, None, True
+        return made
+
+    @classmethod
+    def _as_keys(cls, keys: Keys, count: int, *, is_dense: bool) -> Self:
+        keys.flags.writeable = False
+        made = cls()
+        made._first, made._last, made._size, made._count = int(keys[0]), int(keys[-1]), int(keys.size), count
+        made._keys, made._is_dense, made._ranges = keys, is_dense, None
         return made
 
     @classmethod
@@ -176,6 +191,8 @@ class HeldKeys:
             return cls._span(int(starts[0]), int(ends[0]))
         if count > RANGES_ALWAYS and _ranges.containers(starts, ends) * RANGES_PER_CONTAINER <= count:
             size = int((ends - starts).sum()) + count
+            if size <= min(_CACHED, _SCATTERED * count):
+                return cls._as_keys(_ranges.expand(starts, ends), count, is_dense=True)
             return cls._as_bitmap(_roaring.from_ranges(starts, ends, size))
         return cls._as_listed(starts, ends)
 
@@ -191,6 +208,18 @@ class HeldKeys:
         if size <= RANGES_ALWAYS:
             return cls._as_listed(*_ranges.compress(_roaring.to_keys(bits)), size)
         return cls._as_bitmap(bits)
+
+    @property
+    def _bits(self) -> _roaring.Bits | None:
+        """The bitmap, if this set is held as one, or is to be as soon as it takes part in an operation."""
+        bits = self._bitmap
+        if bits is None and self._is_dense and self._keys is not None:
+            bits = self._bitmap = _roaring.from_keys(self._keys)
+        return bits
+
+    def _own_keys(self) -> Keys | None:
+        """Give the keys, if they are at hand and this is no set of ranges, which say more in less."""
+        return self._keys if self._is_dense or self._ranges is None else None
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -239,17 +268,22 @@ class HeldKeys:
         """The number of ranges, none of which touches another."""
         if self.is_contiguous:
             return min(1, self._size)
-        bits = self._bits
-        return self.ranges()[0].size if bits is None or self._ranges is not None else _roaring.range_count(bits)
+        if not self._count:
+            bits = self._bitmap
+            count = self.ranges()[0].size if bits is None or self._ranges is not None else _roaring.range_count(bits)
+            self._count = count
+        return self._count
 
     def ranges(self) -> RangeList:
         """Give the inclusive ``(starts, ends)`` of the ranges: int64, sorted, read-only, none touching the next."""
         ranges = self._ranges
         if ranges is None:
-            if self._bits is None:
-                ranges = np.array([self._first], np.int64), np.array([self._last], np.int64)
+            if self._keys is not None:
+                ranges = _ranges.compress(self._keys)
+            elif self._bitmap is not None:
+                ranges = _roaring.to_ranges(self._bitmap)
             else:
-                ranges = _roaring.to_ranges(self._bits)
+                ranges = np.array([self._first], np.int64), np.array([self._last], np.int64)
             ranges[0].flags.writeable = ranges[1].flags.writeable = False
             if ranges[0].size <= _CACHED:
                 self._ranges = ranges
@@ -264,11 +298,16 @@ class HeldKeys:
         if keys is None:
             if self._size > _LISTABLE:
                 raise RowSetError(f"a row set of {self._size} keys cannot be listed; work on its ranges")
-            keys = _roaring.to_keys(self._bits) if self._bits is not None else _ranges.expand(*self.ranges())
+            keys = _roaring.to_keys(self._bitmap) if self._bitmap is not None else _ranges.expand(*self.ranges())
             keys.flags.writeable = False
             if keys.size <= _CACHED and not self.is_contiguous:
                 self._keys = keys
         return keys
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether most ranges have one key, so that listing the keys costs less than their ranges."""
+        return self._size <= _SCATTERED * self.range_count
 
     def _range_offsets(self) -> Keys:
         offsets = self._offsets
@@ -286,8 +325,10 @@ class HeldKeys:
             return False
         if self.is_contiguous:
             return True
-        if self._bits is not None and other._bits is not None:
-            return bool(self._bits == other._bits)
+        if self._keys is not None or other._keys is not None:
+            return np.array_equal(self.keys(), other.keys())
+        if self._bitmap is not None and other._bitmap is not None:
+            return bool(self._bitmap == other._bitmap)
         mine, theirs = self.ranges(), other.ranges()
         return np.array_equal(mine[0], theirs[0]) and np.array_equal(mine[1], theirs[1])
 
@@ -297,9 +338,12 @@ class HeldKeys:
     def __repr__(self) -> str:
         if self.is_contiguous:
             pairs = [(self._first, self._last)] if self._size else []
-        elif self._bits is not None:
-            head = _roaring.window(self._bits, 0, min(self._size, 8))
-            pairs = list(zip(*(part.tolist() for part in _ranges.compress(head)), strict=True))[:7]
+        elif self._keys is not None or self._bitmap is not None:
+            keys = self._keys
+            if keys is None and self._bitmap is not None:
+                keys = _roaring.window(self._bitmap, 0, min(self._size, 8))
+            assert keys is not None
+            pairs = list(zip(*(part.tolist() for part in _ranges.compress(keys[:8])), strict=True))[:7]
         else:
             pairs = list(zip(*(part[:8].tolist() for part in self.ranges()), strict=True))
         text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pairs)
@@ -315,7 +359,9 @@ class HeldKeys:
             return False
         if self.is_contiguous:
             return True
-        if self._bits is not None:
-            return key in self._bits
+        if self._bitmap is not None:
+            return key in self._bitmap
+        if self._keys is not None:
+            return int(self._keys[int(self._keys.searchsorted(key))]) == key
         starts, ends = self.ranges()
         return key <= int(ends[int(np.searchsorted(starts, key, "right")) - 1])

@@ -27,26 +27,14 @@ from typing import Final
 import numpy as np
 
 from barrage_server.errors import RowSetError, WireFormatError
-from barrage_server.rowset import _ranges
+from barrage_server.rowset import _ranges, _writer
 from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, NO_RANGES, Keys, RangeList
+from barrage_server.rowset._writer import BYTE_ARRAY, END, OFFSET, SHORT_ARRAY, TYPES, WIDTHS
 from barrage_server.rowset.row_set import RowSet
 from barrage_server.rowset.shift_data import RowSetShiftData
 
 __all__ = ["decode_row_set", "decode_shift_data", "encode_keys", "encode_row_set", "encode_shift_data"]
 
-_OFFSET: Final = 0x08
-_SHORT_ARRAY: Final = 0x10
-_BYTE_ARRAY: Final = 0x18
-_END: Final = 0x20
-_WIDTHS: Final = {4: 1, 1: 2, 2: 4, 3: 8}  # bytes of a value, by the low three bits of the command
-_TYPES: Final = {width: code for code, width in _WIDTHS.items()}
-_TYPE_OF_WIDTH: Final = np.array([0, 4, 1, 0, 2, 0, 0, 0, 3], np.uint8)
-
-_OFFSETS: Final = {width: bytes((_OFFSET | code,)) for width, code in _TYPES.items()}
-_END_BYTE: Final = bytes((_END,))
-_LARGE: Final = 32767  # the magnitude from which a value is an OFFSET of its own
-_BYTES_APART: Final = 4  # so many bytes in a row are worth interrupting an array of shorts
-_BY_HAND: Final = 48  # up to this many values, plain Python is faster than arrays
 DEFAULT_SHIFT_LIMIT: Final = 1 << 22
 """How many shifts one message may bring unless the caller says otherwise: few bytes can stand for very many."""
 
@@ -61,28 +49,19 @@ def encode_row_set(rows: RowSet) -> bytes:
     if rows.is_empty:
         return b"\x20"
     if rows.is_contiguous:  # the most frequent by far, and arrays would be slow for it
-        return _encode_range(rows.first_key, rows.last_key)
-    return _encode_ranges(rows.ranges())
+        return _writer.write_range(rows.first_key, rows.last_key)
+    if rows.is_scattered:
+        return _write(_writer.values_of_keys(rows.keys()))
+    return _write(_writer.values_of(*rows.ranges()))
 
 
 def encode_keys(keys: Keys) -> bytes:
     """Give the bytes of the row set of some keys: int64, strictly increasing, which is not checked."""
-    if keys.size > _BY_HAND:
-        return _encode_ranges(_ranges.compress(keys))
     if keys.size == 1:
-        return _offset(int(keys[0])) + _END_BYTE
-    values: list[int] = []
-    last = first = 0  # of the range that is open
-    for key in keys.tolist():
-        if key != last + 1 or not values:
-            if last > first:
-                values.append(first - last)
-            values.append(key - last)
-            first = key
-        last = key
-    if last > first:
-        values.append(first - last)
-    return _write_by_hand(values)
+        return _writer.write_range(int(keys[0]), int(keys[0]))
+    if keys.size > _writer.BY_HAND:
+        return _write(_writer.values_of_keys(keys))
+    return _writer.write_by_hand(_writer.list_values(keys.tolist()))
 
 
 def encode_shift_data(shifts: RowSetShiftData) -> bytes:
@@ -90,151 +69,11 @@ def encode_shift_data(shifts: RowSetShiftData) -> bytes:
     if shifts.is_empty:
         return b"\x20\x20\x20"
     columns = (shifts.starts, shifts.ends, shifts.starts + shifts.deltas)
-    return b"".join(_encode_ranges(_ranges.compress(keys)) for keys in columns)
-
-
-def _encode_range(first: int, last: int) -> bytes:
-    if first == last:
-        return _offset(first) + _END_BYTE
-    close = first - last
-    if first < _LARGE and close > -_LARGE:
-        width = _width(close)
-        if width == 2 or first < 0x80:  # otherwise a short, and bytes up to the end
-            head = bytes(((_SHORT_ARRAY if width == 2 else _BYTE_ARRAY) | _TYPES[1], 2))
-            return head + first.to_bytes(width, "little") + close.to_bytes(width, "little", signed=True) + _END_BYTE
-    return _offset(first) + _offset(close) + _END_BYTE
-
-
-def _offset(value: int) -> bytes:
-    width = _width(value)
-    return _OFFSETS[width] + value.to_bytes(width, "little", signed=True)
-
-
-def _encode_ranges(ranges: RangeList) -> bytes:
-    if ranges[0].size == 1:
-        return _encode_range(int(ranges[0][0]), int(ranges[1][0]))
-    values = _values_of(*ranges)
-    return _write_by_hand(values.tolist()) if values.size <= _BY_HAND else _write(values)
-
-
-def _values_of(starts: Keys, ends: Keys) -> Keys:
-    """Give the signed steps of ranges: to each first key, and negated from there to a last key that differs."""
-    closed = ends > starts
-    at = np.arange(starts.size) + np.cumsum(closed) - closed
-    values = np.empty(int(at[-1]) + 1 + int(closed[-1]), np.int64)
-    steps = starts.copy()
-    steps[1:] -= ends[:-1]
-    values[at] = steps
-    values[at[closed] + 1] = starts[closed] - ends[closed]
-    return values
-
-
-def _width(value: int) -> int:
-    return 1 if -0x80 <= value < 0x80 else 2 if -0x8000 <= value < 0x8000 else 4 if -(1 << 31) <= value < 1 << 31 else 8
-
-
-def _write_by_hand(values: list[int]) -> bytes:
-    out = bytearray()
-    small: list[int] = []
-    for value in values:
-        if -_LARGE < value < _LARGE:
-            small.append(value)
-        else:
-            _flush(out, small)
-            small.clear()
-            _put(out, _OFFSET, value)
-    _flush(out, small)
-    out.append(_END)
-    return bytes(out)
-
-
-def _put(out: bytearray, command: int, value: int) -> None:
-    width = _width(value)
-    out.append(command | _TYPES[width])
-    out += value.to_bytes(width, "little", signed=True)
-
-
-def _flush(out: bytearray, small: list[int]) -> None:
-    """Write what was collected: arrays of bytes where they are long or last, arrays of shorts for the rest."""
-    begin = 0  # of the shorts that are not written yet
-    index = 0
-    while index < len(small):
-        stop = index
-        while stop < len(small) and _width(small[stop]) == 1:
-            stop += 1
-        if stop == len(small) or stop - index >= _BYTES_APART:
-            _put_array(out, _SHORT_ARRAY, small[begin:index], 2)
-            _put_array(out, _BYTE_ARRAY, small[index:stop], 1)
-            begin = stop
-        index = stop + 1  # the value at stop is a short, and so far the first or the next of its array
-    _put_array(out, _SHORT_ARRAY, small[begin:], 2)
-
-
-def _put_array(out: bytearray, command: int, values: list[int], width: int) -> None:
-    if len(values) == 1:
-        _put(out, _OFFSET, values[0])
-    elif values:
-        _put(out, command, len(values))
-        for value in values:
-            out += value.to_bytes(width, "little", signed=True)
+    return b"".join(_write(_writer.values_of_keys(keys)) for keys in columns)
 
 
 def _write(values: Keys) -> bytes:
-    """Do what ``_write_by_hand`` does, for many values at once."""
-    large = (values >= _LARGE) | (values <= -_LARGE)
-    is_byte = (values >= -0x80) & (values < 0x80)
-    # Runs of bytes; those that are short, and followed by a short, join it.
-    edges = np.flatnonzero(np.diff(is_byte)) + 1
-    begins = np.concatenate(([0], edges))
-    stops = np.concatenate((edges, [values.size]))
-    joins = is_byte[begins] & (stops - begins < _BYTES_APART) & (stops < values.size)
-    joins[joins] = ~large[stops[joins]]
-    is_byte &= ~np.repeat(joins, stops - begins)
-    # Groups: what one command carries.
-    new = large.copy()
-    new[0] = True
-    new[1:] |= large[:-1] | (is_byte[1:] != is_byte[:-1])
-    begins = np.flatnonzero(new)
-    counts = np.diff(begins, append=values.size)
-    single = counts == 1
-    element = np.where(is_byte[begins], 1, 2)
-    head = _widths(np.where(single, values[begins], counts))
-    sizes = 1 + head + np.where(single, 0, counts * element)
-    places = np.cumsum(sizes) - sizes
-    out = np.empty(int(sizes.sum()) + 1, np.uint8)
-    out[-1] = _END
-    command = np.where(single, _OFFSET, np.where(is_byte[begins], _BYTE_ARRAY, _SHORT_ARRAY)).astype(np.uint8)
-    out[places] = command | _TYPE_OF_WIDTH[head]
-    numbers = np.where(single, values[begins], counts)
-    for width in (1, 2, 4, 8):
-        chosen = head == width
-        _scatter(out, places[chosen] + 1, numbers[chosen], width)
-    for width in (1, 2):
-        chosen = ~single & (element == width)
-        lengths = counts[chosen]
-        if lengths.size:
-            within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            carried = values[np.repeat(begins[chosen], lengths) + within]
-            target = np.repeat(places[chosen] + 1 + head[chosen], lengths) + within * width
-            _scatter(out, target, carried, width)
-    return out.tobytes()
-
-
-def _widths(values: Keys) -> Keys:
-    """Give the number of bytes that each value needs."""
-    magnitude = np.where(values < 0, ~values, values)
-    wide = (magnitude >= 0x80).astype(np.int64)
-    wide += magnitude >= 0x8000
-    wide += magnitude >= 1 << 31
-    return np.left_shift(1, wide)
-
-
-def _scatter(out: np.ndarray[tuple[int], np.dtype[np.uint8]], places: Keys, values: Keys, width: int) -> None:
-    """Write each value, little endian, at its place."""
-    if values.size:
-        parts = values.astype(f"<i{width}").view(np.uint8).reshape(-1, width)
-        for index in range(width):
-            out[places + index] = parts[:, index]
+    return _writer.write_by_hand(values.tolist()) if values.size <= _writer.BY_HAND else _writer.write(values)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -329,11 +168,11 @@ def _ranges_of(values: Keys, limit: int | None) -> RangeList:
 # the speed of C.
 def _array_pattern(command: int, element: int) -> bytes:
     counts = (re.escape(bytes([count])) + b".{%d}" % (count * element) for count in range(128))
-    return re.escape(bytes([command | _TYPES[1]])) + b"(?:" + b"|".join(counts) + b")"
+    return re.escape(bytes([command | TYPES[1]])) + b"(?:" + b"|".join(counts) + b")"
 
 
 _SHORT_COMMANDS: Final = b"|".join(
-    [rb"\x0c.", rb"\x0a.{4}", rb"\x09..", _array_pattern(_BYTE_ARRAY, 1), _array_pattern(_SHORT_ARRAY, 2), rb"\x0b.{8}"]
+    [rb"\x0c.", rb"\x0a.{4}", rb"\x09..", _array_pattern(BYTE_ARRAY, 1), _array_pattern(SHORT_ARRAY, 2), rb"\x0b.{8}"]
 )
 _COMMAND: Final = re.compile(rb"(?s)(?=(..))(?:" + _SHORT_COMMANDS + b")")
 _STRETCH: Final = re.compile(rb"(?s)(?:" + _SHORT_COMMANDS + b"){0,65535}+")
@@ -363,21 +202,21 @@ def _read_values(content: bytes, place: int, limit: int | None) -> tuple[Keys, i
                 continue
         command = content[place]
         place += 1
-        if command == _END:
+        if command == END:
             break
-        width = _WIDTHS.get(command & 0x07)
+        width = WIDTHS.get(command & 0x07)
         kind = command & 0xF8
-        if width is None or kind not in (_OFFSET, _SHORT_ARRAY, _BYTE_ARRAY):
+        if width is None or kind not in (OFFSET, SHORT_ARRAY, BYTE_ARRAY):
             raise WireFormatError(f"0x{command:02x} is not a command of a row set")
         if place + width > size:
             raise WireFormatError("a row set is cut short within a command")
         value = int.from_bytes(content[place : place + width], "little", signed=True)
         place += width
-        if kind == _OFFSET:
+        if kind == OFFSET:
             pending.append(value)
             total += 1
         else:
-            element = 2 if kind == _SHORT_ARRAY else 1
+            element = 2 if kind == SHORT_ARRAY else 1
             if value < 0 or value * element > size - place:
                 raise WireFormatError(f"an array in a row set counts {value} values, but {size - place} bytes follow")
             listed = np.frombuffer(content, "<i2" if element == 2 else np.int8, value, place)
@@ -402,9 +241,9 @@ def _read_stretch(content: bytes, begin: int, stop: int) -> Keys:
     heads = np.frombuffer(b"".join(_COMMAND.findall(content, begin, stop)), np.uint8).reshape(-1, 2)
     command, second = heads[:, 0], heads[:, 1].astype(np.int64)
     kind = command & 0xF8
-    is_array = kind != _OFFSET
+    is_array = kind != OFFSET
     type_width = np.array([0, 2, 4, 8, 1, 0, 0, 0], np.int64)[command & 0x07]
-    element = np.where(is_array, np.where(kind == _SHORT_ARRAY, 2, 1), type_width)
+    element = np.where(is_array, np.where(kind == SHORT_ARRAY, 2, 1), type_width)
     counts = np.where(is_array, second, 1)
     head = np.where(is_array, 2, 1)
     sizes = head + counts * element

@@ -178,6 +178,9 @@ class RowSet(HeldKeys):
             return self
         if self.is_contiguous:
             return RowSet._span(first, last)
+        keys = self._own_keys()
+        if keys is not None:
+            return RowSet.from_sorted_keys(keys[keys.searchsorted(first) : keys.searchsorted(last, "right")])
         if self._bits is not None:
             return RowSet._of_bits(_roaring.restrict(self._bits, first, last))
         starts, ends = self.ranges()
@@ -198,6 +201,9 @@ class RowSet(HeldKeys):
             return self
         if self.is_contiguous:
             return RowSet._span(self._first + start, self._first + stop - 1)
+        keys = self._own_keys()
+        if keys is not None:
+            return RowSet.from_sorted_keys(keys[start:stop])
         if self._bits is not None:
             if stop - start <= _roaring.WALK:
                 return RowSet.from_sorted_keys(_roaring.window(self._bits, start, stop))
@@ -214,6 +220,9 @@ class RowSet(HeldKeys):
             raise RowSetError(f"shifting {self!r} by {delta} leaves the space of row keys, 0 to 2**63 - 1")
         if self.is_contiguous:
             return RowSet._span(self._first + delta, self._last + delta)
+        keys = self._own_keys()
+        if keys is not None:
+            return RowSet._as_keys(keys + delta, self.range_count, is_dense=self._is_dense)
         if self._bits is not None:
             return RowSet._as_bitmap(self._bits.shift(delta))
         starts, ends = self.ranges()
@@ -245,6 +254,9 @@ class RowSet(HeldKeys):
             raise RowSetError(f"position {position} is outside of a row set of {self._size} keys")
         if self.is_contiguous:
             return self._first + int(position)
+        keys = self._own_keys()
+        if keys is not None:
+            return int(keys[int(position)])
         if self._bits is not None:
             return int(self._bits[int(position)])
         offsets = self._range_offsets()
@@ -265,6 +277,9 @@ class RowSet(HeldKeys):
             raise RowSetError(f"position {low if low < 0 else high} is outside of a row set of {self._size} keys")
         if self.is_contiguous:
             return wanted + self._first
+        keys = self._own_keys()
+        if keys is not None:
+            return keys[wanted]
         bits = self._bits
         if bits is None:
             return _ranges.at(self.ranges(), self._range_offsets(), wanted)
@@ -279,6 +294,9 @@ class RowSet(HeldKeys):
             return np.zeros(wanted.size, np.int64)
         if self.is_contiguous:
             return np.clip(wanted, self._first, self._last) - self._first + (wanted > self._last)
+        own = self._own_keys()
+        if own is not None:
+            return np.searchsorted(own, wanted, "left")
         bits = self._bits
         if bits is None:
             return _ranges.count_below(self.ranges(), self._range_offsets(), wanted)
@@ -294,6 +312,9 @@ class RowSet(HeldKeys):
             return np.full(wanted.size, -1, np.int64)
         if self.is_contiguous:
             return np.where((wanted >= self._first) & (wanted <= self._last), wanted - self._first, -1)
+        own = self._own_keys()
+        if own is not None:
+            return _find_in(own, wanted, 0)
         bits = self._bits
         if bits is None:
             held = _ranges.holds(self.ranges(), wanted)
@@ -303,10 +324,7 @@ class RowSet(HeldKeys):
             found = [bits.rank(key) - 1 if key >= 0 and key in bits else -1 for key in wanted.tolist()]
             return np.array(found, np.int64)
         low, listed = around
-        if not listed.size:
-            return np.full(wanted.size, -1, np.int64)
-        index = np.searchsorted(listed, wanted, "left")
-        return np.where(listed[np.minimum(index, listed.size - 1)] == wanted, index + low, -1)
+        return _find_in(listed, wanted, low) if listed.size else np.full(wanted.size, -1, np.int64)
 
     def contains(self, keys: npt.ArrayLike) -> Mask:
         """Tell for each key (int64, in any order) whether it is in the set."""
@@ -315,6 +333,8 @@ class RowSet(HeldKeys):
             return np.zeros(wanted.size, np.bool_)
         if self.is_contiguous:
             return (wanted >= self._first) & (wanted <= self._last)
+        if self._own_keys() is not None:
+            return self.find(wanted) >= 0
         bits = self._bits
         if bits is None:
             return _ranges.holds(self.ranges(), wanted)
@@ -331,6 +351,9 @@ class RowSet(HeldKeys):
             return positions.shift(self._first)
         if positions.is_contiguous:
             return self.slice(positions._first, positions._last + 1)
+        own = self._own_keys()
+        if own is not None:
+            return RowSet.from_sorted_keys(own[positions.keys()])
         bits = self._bits
         if bits is None:
             offsets = self._range_offsets()
@@ -350,6 +373,10 @@ class RowSet(HeldKeys):
             return keys
         if self.is_contiguous:
             return keys.shift(-self._first) if self.is_superset(keys) else self._lacks(keys)
+        own = self._own_keys()
+        if own is not None:
+            found = _find_in(own, keys.keys(), 0)
+            return self._lacks(keys) if (found < 0).any() else RowSet.from_sorted_keys(found)
         bits = self._bits
         starts, ends = keys.ranges()
         if bits is None:
@@ -375,6 +402,12 @@ class RowSet(HeldKeys):
 
     def _lacks(self, keys: RowSet) -> RowSet:
         raise RowSetError(f"row key {(keys - self).first_key} is not in the row set, so it has no position")
+
+
+def _find_in(listed: Keys, wanted: Keys, low: int) -> Keys:
+    """Give the place of each of ``wanted`` in ``listed``, plus ``low``; -1 for one that is not there."""
+    index = np.searchsorted(listed, wanted, "left")
+    return np.where(listed[np.minimum(index, listed.size - 1)] == wanted, index + low, -1)
 
 
 RowSet.EMPTY = RowSet()

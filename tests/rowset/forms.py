@@ -25,15 +25,30 @@ def as_bitmap(keys: Iterable[int]) -> RowSet:
     return RowSet._as_bitmap(_roaring.from_keys(array)) if array.size else RowSet.EMPTY
 
 
+def as_keys(keys: Iterable[int]) -> RowSet:
+    """Give the set held as the keys themselves, to become ranges when it must."""
+    array = np.array(sorted(set(keys)), np.int64)
+    return RowSet._as_keys(array, _ranges.compress(array)[0].size, is_dense=False) if array.size else RowSet.EMPTY
+
+
+def as_dense_keys(keys: Iterable[int]) -> RowSet:
+    """Give the set held as the keys themselves, to become a bitmap when it must."""
+    array = np.array(sorted(set(keys)), np.int64)
+    return RowSet._as_keys(array, _ranges.compress(array)[0].size, is_dense=True) if array.size else RowSet.EMPTY
+
+
 def as_chosen(keys: Iterable[int]) -> RowSet:
     """Give the set held as its content suggests."""
     return RowSet.from_keys(sorted(keys))
 
 
+FORMS = (as_chosen, as_listed, as_bitmap, as_keys, as_dense_keys)
+
+
 def forms(keys: Iterable[int]) -> list[RowSet]:
     """Give the same set in every representation."""
     wanted = sorted(keys)
-    return [as_chosen(wanted), as_listed(wanted), as_bitmap(wanted)]
+    return [form(wanted) for form in FORMS]
 
 
 def is_bitmap(rows: RowSet) -> bool:
@@ -44,7 +59,7 @@ def is_listed(rows: RowSet) -> bool:
     return rows._bits is None and not rows.is_contiguous
 
 
-in_some_form = st.sampled_from([as_chosen, as_listed, as_bitmap])
+in_some_form = st.sampled_from(FORMS)
 
 
 @st.composite

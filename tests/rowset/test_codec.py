@@ -17,7 +17,7 @@ from barrage_server.errors import WireFormatError
 from barrage_server.rowset import (
     RowSet,
     RowSetShiftData,
-    codec,
+    _writer,
     decode_row_set,
     decode_shift_data,
     encode_keys,
@@ -93,7 +93,7 @@ def test_bytes_of_known_sets(rows: RowSet, data: str) -> None:
 def test_choice_of_commands(rows: RowSet, data: str) -> None:
     assert encode_row_set(rows).hex(" ") == data
     assert decode_row_set(bytes.fromhex(data)) == rows
-    assert codec._write(codec._values_of(*rows.ranges())).hex(" ") == data
+    assert _writer.write(_writer.values_of(*rows.ranges())).hex(" ") == data
 
 
 @pytest.mark.parametrize("count", [127, 128, 32_767, 32_768])
@@ -130,9 +130,22 @@ def wide_ranges(draw: st.DrawFn) -> RowSet:
 
 @given(wide_ranges())
 def test_both_writers_write_the_same_and_it_is_read_back(rows: RowSet) -> None:
-    values = codec._values_of(*rows.ranges())
-    assert codec._write(values) == codec._write_by_hand(values.tolist()) == encode_row_set(rows)
+    values = _writer.values_of(*rows.ranges())
+    if rows.size < 100_000:
+        assert _writer.values_of_keys(rows.keys()).tolist() == values.tolist()
+    assert _writer.write(values) == _writer.write_by_hand(values.tolist()) == encode_row_set(rows)
     assert decode_row_set(encode_row_set(rows)) == rows
+
+
+@given(st.one_of(wide_ranges(), st.lists(st.integers(2, 140), min_size=1, max_size=200).map(lambda s: singles(*s))))
+def test_many_values_are_written_the_same_in_blocks_and_group_by_group(rows: RowSet) -> None:
+    values = _writer.values_of(*rows.ranges())
+    expected = _writer.write_by_hand(values.tolist())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_writer, "_BLOCK", 16)
+        assert _writer.write(values) == expected
+        patch.setattr(_writer, "_LONG_GROUP", 1)
+        assert _writer.write(values) == expected
 
 
 @given(st.one_of(key_sets(), st.sets(st.integers(0, 200), max_size=80)))
@@ -154,8 +167,9 @@ def test_large_sets(mean: int) -> None:
     lengths = random.integers(0, 3, gaps.size) * random.integers(0, 200, gaps.size)
     starts = np.cumsum(gaps) + np.cumsum(lengths) - lengths
     rows = RowSet.from_ranges(starts, starts + lengths)
+    assert np.array_equal(_writer.values_of_keys(rows.keys()), _writer.values_of(*rows.ranges()))
     data = encode_row_set(rows)
-    assert data == codec._write_by_hand(codec._values_of(*rows.ranges()).tolist())
+    assert data == _writer.write_by_hand(_writer.values_of(*rows.ranges()).tolist())
     assert decode_row_set(data) == rows
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet, _roaring
-from tests.rowset.forms import MAX_KEY, as_bitmap, as_chosen, as_listed, forms, in_some_form, key_sets
+from tests.rowset.forms import FORMS, MAX_KEY, forms, in_some_form, key_sets
 
 Form = Callable[[Iterable[int]], RowSet]
 
@@ -168,7 +168,7 @@ def test_long_ranges_mix_with_bitmaps(pieces: list[tuple[int, int]], data: st.Da
     assert bitmap.invert(bitmap.subset(view)) == view
 
 
-@pytest.mark.parametrize("form", [as_chosen, as_listed, as_bitmap])
+@pytest.mark.parametrize("form", FORMS)
 def test_many_scattered_look_ups(form: Form) -> None:
     random = np.random.default_rng(7)
     keys = np.unique(random.integers(0, 1 << 22, 50_000))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet, RowSetShiftData
-from tests.rowset.forms import MAX_KEY, as_bitmap, as_chosen, as_listed, in_some_form
+from tests.rowset.forms import FORMS, MAX_KEY, as_bitmap, as_listed, in_some_form
 
 Form = Callable[[Iterable[int]], RowSet]
 SPAN = 48
@@ -166,7 +166,7 @@ def test_rows_cannot_rest_where_others_arrive() -> None:
             shift_data((5, 9, 5)).apply(rows)
 
 
-@pytest.mark.parametrize("form", [as_chosen, as_listed, as_bitmap])
+@pytest.mark.parametrize("form", FORMS)
 def test_many_rows_and_many_shifts(form: Form) -> None:
     random = np.random.default_rng(11)
     before = np.cumsum(random.integers(1, 4, 20_000))
