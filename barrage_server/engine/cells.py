@@ -162,17 +162,28 @@ def gather(pages: Pages, plan: ReadPlan, dtype: np.dtype[Any], page_bits: int) -
             cells = pages[page]
             if top > len(cells):
                 raise _no_cells(plan)
-            found: CellArray = cells[where].copy() if isinstance(where, slice) else cells[where]
-            return found
+            if isinstance(where, slice):
+                copied: CellArray = cells[where].copy()
+                return copied
+            return _picked(cells, where)
         out = np.empty(plan.size, dtype)
         for page, where, start, stop, top in segments:
             cells = pages[page]
             if top > len(cells):
                 raise _no_cells(plan)
-            out[start:stop] = cells[where]
+            if isinstance(where, slice) or not isinstance(cells, np.ndarray):
+                out[start:stop] = cells[where]
+            else:
+                # No place is too high. "clip" is not meant to do anything: "raise" would take a detour.
+                cells.take(where, out=out[start:stop], mode="clip")
         return out
     except KeyError:
         raise _no_cells(plan) from None
+
+
+def _picked(cells: Any, where: Int64Array) -> CellArray:
+    picked: CellArray = cells.take(where) if isinstance(cells, np.ndarray) else cells[where]
+    return picked
 
 
 def view(pages: Pages, plan: ReadPlan, page_bits: int) -> CellArray | None:
@@ -211,8 +222,7 @@ def gather_any(
     low, high = int(numbers.min()), int(numbers.max())
     try:
         if low == high and low in pages:
-            only: CellArray = pages[low][keys & mask]
-            return only
+            return _picked(pages[low], keys & mask)
         out = np.empty(len(keys), dtype)
         # Few pages: pick the rows of each. The page numbers fit 16 bits then, for which numpy has a linear stable sort.
         order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")

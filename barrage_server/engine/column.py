@@ -13,9 +13,12 @@ from barrage_server.engine.values import BoolArray
 from barrage_server.errors import SchemaMismatchError
 from barrage_server.rowset import RowSet
 
-__all__ = ["Column", "ColumnSnapshot", "Rows"]
+__all__ = ["FEW_CHANGED", "Column", "ColumnSnapshot", "Rows"]
 
 Rows: TypeAlias = ReadPlan | RowSet | Int64Array
+
+FEW_CHANGED = 0.9
+"""From this part of the cells on that an update changes, all are written: picking those that change costs more."""
 
 
 class ColumnSnapshot(ABC):
@@ -88,10 +91,17 @@ class Column(ABC):
         """
 
     @abstractmethod
-    def update(self, rows: Rows, values: pa.Array, undo: Undo) -> BoolArray:
+    def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
         """Like :meth:`overwrite`, but leaves values that are there already. Says for each row whether it had another.
 
         Nulls equal nulls and NaN equals NaN; otherwise every bit counts (0.0 differs from -0.0).
+
+        Args:
+            rows: the rows; row keys as an array must be strictly increasing.
+            values: the values, of exactly the column's type.
+            undo: where the old values go.
+            order: where in ``values`` the value of each row is, each place once at most; ``None``: in key order.
+
         """
 
     @abstractmethod
@@ -134,13 +144,14 @@ class Column(ABC):
     def drop_after(self, last_key: int) -> None:
         """Let go of storage that only rows above ``last_key`` used. Snapshots taken before keep what they need."""
 
-    def check(self, plan: ReadPlan, values: pa.Array) -> None:
+    def check(self, plan: ReadPlan, values: pa.Array, order: Int64Array | None = None) -> None:
         """Raise :class:`SchemaMismatchError` unless ``values`` are of the column's type, one per row of ``plan``."""
         if values.type != self.type:
             raise SchemaMismatchError(
                 f"Values of type {values.type} were given for a column of type {self.type}. Cast them first."
             )
-        if len(values) != plan.size:
+        count = len(values if order is None else order)
+        if count != plan.size:
             raise SchemaMismatchError(
-                f"{len(values)} values were given for {plan.size} rows. Give exactly one value per row."
+                f"{count} values were given for {plan.size} rows. Give exactly one value per row."
             )

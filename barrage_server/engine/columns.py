@@ -72,10 +72,11 @@ class _NullColumn(Column):
         """Check, and forget."""
         self.check(ReadPlan.of(rows), values)
 
-    def update(self, rows: Rows, values: pa.Array, undo: Undo) -> BoolArray:  # noqa: ARG002
+    def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:  # noqa: ARG002
         """Nothing changes: all rows are alike."""
-        self.check(ReadPlan.of(rows), values)
-        return np.zeros(len(values), np.bool_)
+        plan = ReadPlan.of(rows)
+        self.check(plan, values, order)
+        return np.zeros(plan.size, np.bool_)
 
     def move(self, sources: Int64Array, targets: Int64Array, undo: Undo | None) -> None:
         """Nothing: all rows are alike."""

@@ -57,7 +57,7 @@ class DirectRows:
 
     def lookup(self, keys: Int64Array) -> Int64Array:
         """The row keys of keys within the range, -1 where there is none."""
-        rows: Int64Array = self._places.array[keys - self.first].astype(np.int64)
+        rows: Int64Array = self._places.array.take(keys - self.first).astype(np.int64)
         rows -= 1
         return rows
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine.cells import Cells, Pages, gather, gather_any, view
-from barrage_server.engine.column import Column, ColumnSnapshot, Rows
+from barrage_server.engine.column import FEW_CHANGED, Column, ColumnSnapshot, Rows
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.types import cell_dtype
 from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry, restore
@@ -70,19 +70,23 @@ class FixedColumn(Column):
         """Set the values of ``rows``; see :meth:`Column.overwrite`."""
         self.write(rows, values, undo)
 
-    def update(self, rows: Rows, values: pa.Array, undo: Undo) -> BoolArray:
+    def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
         """Compare the bytes of the cells, and set those that differ; see :meth:`Column.update`."""
         plan = ReadPlan.of(rows)
-        self.check(plan, values)
+        self.check(plan, values, order)
         old_data = self.cells.gather(plan)
         old_valid = _gather_valid(self.valid.pages, plan, self.valid.page_bits)
         data, valid = to_cells(values)
+        if order is not None:
+            data, valid = data.take(order), _chosen(valid, order)
         changed = cells_differ(self.type, old_data, old_valid, data, valid)
-        if changed.any():
-            if not changed.all():
-                plan = ReadPlan.from_keys(plan.keys[changed])
-                old_data, data = old_data[changed], data[changed]
-                old_valid, valid = _chosen(old_valid, changed), _chosen(valid, changed)
+        count = int(np.count_nonzero(changed))
+        if count:
+            if count < len(changed) * FEW_CHANGED:
+                places = np.flatnonzero(changed)
+                plan = ReadPlan.from_keys(plan.keys.take(places))
+                old_data, data = old_data.take(places), data.take(places)
+                old_valid, valid = _chosen(old_valid, places), _chosen(valid, places)
             self._prepare(plan)
             undo.record(UndoEntry(self.number, self.epoch, plan.keys, old_data, old_valid))
             self._set_cells(plan, data, valid)
@@ -162,8 +166,8 @@ class FixedColumn(Column):
         self.valid.drop_after(last_key)
 
 
-def _chosen(valid: BoolArray | None, chosen: BoolArray) -> BoolArray | None:
-    return None if valid is None else valid[chosen]
+def _chosen(valid: BoolArray | None, places: Int64Array) -> BoolArray | None:
+    return None if valid is None else valid.take(places)
 
 
 def _gather_valid(pages: Pages, plan: ReadPlan, page_bits: int) -> BoolArray | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from barrage_server.engine.cells import Pages, gather, gather_any, view
-from barrage_server.engine.column import Column, ColumnSnapshot, Rows
+from barrage_server.engine.column import FEW_CHANGED, Column, ColumnSnapshot, Rows
 from barrage_server.engine.heap import INDEX, INDEX_MASK, MAX_CHUNK_ROWS, READ_ROWS, Heap, HeapView, IndexArray
 from barrage_server.engine.index_cells import IndexCells, Line
 from barrage_server.engine.interner import Interner
@@ -111,27 +111,39 @@ class HeapColumn(Column):
         if plan.size:
             self._release(self._write_indexes(plan, self._append(values), undo))
 
-    def update(self, rows: Rows, values: pa.Array, undo: Undo) -> BoolArray:
+    def update(self, rows: Rows, values: pa.Array, undo: Undo, order: Int64Array | None = None) -> BoolArray:
         """Compare values, or indexes where equal values have equal ones; see :meth:`Column.update`."""
         plan = ReadPlan.of(rows)
-        self.check(plan, values)
+        self.check(plan, values, order)
         if plan.size == 0:
             return np.zeros(0, np.bool_)
         old = self.indexes.gather(plan)
-        new = None
+        given = None
         if self._is_interning:
-            new = self._append(values)
-        if self._is_interning:
+            given = self._append(values)  # all of them: putting indexes in order costs much less than values
+        if self._is_interning and given is not None:
+            new = given if order is None else given.take(order)
             changed: BoolArray = old != new
-        else:
-            changed = self._differ(old, values)
-            if new is not None:  # it was given up just now
-                self.heap.release(new[~changed])
+            count = int(np.count_nonzero(changed))
+            if 0 < count < len(changed) * FEW_CHANGED:
+                places = np.flatnonzero(changed)
+                plan, old, new = ReadPlan.from_keys(plan.keys.take(places)), old.take(places), new.take(places)
+            if count:
+                self._write_indexes(plan, new, undo, old)
+            return changed
+        if order is not None:
+            values = values.take(pa.array(order))
+        changed = self._differ(old, values)
+        if given is not None:  # it was given up just now
+            wanted = np.flatnonzero(changed) if order is None else order[changed]
+            unused = np.ones(len(given), np.bool_)
+            unused[wanted] = False
+            self.heap.release(given[unused])
         if changed.any():
             if not changed.all():
                 plan, old = ReadPlan.from_keys(plan.keys[changed]), old[changed]
-                new, values = (new[changed], values) if new is not None else (None, values.filter(pa.array(changed)))
-            self._write_indexes(plan, self._append(values) if new is None else new, undo, old)
+                values = values.filter(pa.array(changed))
+            self._write_indexes(plan, self._append(values) if given is None else given[wanted], undo, old)
             self._release(old)
         return changed
 

@@ -43,15 +43,22 @@ class _OverwrittenTable(SourceTable):
     """What keyed and replaced tables share: writing only the cells that differ, and collecting garbage."""
 
     def _modify(
-        self, plan: ReadPlan, batch: Sequence[pa.Array], skip: frozenset[int] = frozenset()
+        self,
+        plan: ReadPlan,
+        batch: Sequence[pa.Array],
+        skip: frozenset[int] = frozenset(),
+        order: Int64Array | None = None,
     ) -> tuple[RowSet, ...]:
-        """Write the cells of existing rows that differ from what is stored; per column, the rows that did."""
+        """Write the cells of existing rows that differ from what is stored; per column, the rows that did.
+
+        ``order`` says where in the batch each row of the plan is; without it, they are in the same order.
+        """
         modified = [RowSet.empty()] * len(self._columns)
         if plan.size:
             rows = plan.rows
             for number, (column, values) in enumerate(zip(self._columns, batch, strict=True)):
                 if number not in skip:
-                    modified[number] = _chosen(rows, plan, column.update(plan, values, self._undo))
+                    modified[number] = _chosen(rows, plan, column.update(plan, values, self._undo, order))
         return tuple(modified)
 
     def _discard(self, gone: RowSet) -> None:
@@ -71,9 +78,9 @@ def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
         return rows
     if count == 0:
         return RowSet.empty()
-    if 2 * count > plan.size:  # few are left out
-        return rows - RowSet.from_sorted_keys(plan.keys[~chosen])
-    return RowSet.from_sorted_keys(plan.keys[chosen])
+    if plan.is_contiguous and 2 * count > plan.size:  # few are left out
+        return rows - RowSet.from_sorted_keys(plan.keys.take(np.flatnonzero(~chosen)))
+    return RowSet.from_sorted_keys(plan.keys.take(np.flatnonzero(chosen)))
 
 
 class KeyedTable(_OverwrittenTable):
@@ -194,24 +201,24 @@ class KeyedTable(_OverwrittenTable):
         """
         known = found >= 0
         known_count = int(np.count_nonzero(known))
-        if known_count == len(found):
-            old_batch, old_rows, new_batch, new_keys = batch, found, None, keys
-        elif known_count == 0:
-            old_batch, old_rows, new_batch, new_keys = None, found[:0], batch, keys
-        else:
-            mask, rest = pa.array(known), pa.array(~known)
-            old_batch, old_rows = [column.filter(mask) for column in batch], found[known]
-            new_batch = [column.filter(rest) for column in batch]
-            new_keys = keys.take(np.flatnonzero(~known))
+        order: Int64Array | None = None  # where in the batch the known rows are; they come first to last
+        old_rows = found
+        new_batch: list[pa.Array] | None = None
+        new_keys = keys
+        if known_count == 0:
+            new_batch = batch
+        elif known_count < len(found):
+            order, others = np.flatnonzero(known), np.flatnonzero(~known)
+            old_rows = found.take(order)
+            picked = pa.array(others)
+            new_batch, new_keys = [column.take(picked) for column in batch], keys.take(others)
 
         modified = all_columns(RowSet.empty(), len(self.schema))
-        if old_batch is not None and known_count:
+        if known_count:
             if known_count > 1 and not bool((old_rows[1:] > old_rows[:-1]).all()):
-                order = last_of_each(old_rows)
-                old_rows = old_rows[order]
-                picked = pa.array(order)
-                old_batch = [column.take(picked) for column in old_batch]
-            modified = self._modify(ReadPlan.from_keys(old_rows), old_batch, frozenset(self._key_numbers))
+                old_rows, last = last_of_each(old_rows)
+                order = last if order is None else order.take(last)
+            modified = self._modify(ReadPlan.from_keys(old_rows), batch, frozenset(self._key_numbers), order)
 
         added = RowSet.empty()
         if new_batch is not None:
@@ -242,18 +249,23 @@ class KeyedTable(_OverwrittenTable):
         return reused | new, bool(reused)
 
 
-def last_of_each(rows: Int64Array) -> Int64Array:
-    """Where each of the row keys in ``rows`` stands last, in the order of the row keys."""
+def last_of_each(rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The different row keys in ``rows``, increasing, and where each of them stands last."""
     if int(rows.max()) < 1 << 31:
         # Sorting numbers is much faster than sorting what they are the places of.
-        both = (rows << 32) | np.arange(len(rows), dtype=np.int64)
-        both.sort()
-        ordered, order = both >> 32, both & ((1 << 32) - 1)
+        order = rows << 32
+        order |= np.arange(len(rows), dtype=np.int64)
+        order.sort()
+        ordered = order >> 32
+        order &= (1 << 32) - 1
     else:
         order = np.argsort(rows, kind="stable")
         ordered = rows[order]
-    last: Int64Array = order[np.append(ordered[1:] != ordered[:-1], True)]
-    return last
+    differs = ordered[1:] != ordered[:-1]
+    if differs.all():
+        return ordered, order
+    last = np.flatnonzero(np.append(differs, True))
+    return ordered.take(last), order.take(last)
 
 
 class ReplacedTable(_OverwrittenTable):

@@ -65,6 +65,27 @@ def test_many_values_are_not_kept_once() -> None:
     assert column.heap.pinned_before == 4096
 
 
+@pytest.mark.parametrize("active", [True, False])
+def test_what_is_given_in_another_order_is_not_kept_for_nothing(active: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are values that no row gets; also when it turns out just then that they are many."""
+    if not active:
+        monkeypatch.setattr(interner, "MAX_VALUES", 400)
+    column = column_of(pa.string())
+    rows, undo = RowSet.flat(1000), Undo()
+    column.write(rows, pa.array(["same"] * 1000), None)
+    values = [f"row {number % 600}" for number in range(20_000)]
+    order = np.random.default_rng(1).permutation(20_000)[:1000]
+    assert column.update(rows, pa.array(values), undo, order).all()
+    assert read(column, rows) == [values[place] for place in order]
+    assert column.counts_values is not active
+    assert not column.update(rows, pa.array(values), undo, order).any()
+    column.overwrite(rows, pa.array([f"new {number}" for number in range(1000)]), undo)
+    assert read(column, rows)[::999] == ["new 0", "new 999"]
+    if not active:
+        assert column.heap.garbage <= column.heap.nbytes / 2
+        assert len(column.heap) < 3 * interner._FIRST_STEP + 1000
+
+
 @pytest.mark.parametrize("limit", ["MAX_VALUES", "MAX_BYTES"])
 def test_it_is_given_up_when_there_come_to_be_many(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells that are equal do not count as modified in that cycle either, and held versions stay as they are."""

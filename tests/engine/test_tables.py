@@ -147,7 +147,9 @@ def test_a_keyed_table_is_a_dictionary(cycles: list[list[tuple[str, list[tuple[A
 def test_of_rows_with_one_key_the_last_counts(first: int) -> None:
     """Whatever the row keys are."""
     rows = np.array([7, 3, 7, 3, 0, 5, 3], np.int64) + first
-    assert last_of_each(rows).tolist() == [4, 6, 5, 2]
+    keys, last = last_of_each(rows)
+    assert last.tolist() == [4, 6, 5, 2]
+    assert keys.tolist() == rows[last].tolist()
 
 
 def test_an_upsert_modifies_only_cells_that_differ() -> None:
