@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack
 
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StreamingQuery
 
 import barrage_server as bs
 from barrage_server.spark import BarrageSink, register, spark_session
@@ -44,17 +45,22 @@ def main() -> None:
             stack.callback(query.stop)
 
         client = stack.enter_context(bs.connect(uri))
-        while "totals" not in {table.name for table in client.tables()}:  # the first batch makes it
-            if any(query.exception() for query in queries):
-                sys.exit("a query has failed; Spark has printed why")
-            time.sleep(0.2)
+        _wait_for(client, "totals", queries)
         live = stack.enter_context(client.subscribe("totals"))
         for number, update in enumerate(live.updates(timeout=60), start=1):
             rows = live.to_arrow().sort_by("sym").to_pylist()
             print(f"{update.added.size} added, {update.modified_rows.size} modified:", rows)
             if number == UPDATES:
                 break
+        _wait_for(client, "trades", queries)
         print(f"trades has {client.snapshot('trades').num_rows} rows")
+
+
+def _wait_for(client: bs.Client, table: str, queries: list[StreamingQuery]) -> None:
+    while table not in {each.name for each in client.tables()}:  # the first batch makes it
+        if any(query.exception() for query in queries):
+            sys.exit("a query has failed; Spark has printed why")
+        time.sleep(0.2)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from barrage_server.wire.protocol import PublishMode, TableKind
 
 __all__ = ["DEFAULT_SHIP_THRESHOLD", "PublishSettings", "Ship", "parse_key", "parse_mode", "parse_ship"]
 
-DEFAULT_SHIP_THRESHOLD: Final = 32 * 1024 * 1024
+DEFAULT_SHIP_THRESHOLD: Final = 4 * 1024 * 1024
 """Bytes of Arrow data up to which ``ship="auto"`` sends a batch through the driver."""
 
 _SPARK_MODES: Final = {

@@ -143,7 +143,7 @@ class BarrageSink:
                 # Computed all the same, and thrown away: a query with state must bring its state to this batch.
                 frame.write.format("noop").mode("overwrite").save()
             return
-        planned = plan_size(frame)
+        planned = plan_size(frame) if settings.ship is Ship.AUTO else None
         expected = expected_size(planned, self._shipped.get(publisher))
         way = choose(settings.ship, settings.ship_threshold, expected)
         nbytes: int | None

@@ -17,7 +17,7 @@ import pyarrow as pa
 from barrage_server.spark.context import is_classic
 from barrage_server.spark.publisher import publisher_for
 from barrage_server.spark.settings import PublishSettings
-from barrage_server.spark.worker_sockets import PromptSockets
+from barrage_server.spark.worker import PromptSockets, keep_what_is_loaded
 from barrage_server.wire.protocol import StageRequest
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def stage_batches(
     with PromptSockets() as sockets:
         sockets.acknowledge()
         result = connection.stage(request, schema, counted())
+    keep_what_is_loaded()
     return StagedPartition(result.token if result else None, result.rows if result else 0, nbytes)
 
 

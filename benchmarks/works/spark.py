@@ -20,7 +20,9 @@ from benchmarks.names import OURS, SPARK_NOOP, SPARK_PARQUET
 WORK: Final = "Spark, micro-batches to a subscriber"
 _FILES_PER_BATCH: Final = 4  # tasks of a micro-batch, so that both cores have work
 _CALLS: Final = 4
-"""Micro-batches per batch size in the comparison of the two ways. The first one, which warms up, is not counted."""
+"""Micro-batches per batch size and turn in the comparison of the two ways. The first one is not counted."""
+_TURNS: Final = 2
+"""How often each way gets its turn, so that a machine that is slow for some seconds is not taken for a slow way."""
 
 
 def run(bench: Bench) -> None:
@@ -146,18 +148,19 @@ def _ways(bench: Bench, spark: Any, ours: systems.System, folder: Path) -> None:
     best: list[tuple[float, dict[str, float]]] = []
     for size in bench.sizes.spark_batches:
         query = Query(spark, _files(folder / f"batches{size}", _CALLS * size, max(1, size // _FILES_PER_BATCH)), folder)
-        middle: dict[str, float] = {}
-        for ship in ("driver", "executors", "auto"):
-            bench.step(f"{size:,} rows per batch by {ship}")
-            name = f"{ship}{size}"
-            ours.make(name, "append", 0)
-            with ours.receiving(name, 50, stamps=False):
-                _, durations = query.run(_sink(uri, name, ship))
-            ours.drop(name)
-            counted = durations[1:] or durations
-            work = f"Spark, a micro-batch of {size:,} rows"
-            bench.add(work, f"by {ship}", OURS, counted, "s", "")
-            middle[ship] = min(counted)
+        seconds: dict[str, list[float]] = {"driver": [], "executors": [], "auto": []}
+        for turn in range(_TURNS):
+            for ship, taken in seconds.items():
+                bench.step(f"{size:,} rows per batch by {ship}")
+                name = f"{ship}{size}-{turn}"
+                ours.make(name, "append", 0)
+                with ours.receiving(name, 50, stamps=False):
+                    _, durations = query.run(_sink(uri, name, ship))
+                ours.drop(name)
+                taken += durations[1:] or durations
+        for ship, taken in seconds.items():
+            bench.add(f"Spark, a micro-batch of {size:,} rows", f"by {ship}", OURS, taken, "s", "")
+        middle = {ship: min(taken) for ship, taken in seconds.items()}
         best.append((size, middle))
     largest = best[-1][1]
     bench.add(

@@ -85,6 +85,18 @@ def test_dropping_counts_what_was_known() -> None:
     assert area.statistics().nbytes == 0
 
 
+def test_all_of_a_batch_is_dropped_by_those_who_do_not_know_its_tokens() -> None:
+    area = StagingArea()
+    mine, other = sealed(area), sealed(area, StageRequest("query", "trades", 4, "attempt"))
+    area.open(REQUEST, BATCH.schema, 0.0)
+    assert area.drop_batch("query", "trades", 3) == 2
+    assert area.drop_batch("query", "trades", 3) == 0
+    assert area.find([other], "query", "trades", 4)
+    assert area.statistics().nbytes == BATCH.nbytes
+    with pytest.raises(PublishError):
+        area.find([mine], "query", "trades", 3)
+
+
 def test_one_entry_may_not_grow_beyond_its_limit() -> None:
     area = StagingArea(StagingLimits(entry_bytes=BATCH.nbytes))
     token = area.open(REQUEST, BATCH.schema, 0.0)

@@ -128,3 +128,13 @@ def test_an_action_is_repeated_while_the_server_is_away(
     assert publisher.last_batch("p", "t") is None
     assert len(calls) == 3
     monkeypatch.undo()
+
+
+def test_a_batch_is_aborted_without_knowing_its_tokens(server: bs.Server) -> None:
+    publisher = publisher_for(server.uri)
+    rows = pa.record_batch({"n": [1, 2]})
+    for attempt in ("a", "b"):
+        publisher.stage(StageRequest("p", "t", 3, attempt), rows.schema, [rows])
+    publisher.stage(StageRequest("p", "t", 4, "c"), rows.schema, [rows])
+    assert publisher.abort_batch("p", "t", 3) == 2
+    assert server.statistics().staging.entries == 1

@@ -177,6 +177,23 @@ def test_a_job_that_fails_leaves_nothing(spark: SparkSession, server: bs.Server)
     assert not server.tables()
 
 
+def test_what_a_failed_job_has_staged_is_dropped_by_batch(
+    spark: SparkSession, server: bs.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped = []
+    abort_batch = Publisher.abort_batch
+
+    def noted(self: Publisher, publisher: str, table: str, batch: int) -> int:
+        dropped.append((publisher, table, batch))
+        return abort_batch(self, publisher, table, batch)
+
+    monkeypatch.setattr(Publisher, "abort_batch", noted)
+    rows = spark.range(0, 10, 1, 2).selectExpr("if(id = 9, raise_error('no nine'), id) as id")
+    with pytest.raises(Exception, match="no nine"):
+        BarrageSink(server.uri, table="t", ship="executors", publisher="p")(rows, 5)
+    assert dropped == [("p", "t", 5)]
+
+
 def _forget_last_commit(checkpoint: Path) -> None:
     """What a driver leaves behind that dies after the sink has returned and before Spark wrote its commit log."""
     commits = sorted((path for path in (checkpoint / "commits").iterdir() if path.name.isdigit()), key=_number)

@@ -50,6 +50,7 @@ MESSAGES: list[Any] = [
     ),
     CommitResult(True, False, 5, 7, 1 << 40),
     AbortRequest(("one",)),
+    AbortRequest((), "query", "table", 0),
     AbortResult(1),
     LastBatchRequest("query", "table"),
     LastBatchResult(None),
