@@ -30,6 +30,7 @@ __all__ = [
     "CellArray",
     "Cells",
     "Pages",
+    "Recent",
     "gather",
     "gather_any",
     "view",
@@ -40,6 +41,47 @@ Pages = Mapping[int, Any]  # by number: arrays of cells, or what reads like one
 MAX_PAGE_BITS = 20
 MIN_PAGE_CELLS = 1024
 _NO_KEY = 1 << 63
+# Cells of which a second copy is kept until others are written: how many at least, and bytes at most.
+_FEWEST_RECENT, _MOST_RECENT = 64, 1 << 20
+
+
+class Recent:
+    """Cells that were written last, as they were written.
+
+    Whoever follows a table reads next what was written last. In a large table that lies far apart, in memory that no
+    cache has, and is one piece here. As nothing was written since, it is what a version of now has there, whatever is
+    written afterwards.
+    """
+
+    __slots__ = ("_cells", "_keys")
+
+    def __init__(self, keys: Int64Array, cells: CellArray) -> None:
+        self._keys = keys
+        self._cells = cells
+
+    @classmethod
+    def of(cls, plan: ReadPlan, cells: CellArray) -> Recent | None:
+        """What was written, unless it can be read at no great cost, or is so much that it is not worth a copy."""
+        if plan.is_contiguous or plan.size < _FEWEST_RECENT or cells.nbytes > _MOST_RECENT:
+            return None
+        return cls(plan.keys, cells if cells.base is None else cells.copy())
+
+    def take(self, places: Int64Array) -> Recent:
+        """Some of them, by their places in the order of the keys."""
+        return Recent(self._keys.take(places), self._cells.take(places))
+
+    def find(self, plan: ReadPlan) -> CellArray | None:
+        """The cells of ``plan``, not to be written to, if it is part of what was written and has no gaps in it."""
+        size, keys = plan.size, self._keys
+        if not _FEWEST_RECENT <= size <= len(keys):
+            return None
+        start = int(keys.searchsorted(plan.first_key))
+        stop = start + size
+        if stop > len(keys) or keys[start] != plan.first_key or keys[stop - 1] != plan.last_key:
+            return None
+        if not (plan.is_contiguous or np.array_equal(plan.keys, keys[start:stop])):
+            return None
+        return self._cells[start:stop]
 
 
 class Cells:
@@ -54,10 +96,11 @@ class Cells:
         pages: page number -> cells. Never changed, only replaced: hold it to keep the pages.
         dropped_before: pages that only have row keys below this one may have been dropped.
         dropped_from: so may pages that only have row keys from this one on.
+        recent: what was written last, if it is worth a second copy.
 
     """
 
-    __slots__ = ("_fill", "_shared", "dropped_before", "dropped_from", "dtype", "page_bits", "pages")
+    __slots__ = ("_fill", "_shared", "dropped_before", "dropped_from", "dtype", "page_bits", "pages", "recent")
 
     def __init__(self, dtype: npt.DTypeLike, *, page_bits: int = MAX_PAGE_BITS, fill: bool = False) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
@@ -67,6 +110,7 @@ class Cells:
         self.dropped_from = _NO_KEY
         self._fill = fill
         self._shared: set[int] = set()
+        self.recent: Recent | None = None
 
     @property
     def nbytes(self) -> int:
@@ -113,6 +157,7 @@ class Cells:
 
     def scatter(self, plan: ReadPlan, values: CellArray) -> None:
         """Write one value per row of ``plan``. The cells must exist (:meth:`reserve`)."""
+        self.recent = Recent.of(plan, values)
         pages = self.pages
         for page, where, start, stop, _ in plan.segments(self.page_bits):
             pages[page][where] = values[start:stop]

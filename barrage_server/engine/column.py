@@ -13,12 +13,12 @@ from barrage_server.engine.values import BoolArray
 from barrage_server.errors import SchemaMismatchError
 from barrage_server.rowset import RowSet
 
-__all__ = ["FEW_CHANGED", "Column", "ColumnSnapshot", "Rows"]
+__all__ = ["FEW_EQUAL", "Column", "ColumnSnapshot", "Rows"]
 
 Rows: TypeAlias = ReadPlan | RowSet | Int64Array
 
-FEW_CHANGED = 0.9
-"""From this part of the cells on that an update changes, all are written: picking those that change costs more."""
+FEW_EQUAL = 0.9
+"""From this part of the cells on that an update changes, all are written: leaving out some costs more."""
 
 
 class ColumnSnapshot(ABC):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine.cells import Cells, Pages, gather, gather_any, view
-from barrage_server.engine.column import FEW_CHANGED, Column, ColumnSnapshot, Rows
+from barrage_server.engine.column import FEW_EQUAL, Column, ColumnSnapshot, Rows
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.types import cell_dtype
 from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry, restore
@@ -20,7 +20,7 @@ __all__ = ["FixedColumn"]
 
 
 class _FixedSnapshot(ColumnSnapshot):
-    __slots__ = ("_dtype", "_page_bits", "_pages", "_valid_pages")
+    __slots__ = ("_dtype", "_page_bits", "_pages", "_recent", "_valid_pages")
 
     def __init__(self, column: FixedColumn) -> None:
         super().__init__(column.type, column.number, column.epoch)
@@ -28,9 +28,14 @@ class _FixedSnapshot(ColumnSnapshot):
         self._page_bits = column.cells.page_bits
         self._pages = column.cells.pages
         self._valid_pages = column.valid.pages
+        self._recent = None if self._valid_pages else column.cells.recent
 
     def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
         data = view(self._pages, plan, self._page_bits) if frozen else None
+        if data is None and self._recent is not None:
+            data = self._recent.find(plan)
+            if data is not None:
+                return from_cells(self.type, data, None)
         if data is None:
             data = gather(self._pages, plan, self._dtype, self._page_bits)
         valid = _gather_valid(self._valid_pages, plan, self._page_bits)
@@ -82,14 +87,16 @@ class FixedColumn(Column):
         changed = cells_differ(self.type, old_data, old_valid, data, valid)
         count = int(np.count_nonzero(changed))
         if count:
-            if count < len(changed) * FEW_CHANGED:
-                places = np.flatnonzero(changed)
+            places = None if count == len(changed) else np.flatnonzero(changed)
+            if places is not None and count < FEW_EQUAL * len(changed):
                 plan = ReadPlan.from_keys(plan.keys.take(places))
                 old_data, data = old_data.take(places), data.take(places)
                 old_valid, valid = _chosen(old_valid, places), _chosen(valid, places)
             self._prepare(plan)
             undo.record(UndoEntry(self.number, self.epoch, plan.keys, old_data, old_valid))
             self._set_cells(plan, data, valid)
+            if places is not None and len(places) < plan.size:
+                self.cells.recent = self.cells.recent and self.cells.recent.take(places)
         return changed
 
     def _write_cells(self, plan: ReadPlan, data: npt.NDArray[Any], valid: BoolArray | None, undo: Undo | None) -> None:

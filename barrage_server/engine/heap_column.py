@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from barrage_server.engine.cells import Pages, gather, gather_any, view
-from barrage_server.engine.column import FEW_CHANGED, Column, ColumnSnapshot, Rows
+from barrage_server.engine.column import FEW_EQUAL, Column, ColumnSnapshot, Rows
 from barrage_server.engine.heap import INDEX, INDEX_MASK, MAX_CHUNK_ROWS, READ_ROWS, Heap, HeapView, IndexArray
 from barrage_server.engine.index_cells import IndexCells, Line
 from barrage_server.engine.interner import Interner
@@ -35,12 +35,13 @@ _MIN_WORN_BYTES = 1 << 20
 
 
 class _HeapSnapshot(ColumnSnapshot):
-    __slots__ = ("_heap", "_page_bits", "_pages")
+    __slots__ = ("_heap", "_page_bits", "_pages", "_recent")
 
     def __init__(self, column: HeapColumn) -> None:
         super().__init__(column.type, column.number, column.epoch)
         self._page_bits = column.indexes.page_bits
         self._pages: Pages = column.indexes.pages
+        self._recent = column.indexes.recent
         self._heap: HeapView = column.heap.snapshot()
 
     def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
@@ -51,6 +52,10 @@ class _HeapSnapshot(ColumnSnapshot):
             if isinstance(line, Line) and isinstance(segments[0].where, slice) and segments[0].top <= line.size:
                 return wrap(self._heap.run(line.start + segments[0].where.start, plan.size), self.type)
             indexes = view(self._pages, plan, self._page_bits)
+        if indexes is None and self._recent is not None:
+            indexes = self._recent.find(plan)
+            if indexes is not None:
+                return wrap(self._heap.take(indexes), self.type)
         if indexes is None:
             indexes = gather(self._pages, plan, INDEX, self._page_bits)
         if cursor is not None and not frozen:
@@ -125,11 +130,14 @@ class HeapColumn(Column):
             new = given if order is None else given.take(order)
             changed: BoolArray = old != new
             count = int(np.count_nonzero(changed))
-            if 0 < count < len(changed) * FEW_CHANGED:
-                places = np.flatnonzero(changed)
+            if count == 0:
+                return changed
+            places = None if count == len(changed) else np.flatnonzero(changed)
+            if places is not None and count < FEW_EQUAL * len(changed):
                 plan, old, new = ReadPlan.from_keys(plan.keys.take(places)), old.take(places), new.take(places)
-            if count:
-                self._write_indexes(plan, new, undo, old)
+            self._write_indexes(plan, new, undo, old)
+            if places is not None and len(places) < plan.size:
+                self.indexes.recent = self.indexes.recent and self.indexes.recent.take(places)
             return changed
         if order is not None:
             values = values.take(pa.array(order))

@@ -55,6 +55,7 @@ class IndexCells(Cells):
 
         Only for cells that no version reads: what they held is not recorded.
         """
+        self.recent = None
         for page, where, begin, _, top in plan.segments(self.page_bits):
             assert isinstance(where, slice)
             start = (first + begin - where.start) & INDEX_MASK

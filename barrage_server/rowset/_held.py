@@ -45,19 +45,28 @@ def as_keys(values: npt.ArrayLike) -> Keys:
     return array.astype(np.int64)
 
 
+def _is_dense(keys: Keys, count: int) -> bool:
+    """Tell whether a bitmap pays for keys that form so many ranges."""
+    if count <= RANGES_ALWAYS:
+        return False
+    blocks = keys >> 16
+    return (int(np.count_nonzero(blocks[1:] != blocks[:-1])) + 1) * RANGES_PER_CONTAINER <= count
+
+
 class HeldKeys:
     """An immutable ordered set of row keys, without the operations on it."""
 
     __slots__ = ("_bitmap", "_count", "_first", "_is_dense", "_keys", "_last", "_offsets", "_ranges", "_size")
 
     # A set of one range has neither a _bitmap nor an obligation to have _ranges; a set of ranges has _ranges; a bitmap
-    # has _bitmap and is _is_dense; keys have _keys, and are to become a bitmap if they are _is_dense, ranges otherwise.
-    # Everything else is derived on demand and kept: two threads may derive the same value twice, which does no harm.
+    # has _bitmap and is _is_dense; keys have _keys, and are to become a bitmap if they are _is_dense, ranges otherwise
+    # (None: to be found out). Everything else is derived on demand and kept: two threads may derive the same value
+    # twice, which does no harm.
     _first: int
     _last: int
     _size: int
     _count: int  # of ranges; 0 while it is not known
-    _is_dense: bool
+    _is_dense: bool | None
     _bitmap: _roaring.Bits | None
     _ranges: RangeList | None
     _offsets: Keys | None
@@ -139,14 +148,20 @@ class HeldKeys:
         first, last = int(keys[0]), int(keys[-1])
         if last - first == keys.size - 1:
             return cls._span(first, last)
-        count = int(np.count_nonzero(np.diff(keys) != 1)) + 1
-        is_dense = False
-        if count > RANGES_ALWAYS:
-            blocks = int(np.count_nonzero(np.diff(keys >> 16))) + 1
-            is_dense = blocks * RANGES_PER_CONTAINER <= count
+        count = _ranges.count_in(keys)
         if keys.size <= min(_CACHED, _SCATTERED * count):
-            return cls._as_keys(keys.copy(), count, is_dense=is_dense)
-        return cls._as_bitmap(_roaring.from_keys(keys)) if is_dense else cls._as_listed(*_ranges.compress(keys))
+            return cls._as_keys(keys.copy(), count)
+        if _is_dense(keys, count):
+            return cls._as_bitmap(_roaring.from_keys(keys))
+        return cls._as_listed(*_ranges.compress(keys), keys.size)
+
+    @classmethod
+    def _cut(cls, keys: Keys) -> Self:
+        """Give the set of some keys next to each other of such a set as :meth:`_as_keys` makes."""
+        if not keys.size:
+            return cls()
+        first, last = int(keys[0]), int(keys[-1])
+        return cls._span(first, last) if last - first == keys.size - 1 else cls._as_keys(keys.copy())
 
     # Private makers: what they are given is trusted, and the representation is the one named.
 
@@ -174,7 +189,7 @@ class HeldKeys:
         return made
 
     @classmethod
-    def _as_keys(cls, keys: Keys, count: int, *, is_dense: bool) -> Self:
+    def _as_keys(cls, keys: Keys, count: int = 0, *, is_dense: bool | None = None) -> Self:
         keys.flags.writeable = False
         made = cls()
         made._first, made._last, made._size, made._count = int(keys[0]), int(keys[-1]), int(keys.size), count
@@ -212,14 +227,17 @@ class HeldKeys:
     @property
     def _bits(self) -> _roaring.Bits | None:
         """The bitmap, if this set is held as one, or is to be as soon as it takes part in an operation."""
-        bits = self._bitmap
-        if bits is None and self._is_dense and self._keys is not None:
-            bits = self._bitmap = _roaring.from_keys(self._keys)
+        bits, keys = self._bitmap, self._keys
+        if bits is None and keys is not None and self._is_dense is not False:
+            if self._is_dense is None:
+                self._is_dense = _is_dense(keys, self.range_count)
+            if self._is_dense:
+                bits = self._bitmap = _roaring.from_keys(keys)
         return bits
 
     def _own_keys(self) -> Keys | None:
         """Give the keys, if they are at hand and this is no set of ranges, which say more in less."""
-        return self._keys if self._is_dense or self._ranges is None else None
+        return None if self._is_dense is False and self._ranges is not None else self._keys
 
     # -- what it is ---------------------------------------------------------------------------------------------------
 
@@ -269,9 +287,13 @@ class HeldKeys:
         if self.is_contiguous:
             return min(1, self._size)
         if not self._count:
-            bits = self._bitmap
-            count = self.ranges()[0].size if bits is None or self._ranges is not None else _roaring.range_count(bits)
-            self._count = count
+            ranges, keys, bits = self._ranges, self._keys, self._bitmap
+            if ranges is not None:
+                self._count = ranges[0].size
+            elif keys is not None:
+                self._count = _ranges.count_in(keys)
+            elif bits is not None:
+                self._count = _roaring.range_count(bits)
         return self._count
 
     def ranges(self) -> RangeList:

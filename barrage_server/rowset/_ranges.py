@@ -23,6 +23,11 @@ NO_KEYS.flags.writeable = False
 NO_RANGES: Final[RangeList] = (NO_KEYS, NO_KEYS)
 
 
+def count_in(keys: Keys) -> int:
+    """Give the number of ranges that make up strictly increasing ``keys``."""
+    return int(np.count_nonzero(keys[1:] - keys[:-1] != 1)) + min(1, keys.size)
+
+
 def compress(keys: Keys) -> RangeList:
     """Give the ranges that make up strictly increasing ``keys``."""
     if not keys.size:

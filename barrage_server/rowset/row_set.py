@@ -180,7 +180,7 @@ class RowSet(HeldKeys):
             return RowSet._span(first, last)
         keys = self._own_keys()
         if keys is not None:
-            return RowSet.from_sorted_keys(keys[keys.searchsorted(first) : keys.searchsorted(last, "right")])
+            return RowSet._cut(keys[keys.searchsorted(first) : keys.searchsorted(last, "right")])
         if self._bits is not None:
             return RowSet._of_bits(_roaring.restrict(self._bits, first, last))
         starts, ends = self.ranges()
@@ -203,7 +203,7 @@ class RowSet(HeldKeys):
             return RowSet._span(self._first + start, self._first + stop - 1)
         keys = self._own_keys()
         if keys is not None:
-            return RowSet.from_sorted_keys(keys[start:stop])
+            return RowSet._cut(keys[start:stop])
         if self._bits is not None:
             if stop - start <= _roaring.WALK:
                 return RowSet.from_sorted_keys(_roaring.window(self._bits, start, stop))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barrage_server.engine import cells as cells_module
 from barrage_server.engine.cells import MIN_PAGE_CELLS, Cells, gather, gather_any, view
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.errors import RowSetError
@@ -198,3 +199,39 @@ def test_cells_in_missing_pages_have_the_default() -> None:
     assert gather_any(cells.pages, keys, cells.dtype, PAGE_BITS, default=True).tolist() == [True, False, True, True]
     assert gather_any(cells.pages, keys[:1], cells.dtype, PAGE_BITS, default=True).tolist() == [True]
     assert gather_any(cells.pages, keys[:0], cells.dtype, PAGE_BITS).tolist() == []
+
+
+def test_what_was_written_last_is_kept_in_one_piece_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given for its rows, or for some next to each other, and for no others."""
+    monkeypatch.setattr(cells_module, "_FEWEST_RECENT", 2)
+    monkeypatch.setattr(cells_module, "_MOST_RECENT", 80)
+    cells = Cells(np.int64, page_bits=PAGE_BITS)
+    plan = ReadPlan.from_keys(np.array([3, 4, 9, 2 * PAGE], np.int64))
+    values = np.arange(40, 44, dtype=np.int64)
+    cells.reserve(plan)
+    cells.scatter(plan, values)
+    recent = cells.recent
+    assert recent is not None
+
+    def found(*keys: int) -> list[int] | None:
+        there = recent.find(ReadPlan.from_keys(np.array(keys, np.int64)))
+        return None if there is None else there.tolist()
+
+    assert found(3, 4, 9, 2 * PAGE) == [40, 41, 42, 43]
+    assert found(4, 9) == [41, 42]
+    assert found(3, 4) == [40, 41]
+    assert found(9, 2 * PAGE) == [42, 43]
+    for others in ((3,), (3, 9), (4, 8), (2, 3), (3, 4, 9, PAGE, 2 * PAGE), (9, 2 * PAGE, 3 * PAGE), (3, 5, 9), ()):
+        assert found(*others) is None
+    some = recent.take(np.array([0, 2])).find(ReadPlan.from_keys(np.array([3, 9], np.int64)))
+    assert some is not None
+    assert some.tolist() == [40, 42]
+    cells.scatter(ReadPlan.from_keys(np.array([4, 9], np.int64)), np.zeros(2, np.int64))
+    assert found(3, 4, 9, 2 * PAGE) == [40, 41, 42, 43]
+    for unworthy in (ReadPlan.from_keys(np.array([4], np.int64)), ReadPlan.from_range(3, 9)):
+        cells.scatter(unworthy, np.zeros(unworthy.size, np.int64))
+        assert cells.recent is None
+    many = ReadPlan.from_keys(np.arange(0, 22, 2, dtype=np.int64))
+    cells.reserve(many)
+    cells.scatter(many, np.zeros(many.size, np.int64))
+    assert cells.recent is None

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barrage_server.engine import cells, heap_column, interner
 from barrage_server.engine import heap as heap_module
-from barrage_server.engine import heap_column, interner
 from barrage_server.engine.column import ColumnSnapshot
 from barrage_server.engine.columns import make_column
 from barrage_server.engine.heap_column import HeapColumn
@@ -32,8 +32,11 @@ MANNERS = [(True, True), (True, False), (False, False)]
 
 @pytest.fixture(scope="module", autouse=True)
 def _small_numbers() -> Iterator[None]:
-    """Garbage is collected, and equal values are kept once or no more, with the few rows that there are here."""
+    """With the few rows that there are here, garbage is collected, equal values are kept once or no more, and what was
+    written last is kept twice.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cells, "_FEWEST_RECENT", 1)
         patch.setattr(heap_module, "_MIN_GARBAGE", 20)
         patch.setattr(heap_module, "_MAX_SPAN", 80)
         patch.setattr(heap_column, "_MIN_SWEEP", 3)
@@ -76,7 +79,8 @@ class Model:
             self.column.heap.next_index = 2**32 - 25  # as after having taken and dropped that many
         self.values: dict[int, int] = {}
         self.highest = -1
-        self.versions: list[tuple[ColumnSnapshot, UndoCursor, dict[int, int]]] = []
+        self.versions: list[tuple[ColumnSnapshot, UndoCursor, dict[int, int], set[int]]] = []
+        self.recent: set[int] = set()  # the rows that were written last
 
     def apply(self, name: str, argument: Any) -> None:
         getattr(self, name)(argument)
@@ -105,6 +109,7 @@ class Model:
             self.column.write(keys[~known], values.filter(pa.array(~known)), undo)
         self.highest = max(self.highest, int(keys[-1]))
         self.values.update(chosen)
+        self.recent = set(chosen)
 
     def move(self, argument: tuple[int, int]) -> None:
         first, delta = argument[0] * self.spread, argument[1] * self.spread
@@ -137,12 +142,13 @@ class Model:
 
     def version(self, _: None) -> None:
         self.undo = self.undo.start_next()
-        self.versions.append((self.column.snapshot(), UndoCursor(self.undo), dict(self.values)))
+        self.versions.append((self.column.snapshot(), UndoCursor(self.undo), dict(self.values), self.recent))
 
     def check(self) -> None:
-        for snapshot, cursor, values in self.versions:
+        for snapshot, cursor, values, written in self.versions:
             keys = sorted(values)
-            for part in (keys, keys[1::2], keys[len(keys) // 3 :][:5]):
+            recent = [key for key in keys if key in written]
+            for part in (keys, keys[1::2], keys[len(keys) // 3 :][:5], recent, recent[1:], recent[: len(recent) // 2]):
                 rows = np.array(part, np.int64)
                 expected = pick(self.sample, [values[key] for key in part])
                 for plan in (ReadPlan.from_keys(rows), ReadPlan.from_row_set(RowSet.from_keys(rows))):
@@ -489,8 +495,10 @@ def test_versions_do_not_change_while_a_writer_goes_on(name: str, manner: tuple[
             held.append(published[0])
             if len(held) > 6:
                 del held[int(choose.integers(len(held)))]
-            for snapshot, cursor, values in held:
+            for snapshot, cursor, values, written in held:
                 keys = np.sort(choose.choice(np.array(list(values)), 40, replace=False))
+                if choose.random() < 0.3:
+                    keys = np.array(sorted(written & set(values)), np.int64)
                 got = snapshot.read(ReadPlan.from_keys(keys), cursor)
                 expected = pick(sample, [values[key] for key in keys.tolist()])
                 if not got.equals(expected):
@@ -511,7 +519,7 @@ def test_versions_do_not_change_while_a_writer_goes_on(name: str, manner: tuple[
             if cycle % 50 == 20:
                 model.move((200, 1))
             model.undo = model.undo.start_next()
-            published[0] = (model.column.snapshot(), UndoCursor(model.undo), dict(model.values))
+            published[0] = (model.column.snapshot(), UndoCursor(model.undo), dict(model.values), model.recent)
     finally:
         done.set()
         for reader in readers:

@@ -42,7 +42,12 @@ def as_chosen(keys: Iterable[int]) -> RowSet:
     return RowSet.from_keys(sorted(keys))
 
 
-FORMS = (as_chosen, as_listed, as_bitmap, as_keys, as_dense_keys)
+def as_undecided_keys(keys: Iterable[int]) -> RowSet:
+    """Give the set held as the keys themselves, of which nothing else is known yet."""
+    return RowSet._as_keys(np.array(sorted(set(keys)), np.int64)) if keys else RowSet.EMPTY
+
+
+FORMS = (as_chosen, as_listed, as_bitmap, as_keys, as_dense_keys, as_undecided_keys)
 
 
 def forms(keys: Iterable[int]) -> list[RowSet]:
