@@ -96,8 +96,16 @@ def decode_row_set(data: Buffer, *, limit: int | None = None) -> RowSet:
         last = first - rest[0] if rest and rest[0] < 0 else -1 if rest else first
         if 0 <= first <= last <= MAX_KEY:
             return RowSet.from_range(first, last)
-    starts, ends = _ranges_of(values, limit)
-    return RowSet._of_ranges(*_ranges.join_adjacent(starts, ends))
+    keys = _keys_of(values, limit)
+    closes = np.flatnonzero(values < -1)
+    between = -1 - values[closes]  # keys of a range that are neither its first nor its last
+    most = values.size // _FEW_BETWEEN
+    if closes.size <= most and int(between.max(initial=0)) <= most and int(between.sum()) <= values.size:
+        if closes.size:
+            more = _ranges.expand(keys[closes - 1] + 1, keys[closes] - 1)
+            keys = np.insert(keys, np.repeat(closes, between), more)
+        return RowSet.from_sorted_keys(keys)
+    return RowSet._of_ranges(*_ranges.join_adjacent(*_ranges_of(values, keys)))
 
 
 def decode_shift_data(data: Buffer, *, limit: int | None = None) -> RowSetShiftData:
@@ -114,7 +122,7 @@ def decode_shift_data(data: Buffer, *, limit: int | None = None) -> RowSetShiftD
     stop = 0
     for _ in range(3):
         values, stop = _read_values(content, stop, limit)
-        columns.append(_listed(_ranges_of(values, limit), limit))
+        columns.append(_listed(_ranges_of(values, _keys_of(values, limit)), limit))
     _check_end(content, stop)
     starts, ends, destinations = columns
     if not starts.size == ends.size == destinations.size:
@@ -142,21 +150,28 @@ def _listed(ranges: RangeList, limit: int) -> Keys:
     return _ranges.expand(starts, ends)
 
 
-def _ranges_of(values: Keys, limit: int | None) -> RangeList:
-    """Give the ranges that the signed values of a row set stand for; neighbours may touch."""
+def _keys_of(values: Keys, limit: int | None) -> Keys:
+    """Give the keys that the signed values of a row set lead to: first and last ones of ranges."""
     if not values.size:
-        return NO_RANGES
+        return NO_KEYS
     closes = values < 0
     if closes[0] or (closes[1:] & closes[:-1]).any():
         raise WireFormatError("a row set ends a range that it did not start")
-    if (values[1:] == 0).any():
+    if np.count_nonzero(values) < values.size - (values[0] == 0):
         raise WireFormatError("the keys of a row set must increase, but one is given twice")
     keys = np.cumsum(np.abs(values))
-    if (keys < 0).any() or (values == np.iinfo(np.int64).min).any():
+    if int(keys.min()) < 0 or int(values.min()) == np.iinfo(np.int64).min:
         raise WireFormatError("a row set holds a key beyond 2**63 - 1")
-    begins = np.flatnonzero(~closes)
-    if limit is not None and begins.size > limit:
+    if limit is not None and values.size - np.count_nonzero(closes) > limit:
         raise WireFormatError(f"a row set of more than {limit} ranges is not accepted here")
+    return keys
+
+
+def _ranges_of(values: Keys, keys: Keys) -> RangeList:
+    """Give the ranges that values, which lead to these keys, stand for; neighbours may touch."""
+    if not values.size:
+        return NO_RANGES
+    begins = np.flatnonzero(values >= 0)
     # Each start is followed by its end, if it has one, and by the next start otherwise.
     followed = np.zeros(begins.size, np.int64)
     followed[:-1] = np.diff(begins) - 1
@@ -176,7 +191,14 @@ _SHORT_COMMANDS: Final = b"|".join(
 )
 _COMMAND: Final = re.compile(rb"(?s)(?=(..))(?:" + _SHORT_COMMANDS + b")")
 _STRETCH: Final = re.compile(rb"(?s)(?:" + _SHORT_COMMANDS + b"){0,65535}+")
+_FEW_BETWEEN: Final = 8  # ranges of more than two keys must be fewer than one in so many for a set to be read by keys
 _STRETCH_BYTES: Final = 512  # fewer are read by hand
+# By command: the bytes of each value of an array, or of the one value; and whether it is an array.
+_ELEMENT: Final = np.zeros(256, np.uint8)
+_IS_ARRAY: Final = np.zeros(256, np.bool_)
+for _code, _width in WIDTHS.items():
+    _ELEMENT[[OFFSET | _code, SHORT_ARRAY | _code, BYTE_ARRAY | _code]] = _width, 2, 1
+    _IS_ARRAY[[SHORT_ARRAY | _code, BYTE_ARRAY | _code]] = True
 
 
 def _read_values(content: bytes, place: int, limit: int | None) -> tuple[Keys, int]:
@@ -238,27 +260,34 @@ def _read_values(content: bytes, place: int, limit: int | None) -> tuple[Keys, i
 
 def _read_stretch(content: bytes, begin: int, stop: int) -> Keys:
     """Give the values of a stretch of short commands."""
-    heads = np.frombuffer(b"".join(_COMMAND.findall(content, begin, stop)), np.uint8).reshape(-1, 2)
-    command, second = heads[:, 0], heads[:, 1].astype(np.int64)
-    kind = command & 0xF8
-    is_array = kind != OFFSET
-    type_width = np.array([0, 2, 4, 8, 1, 0, 0, 0], np.int64)[command & 0x07]
-    element = np.where(is_array, np.where(kind == SHORT_ARRAY, 2, 1), type_width)
-    counts = np.where(is_array, second, 1)
-    head = np.where(is_array, 2, 1)
-    sizes = head + counts * element
-    places = np.cumsum(sizes) - sizes + begin + head
-    before = np.cumsum(counts) - counts
-    values = np.empty(int(counts.sum()), np.int64)
+    heads = np.frombuffer(b"".join(_COMMAND.findall(content, begin, stop)), np.uint8)
+    command, second = heads[0::2], heads[1::2]
+    elements = _ELEMENT[command]
+    is_array = _IS_ARRAY[command]
+    counts = np.where(is_array, second, np.uint8(1))
+    # Each value ends so many bytes behind the one before: its own, and those of a command in front of it.
+    widths = np.repeat(elements, counts)
+    ends = widths.astype(np.int64)
+    firsts = np.cumsum(counts, dtype=np.int64)
+    firsts -= counts
+    if not counts.all():  # arrays of nothing, whose heads lie in front of the first value that follows, if any does
+        heads_before = np.zeros(ends.size + 1, np.int64)
+        np.add.at(heads_before, firsts, 1 + is_array.view(np.int8))
+        ends += heads_before[:-1]
+    else:
+        ends[firsts] += 1 + is_array.view(np.int8)
+    np.cumsum(ends, out=ends)
+    ends += begin
     raw = np.frombuffer(content, np.uint8)
-    for width in (1, 2, 4, 8):
-        chosen = element == width
-        lengths = counts[chosen]
-        if lengths.size:
-            within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            source = np.repeat(places[chosen], lengths) + within * width
-            parts = np.empty((source.size, width), np.uint8)
+    # All are read as if they had two bytes, the lower of which belongs to something else where they have one.
+    high = raw.view(np.int8).take(ends - 1).astype(np.int16)
+    pairs = (high << 8) | raw.take(ends - 2)
+    values = np.where(widths == 1, high, pairs).astype(np.int64)
+    for width in (4, 8):
+        chosen = np.flatnonzero(widths == width)
+        if chosen.size:
+            parts = np.empty((chosen.size, width), np.uint8)
             for index in range(width):
-                parts[:, index] = raw[source + index]
-            values[np.repeat(before[chosen], lengths) + within] = parts.view(f"<i{width}").ravel()
+                parts[:, index] = raw.take(ends[chosen] - width + index)
+            values[chosen] = parts.view(f"<i{width}").ravel()
     return values
