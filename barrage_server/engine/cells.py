@@ -127,6 +127,11 @@ class Cells:
         if new is not None:
             self.pages = new
 
+    @property
+    def are_shared(self) -> bool:
+        """Whether pages are somebody else's: :meth:`reserve` then matters also for cells that exist."""
+        return bool(self._shared)
+
     def resize(self, page: int, size: int) -> None:
         """Make a page hold at least ``size`` cells, and be nobody else's."""
         if not self._is_writable(page, size):

@@ -92,7 +92,7 @@ class FixedColumn(Column):
                 plan = ReadPlan.from_keys(plan.keys.take(places))
                 old_data, data = old_data.take(places), data.take(places)
                 old_valid, valid = _chosen(old_valid, places), _chosen(valid, places)
-            self._prepare(plan)
+            self._prepare(plan, exist=True)
             undo.record(UndoEntry(self.number, self.epoch, plan.keys, old_data, old_valid))
             self._set_cells(plan, data, valid)
             if places is not None and len(places) < plan.size:
@@ -108,15 +108,16 @@ class FixedColumn(Column):
             undo.record(UndoEntry(self.number, self.epoch, plan.keys, self.cells.gather(plan), old_valid))
         self._set_cells(plan, data, valid)
 
-    def _prepare(self, plan: ReadPlan) -> None:
-        """Make cells for ``plan`` that can be overwritten."""
+    def _prepare(self, plan: ReadPlan, *, exist: bool = False) -> None:
+        """Make cells for ``plan`` that can be overwritten, which may ``exist`` all."""
         if self.cells.was_dropped(plan):
             # A page that was dropped comes back. Older versions still hold the former one, to which what is recorded
             # about the new one must not apply: they keep all of today's pages to themselves, in an epoch of their own.
             self.epoch += 1
             self.cells.leave_pages()
             self.valid.leave_pages()
-        self.cells.reserve(plan)
+        if not exist or self.cells.are_shared:
+            self.cells.reserve(plan)
         if self.valid.pages:
             self._lengthen_valid(plan)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -169,15 +168,20 @@ def _split_keys(keys: Int64Array, page_bits: int) -> Iterable[Segment]:
         return (Segment(first_page, offsets, 0, len(keys), int(offsets[-1]) + 1),)
     if last_page - first_page < len(keys):
         edges = keys.searchsorted(np.arange(first_page + 1, last_page + 1, dtype=np.int64) << page_bits)
-        bounds = [0, *edges.tolist(), len(keys)]
     else:
         edges = np.flatnonzero(np.diff(keys >> page_bits)) + 1
-        bounds = [0, *edges.tolist(), len(keys)]
+    places = np.concatenate(([0], edges, [len(keys)]))
+    filled = places[1:] > places[:-1]
+    starts, stops = places[:-1][filled], places[1:][filled]
     segments = []
-    for start, stop in pairwise(bounds):
-        if start < stop:
-            part = offsets[start:stop]
-            low, high = int(part[0]), int(part[-1])
-            where: slice | Int64Array = slice(low, high + 1) if high - low == stop - start - 1 else part
-            segments.append(Segment(int(keys[start]) >> page_bits, where, start, stop, high + 1))
+    for page, low, high, start, stop in zip(
+        (keys[starts] >> page_bits).tolist(),
+        offsets[starts].tolist(),
+        offsets[stops - 1].tolist(),
+        starts.tolist(),
+        stops.tolist(),
+        strict=True,
+    ):
+        where = slice(low, high + 1) if high - low == stop - start - 1 else offsets[start:stop]
+        segments.append(Segment(page, where, start, stop, high + 1))
     return segments
