@@ -1,8 +1,9 @@
 """Which way a micro-batch takes: through the driver, or from the executors straight to the server.
 
-Through the driver a batch costs one Spark job and one Flight stream; from the executors it costs a Python worker per
-task and two more short Python processes, but no row passes the driver. So small batches go through the driver, and
-large ones, and those of unknown size, do not.
+Either way costs one Spark job. Through the driver a batch is one Flight stream, and its rows pass through the driver's
+memory one after the other; from the executors it is a task in a Python worker and a Flight stream per partition, side
+by side, and no row passes the driver. So small batches go through the driver, and large ones, and those of unknown
+size, do not.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class BarrageSink:
         order_by: sort each batch by this column, ascending, before it is applied.
         ship: ``driver`` collects a batch and sends it from there; ``executors`` lets every task send its own rows;
             ``auto`` takes the driver for batches that are expected to have at most ``ship_threshold`` bytes.
-        ship_threshold: bytes of Arrow data, 32 MiB by default.
+        ship_threshold: bytes of Arrow data, 4 MiB by default.
         kind: ``ring`` (the last ``capacity`` rows) or ``blink`` (rows live for one cycle) instead of an append table.
         capacity: rows that a ring keeps.
         publisher: the name under which the server remembers the last batch; the streaming query's id by default, which

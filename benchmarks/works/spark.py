@@ -21,7 +21,7 @@ WORK: Final = "Spark, micro-batches to a subscriber"
 _FILES_PER_BATCH: Final = 4  # tasks of a micro-batch, so that both cores have work
 _CALLS: Final = 4
 """Micro-batches per batch size and turn in the comparison of the two ways. The first one is not counted."""
-_TURNS: Final = 2
+_TURNS: Final = 3
 """How often each way gets its turn, so that a machine that is slow for some seconds is not taken for a slow way."""
 
 
