@@ -5,7 +5,6 @@ The allocators behind numpy and Arrow keep freed memory for later, and clear and
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 from typing import Any
 
@@ -16,10 +15,6 @@ __all__ = ["GrowingArray", "zeros"]
 
 # Below, an allocator does better: it needs no call into the system, and a page of memory is not small beside the array.
 _LARGE = 1 << 18
-# From here on in pages of 2 MiB, where the system has them: fresh memory is written to in half the time. At most one of
-# them is not used in full.
-_HUGE = 1 << 22
-_ADVICE = getattr(mmap, "MADV_HUGEPAGE", None)
 _PRIVATE = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
 
 
@@ -50,9 +45,6 @@ class GrowingArray:
             self.array: npt.NDArray[Any] = np.zeros(count, dtype)
             return
         self._memory = mmap.mmap(-1, nbytes, _PRIVATE) if _PRIVATE else mmap.mmap(-1, nbytes)
-        if _ADVICE is not None and nbytes >= _HUGE:
-            with contextlib.suppress(OSError):  # a system built without them
-                self._memory.madvise(_ADVICE)
         self.array = np.frombuffer(self._memory, dtype)
 
     def resize(self, count: int) -> None:
