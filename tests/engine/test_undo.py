@@ -173,3 +173,21 @@ def test_a_node_is_looked_at_only_as_far_as_it_was_complete() -> None:
     restore(cursor.entries(0, 0), ReadPlan.from_range(0, 2), gathered, None)
     assert gathered.tolist() == before[:3]
     assert cells.read(cursor, range(SIZE)) == before
+
+
+@pytest.mark.parametrize("first", [0, 2**40, 2**63 - 60])
+def test_many_records_are_merged_whatever_the_row_keys(first: int) -> None:
+    """Of the records of a row, the oldest stays."""
+    undo = Undo()
+    cursor, node = UndoCursor(undo), undo
+    oldest: dict[int, int] = {}
+    for number in range(20):
+        keys = np.arange(number, 50, 1 + number % 3, dtype=np.int64) + first
+        node.record(UndoEntry(0, 0, keys, np.full(len(keys), number), None))
+        node = node.start_next()
+        for key in keys.tolist():
+            oldest.setdefault(key, number)
+    cursor.absorb()
+    (entry,) = cursor.entries(0, 0)
+    assert dict(zip(entry.keys.tolist(), entry.data.tolist(), strict=True)) == dict(sorted(oldest.items()))
+    assert entry.keys.tolist() == sorted(oldest)
