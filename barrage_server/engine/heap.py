@@ -43,6 +43,9 @@ MAX_CHUNK_BYTES = 32 << 20
 # What it costs, in tens of nanoseconds, to slice one run of values, and to take from a chunk: per row and per call.
 _SLICE_COST, _TAKE_ROW_COST, _TAKE_COST = 60, 5, 600
 
+# So few rows are taken without a look at whether they lie side by side.
+_FEW_ROWS = 1024
+
 # Garbage below this size is not worth collecting; above, it may be so large a part of what is in use, in percent.
 _MIN_GARBAGE = 1 << 20
 _MAX_GARBAGE = 25
@@ -128,8 +131,10 @@ class HeapView:
 
     def _pick(self, indexes: IndexArray) -> pa.Array:
         base = self.starts[0]
-        if len(self.chunks) == 1 and len(indexes) > len(self.chunks[0]) and not pat.is_nested(self.type):
-            # Few values, again and again.
+        few = len(indexes) <= _FEW_ROWS or len(indexes) > len(
+            self.chunks[0]
+        )  # rows, or values that come again and again
+        if few and len(self.chunks) == 1 and not pat.is_nested(self.type):
             return take(self.chunks[0], indexes - INDEX.type(base & INDEX_MASK))
         wanted = (indexes - INDEX.type(base & INDEX_MASK)).astype(np.int64)  # modulo 2**32
         wanted += base
