@@ -26,7 +26,7 @@ help: ## List the verbs and the knobs
 	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
 	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
 	@echo "  ONLY=           benchmarks, as in ONLY='doget viewport'"
-	@echo "  QUICK=          1: benchmarks with small tables and short times, under three minutes"
+	@echo "  QUICK=          1: benchmarks with small tables and short times, without Perspective, under three minutes"
 	@echo "  RESULTS=        for bench-check, as in RESULTS=.bench/quick/results.json"
 	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--results other.json'"
 

@@ -64,8 +64,8 @@ class Bench:
             self.outcome.figures.append(figure)
 
     def peer(self, name: str, measure: Callable[[], object]) -> None:
-        """Measure a peer, unless none are wanted. One that fails is noted, and leaves the others."""
-        if not self.sizes.peers:
+        """Measure a peer, if it is wanted. One that fails is noted, and leaves the others."""
+        if name not in self.sizes.peers:
             return
         self.keep()
         self.step(name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.names import DEEPHAVEN, PERSPECTIVE
+
 __all__ = ["FULL", "MODES", "QUICK", "TINY", "Sizes"]
 
 
@@ -31,10 +33,11 @@ class Sizes:
         search: seconds after which no further rate is tried on a system.
         spark_rows: of a Spark query.
         micro_batches: that a Spark query takes for them.
-        spark_rounds: how often each sink gets them; the first time warms up.
+        spark_rounds: how often each sink gets them; the first time warms up. So often, too, each way of shipping has
+            its turn, so that a machine that is slow for some seconds is not taken for a slow way.
         spark_batches: rows per micro-batch for comparing the two ways.
         growth: sizes of tables whose costs are compared.
-        peers: whether peers other than the bare server are measured.
+        peers: who is measured besides this project, the bare server and Spark.
         heap: of Java.
     """
 
@@ -59,7 +62,7 @@ class Sizes:
     spark_rounds: int
     spark_batches: tuple[int, ...]
     growth: tuple[int, ...]
-    peers: bool
+    peers: tuple[str, ...]
     heap: str
 
 
@@ -85,18 +88,18 @@ FULL: Final = Sizes(
     spark_rounds=3,
     spark_batches=(10_000, 100_000, 1_000_000, 4_000_000),
     growth=(100_000, 1_000_000, 10_000_000),
-    peers=True,
+    peers=(DEEPHAVEN, PERSPECTIVE),
     heap="6g",
 )
 QUICK: Final = Sizes(
     rows=1_000_000,
     keyed=100_000,
-    repeats=3,
-    settle=0.4,
+    repeats=2,
+    settle=0.3,
     measure=0.6,
-    warm=0.5,
-    moves=300,
-    single=100,
+    warm=0.3,
+    moves=200,
+    single=60,
     viewers=50,
     fans=(10,),
     rates=(0.5e6, 10e6),
@@ -104,13 +107,13 @@ QUICK: Final = Sizes(
     updates=100_000,
     peers_kinds=(),
     attempts=1,
-    search=3.0,
-    spark_rows=600_000,
-    micro_batches=3,
+    search=1.0,
+    spark_rows=300_000,
+    micro_batches=2,
     spark_rounds=2,
     spark_batches=(100_000,),
     growth=(10_000, 100_000, 1_000_000),
-    peers=True,
+    peers=(DEEPHAVEN,),
     heap="3g",
 )
 TINY: Final = Sizes(
@@ -135,7 +138,7 @@ TINY: Final = Sizes(
     spark_rounds=2,
     spark_batches=(1_000,),
     growth=(1_000, 10_000),
-    peers=False,
+    peers=(),
     heap="1g",
 )
 MODES: Final = {"full": FULL, "quick": QUICK, "tiny": TINY}

@@ -22,8 +22,6 @@ WORK: Final = "Spark, micro-batches to a subscriber"
 _FILES_PER_BATCH: Final = 4  # tasks of a micro-batch, so that both cores have work
 _CALLS: Final = 4
 """Micro-batches per batch size and turn in the comparison of the two ways. The first one is not counted."""
-_TURNS: Final = 3
-"""How often each way gets its turn, so that a machine that is slow for some seconds is not taken for a slow way."""
 
 
 def run(bench: Bench) -> None:
@@ -150,7 +148,7 @@ def _ways(bench: Bench, spark: Any, ours: systems.System, folder: Path) -> None:
     for size in bench.sizes.spark_batches:
         query = Query(spark, _files(folder / f"batches{size}", _CALLS * size, max(1, size // _FILES_PER_BATCH)), folder)
         seconds: dict[str, list[float]] = {"driver": [], "executors": [], "auto": []}
-        for turn in range(_TURNS):
+        for turn in range(bench.sizes.spark_rounds):
             for ship, taken in seconds.items():
                 bench.step(f"{size:,} rows per batch by {ship}")
                 name = f"{ship}{size}-{turn}"
