@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pat
 
 from barrage_server.engine.cells import Pages, gather, gather_any, view
 from barrage_server.engine.column import FEW_EQUAL, Column, ColumnSnapshot, Rows
@@ -27,6 +26,7 @@ from barrage_server.rowset import RowSet
 
 __all__ = ["HeapColumn"]
 
+_INTERNED = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
 # Rows that a sweep looks at per cycle: for each row written in it, and besides.
 _SWEEP, _MIN_SWEEP = 4, 4096
 # Values that are kept once each are looked through when there are this many of them for each row that is left.
@@ -82,7 +82,7 @@ class HeapColumn(Column):
         self.indexes = IndexCells(page_bits=page_bits)
         most = MAX_CHUNK_ROWS if reuses else READ_ROWS
         self.heap = Heap(storage_type(data_type), chunk_rows=min(most, 1 << page_bits))
-        can_intern = reuses and interns and _can_be_interned(self.heap.type)
+        can_intern = reuses and interns and self.heap.type in _INTERNED
         self._interner = Interner(self.heap) if can_intern else None
         # While rows are only ever added behind all others, indexes increase with row keys, and old chunks can be
         # dropped.
@@ -304,12 +304,3 @@ class HeapColumn(Column):
             index = self.heap.absolute(int(cells[offset : offset + 1][0]))
             if index < self.heap.next_index:  # otherwise the cell was never written
                 self.heap.drop_before(index)
-
-
-def _can_be_interned(data_type: pa.DataType) -> bool:
-    return bool(
-        pat.is_string(data_type)
-        or pat.is_large_string(data_type)
-        or pat.is_binary(data_type)
-        or pat.is_large_binary(data_type)
-    )

@@ -69,6 +69,6 @@ def is_classic(spark: SparkSession) -> bool:
 
 
 def _jvm_errors() -> tuple[type[BaseException], ...]:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it comes with PySpark, without types
+    from py4j.protocol import Py4JError
 
     return (Py4JError, AttributeError, TypeError, ValueError)

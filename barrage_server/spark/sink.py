@@ -192,7 +192,7 @@ def _from_executors(
     frame: DataFrame, settings: PublishSettings, schema: pa.Schema, connection: Publisher, batch: int
 ) -> int | None:
     """Let the tasks stage their rows, and commit them; the batch's size in bytes, when that is known."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it comes with PySpark, without types
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:

@@ -80,7 +80,7 @@ def record_batch_messages(frame: DataFrame) -> RDD[bytes] | None:
     """
     if not is_classic(frame.sparkSession):
         return None
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it comes with PySpark, without types
+    from py4j.protocol import Py4JError
     from pyspark import RDD
     from pyspark.serializers import NoOpSerializer
 

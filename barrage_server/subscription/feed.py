@@ -142,7 +142,7 @@ class TableFeed:
         self._crowds: dict[Hashable, Crowd] = {}
         self._ticks: dict[float, tuple[int, TableVersion]] = {}
         self._members = 0
-        self._shared: dict[tuple[int, int], tuple[TableUpdate, SharedRows]] = {}
+        self._shared: dict[tuple[int, int], SharedRows] = {}  # by identity of the update, which they hold, and step
 
     def shared_rows(self, update: TableUpdate, version: TableVersion) -> SharedRows | None:
         """The rows of ``update`` as of ``version``, read once for all who look at parts of it.
@@ -156,7 +156,7 @@ class TableFeed:
         with self._lock:
             shared = self._shared.get(place)
             if shared is not None:
-                return shared[1]
+                return shared
             rows = max((rows.size for rows in update.modified), default=0)
             if self._members < _CROWD or rows > min(_ROWS_PER_MEMBER * self._members, self.limits.shared_rows):
                 return None
@@ -165,8 +165,8 @@ class TableFeed:
                 if oldest[1] >= version.step:
                     return None
                 del self._shared[oldest]
-            self._shared[place] = (update, SharedRows(self.view, update, version))  # holds the update: its id is its
-            return self._shared[place][1]
+            shared = self._shared[place] = SharedRows(self.view, update, version)
+            return shared
 
     def version_at(self, interval: float, now: float) -> TableVersion:
         """The version to send at the tick of ``interval`` (seconds) that ``now`` falls into."""

@@ -94,14 +94,13 @@ class UpdateMetadata:
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
         """The finished app_metadata; ``batch_counts`` (adds, mods) take the place of the value's own."""
-        frame = MetadataFrame(self, batch_counts)
         if self.modified_rows is None:
-            return frame.around(None)
+            return wrap(BarrageMessageType.BarrageUpdateMetadata, _head(self, batch_counts, modified=False))
         known: dict[RowSet, bytes] = {}
         for rows in self.modified_rows:
             if rows not in known:
                 known[rows] = encode_row_set(rows)
-        return frame.around([known[rows] for rows in self.modified_rows])
+        return MetadataFrame(self, batch_counts).around([known[rows] for rows in self.modified_rows])
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> UpdateMetadata:
@@ -134,46 +133,45 @@ class UpdateMetadata:
 class MetadataFrame:
     """The metadata of messages that differ in nothing but their modified rows."""
 
-    __slots__ = ("_bare", "_framed")
+    __slots__ = ("_head",)
 
     def __init__(self, metadata: UpdateMetadata, batch_counts: tuple[int, int] | None = None) -> None:
         """``metadata``: its modified rows are not looked at. ``batch_counts``: see :meth:`UpdateMetadata.encode`."""
-        adds, mods = batch_counts or (metadata.num_add_batches or 0, metadata.num_mod_batches or 0)
-        vectors = (
-            _rows(metadata.effective_viewport),
-            None if metadata.effective_column_set is None else encode_bit_set(metadata.effective_column_set),
-            _rows(metadata.added_rows),
-            _rows(metadata.removed_rows),
-            None if metadata.shift_data is None else encode_shift_data(metadata.shift_data),
-            _rows(metadata.added_rows_included),
-        )
-        short = vectors[0] is None and sum(len(vector) for vector in vectors if vector is not None) <= _SHORT
-        presence, vector_offsets, body = (_short_layout if short else _layout)(vectors)
+        self._head = _head(metadata, batch_counts, modified=True)
 
-        def packed(presence: int, nodes_offset: int) -> bytes:
-            head = _HEAD.pack(
-                _TABLE,
-                *_field_list(presence),
-                _TABLE - _FIELD_LIST,
-                metadata.first_seq,
-                metadata.last_seq,
-                metadata.table_size,
-                adds,
-                mods,
-                *vector_offsets,
-                nodes_offset,
-                metadata.is_snapshot,
-                metadata.effective_reverse_viewport,
-            )
-            return head + body
+    def around(self, modified: Sequence[bytes]) -> bytes:
+        """The finished app_metadata, with an encoded row set for each column."""
+        return wrap(BarrageMessageType.BarrageUpdateMetadata, self._head + _nodes(modified))
 
-        self._bare = packed(presence, 0)
-        self._framed = packed(presence | 1 << 6, _HEAD.size + len(body) - _VECTORS - 4 * 6)
 
-    def around(self, modified: Sequence[bytes] | None) -> bytes:
-        """The finished app_metadata, with an encoded row set for each column, or without that field."""
-        payload = self._bare if modified is None else self._framed + _nodes(modified)
-        return wrap(BarrageMessageType.BarrageUpdateMetadata, payload)
+def _head(metadata: UpdateMetadata, batch_counts: tuple[int, int] | None, *, modified: bool) -> bytes:
+    """The table, and all that belongs to it but the modified rows, which follow if there is such a field."""
+    adds, mods = batch_counts or (metadata.num_add_batches or 0, metadata.num_mod_batches or 0)
+    vectors = (
+        _rows(metadata.effective_viewport),
+        None if metadata.effective_column_set is None else encode_bit_set(metadata.effective_column_set),
+        _rows(metadata.added_rows),
+        _rows(metadata.removed_rows),
+        None if metadata.shift_data is None else encode_shift_data(metadata.shift_data),
+        _rows(metadata.added_rows_included),
+    )
+    short = vectors[0] is None and sum(len(vector) for vector in vectors if vector is not None) <= _SHORT
+    presence, vector_offsets, body = (_short_layout if short else _layout)(vectors)
+    head = _HEAD.pack(
+        _TABLE,
+        *_field_list(presence | modified << 6),
+        _TABLE - _FIELD_LIST,
+        metadata.first_seq,
+        metadata.last_seq,
+        metadata.table_size,
+        adds,
+        mods,
+        *vector_offsets,
+        _HEAD.size + len(body) - _VECTORS - 4 * 6 if modified else 0,
+        metadata.is_snapshot,
+        metadata.effective_reverse_viewport,
+    )
+    return head + body
 
 
 def _layout(vectors: tuple[bytes | None, ...]) -> tuple[int, list[int], bytes]:

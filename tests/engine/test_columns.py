@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -13,43 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barrage_server.engine import cells, heap_column, interner
 from barrage_server.engine import heap as heap_module
-from barrage_server.engine.column import ColumnSnapshot
 from barrage_server.engine.columns import make_column
 from barrage_server.engine.heap_column import HeapColumn
 from barrage_server.engine.plan import ReadPlan
-from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry
+from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.errors import RowSetError, SchemaMismatchError
 from barrage_server.rowset import RowSet
-from tests.engine.samples import SAMPLES, pick, shown
+from tests.engine.column_model import MANNERS, Model, check_equal
+from tests.engine.samples import SAMPLES, pick
 
 HEAPED = ["string", "list<string>", "struct", "json"]
 
-# Whether values are released one by one, and whether equal ones may be kept once.
-MANNERS = [(True, True), (True, False), (False, False)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small_numbers() -> Iterator[None]:
-    """With the few rows that there are here, garbage is collected, equal values are kept once or no more, and what was
-    written last is kept twice.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "_FEWEST_RECENT", 1)
-        patch.setattr(heap_module, "_MIN_GARBAGE", 20)
-        patch.setattr(heap_module, "_MAX_SPAN", 80)
-        patch.setattr(heap_column, "_MIN_SWEEP", 3)
-        patch.setattr(heap_column, "_SWEEP", 1)
-        patch.setattr(heap_column, "_MIN_WORN_BYTES", 20)
-        patch.setattr(heap_column, "_WORN", 1)
-        patch.setattr(interner, "_FEW_VALUES", 2)
-        patch.setattr(interner, "_SCANNED", 2)
-        patch.setattr(interner, "_FIRST_STEP", 5)
-        patch.setattr(interner, "_STEP", 7)
-        patch.setattr(interner, "MAX_VALUES", 6)
-        yield
-
+pytestmark = pytest.mark.usefixtures("small_numbers")
 
 places = st.integers(0, 40)
 operations = st.lists(
@@ -64,123 +37,6 @@ operations = st.lists(
     ),
     max_size=25,
 )
-
-
-class Model:
-    """A column, and beside it what each version must read."""
-
-    def __init__(self, sample: pa.Array, page_bits: int, spread: int, manner: tuple[bool, bool] = (True, True)) -> None:
-        self.sample = sample
-        self.spread = spread
-        reuses, interns = manner
-        self.column = make_column(sample.type, number=3, page_bits=page_bits, reuses=reuses, interns=interns)
-        self.undo = Undo()
-        if isinstance(self.column, HeapColumn) and spread > 1:
-            self.column.heap.next_index = 2**32 - 25  # as after having taken and dropped that many
-        self.values: dict[int, int] = {}
-        self.highest = -1
-        self.versions: list[tuple[ColumnSnapshot, UndoCursor, dict[int, int], set[int]]] = []
-        self.recent: set[int] = set()  # the rows that were written last
-
-    def apply(self, name: str, argument: Any) -> None:
-        getattr(self, name)(argument)
-
-    def write(self, chosen: dict[int, int]) -> None:
-        chosen = {place * self.spread: value for place, value in sorted(chosen.items())}
-        values = pick(self.sample, list(chosen.values()), padding=len(chosen) % 11)
-        keys = np.array(list(chosen), np.int64)
-        known = np.array([key in self.values for key in chosen])
-        if known.any():
-            rows = RowSet.from_keys(keys[known])
-            given = values.filter(pa.array(known))
-            if len(chosen) % 3:
-                old = pick(self.sample, [self.values[key] for key in rows.keys().tolist()])
-                expected = [ours != theirs for ours, theirs in zip(shown(old), shown(given), strict=True)]
-                order = None
-                if len(chosen) % 2:  # they come in another order, among others
-                    order = len(chosen) - 1 - np.flatnonzero(known)
-                    given = values.take(pa.array(np.arange(len(chosen) - 1, -1, -1)))
-                assert self.column.update(rows, given, self.undo, order).tolist() == expected
-            else:
-                self.column.overwrite(rows, given, self.undo)
-        if not known.all():
-            never = int(keys[~known][0]) > self.highest
-            undo = None if never else self.undo
-            self.column.write(keys[~known], values.filter(pa.array(~known)), undo)
-        self.highest = max(self.highest, int(keys[-1]))
-        self.values.update(chosen)
-        self.recent = set(chosen)
-
-    def move(self, argument: tuple[int, int]) -> None:
-        first, delta = argument[0] * self.spread, argument[1] * self.spread
-        sources = [key for key in sorted(self.values) if key >= first and key + delta >= 0]
-        moved = {key + delta: self.values[key] for key in sources}
-        covered = set(moved) & set(self.values) - set(sources)
-        self.column.discard(RowSet.from_keys(sorted(covered)))
-        self.highest = max([self.highest, *moved])
-        self.column.move(np.array(sources, np.int64), np.array(sorted(moved), np.int64), self.undo)
-        for key in sources:
-            del self.values[key]
-        self.values.update(moved)
-
-    def drop(self, place: int) -> None:
-        self.remove(set(range(place)))
-        self.column.drop_before(min(self.values, default=100 * self.spread))
-
-    def remove(self, places: set[int]) -> None:
-        rows = {place * self.spread for place in places} & set(self.values)
-        self.column.discard(RowSet.from_keys(sorted(rows)))
-        self.values = {key: value for key, value in self.values.items() if key not in rows}
-
-    def collect(self, times: int) -> None:
-        for _ in range(times):
-            self.column.collect(RowSet.from_keys(sorted(self.values)), self.undo)
-
-    def absorb(self, number: int) -> None:
-        if self.versions:
-            self.versions[number % len(self.versions)][1].absorb()
-
-    def version(self, _: None) -> None:
-        self.undo = self.undo.start_next()
-        self.versions.append((self.column.snapshot(), UndoCursor(self.undo), dict(self.values), self.recent))
-
-    def check(self) -> None:
-        for snapshot, cursor, values, written in self.versions:
-            keys = sorted(values)
-            recent = [key for key in keys if key in written]
-            for part in (keys, keys[1::2], keys[len(keys) // 3 :][:5], recent, recent[1:], recent[: len(recent) // 2]):
-                rows = np.array(part, np.int64)
-                expected = pick(self.sample, [values[key] for key in part])
-                for plan in (ReadPlan.from_keys(rows), ReadPlan.from_row_set(RowSet.from_keys(rows))):
-                    check_equal(snapshot.read(plan, cursor), expected)
-        current = np.array(sorted(self.values), np.int64)[::-1].repeat(2)
-        expected = pick(self.sample, [self.values[key] for key in current.tolist()])
-        check_equal(self.column.read_current(current), expected)
-        if isinstance(self.column, HeapColumn):
-            check_garbage(self.column, current)
-
-
-def check_garbage(column: HeapColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-    """The heap knows what it has that no row needs, unless it keeps values once or lets go of them in order."""
-    heap, view = column.heap, column.heap.snapshot()
-    assert heap.nbytes == sum(chunk.nbytes for chunk in view.chunks)
-    if not column.counts_values:
-        assert heap.garbage == 0
-        return
-    indexes = [heap.absolute(int(index)) for index in column.indexes.gather(ReadPlan.from_keys(np.unique(rows)))]
-    garbage = 0.0
-    for chunk, start in zip(view.chunks, view.starts, strict=True):
-        used = sum(start <= index < start + len(chunk) for index in indexes)
-        assert used > 0 or start < heap.pinned_before
-        garbage += chunk.nbytes * (len(chunk) - used) / len(chunk) if start >= heap.pinned_before else 0
-    assert heap.garbage == pytest.approx(garbage, abs=1e-6)
-
-
-def check_equal(got: pa.Array, expected: pa.Array) -> None:
-    got.validate(full=True)
-    assert got.type == expected.type
-    assert shown(got) == shown(expected)
-    assert got.null_count == expected.null_count
 
 
 @settings(max_examples=400)
@@ -410,119 +266,3 @@ def test_nothing_can_be_written(name: str) -> None:
     column.collect(RowSet.empty(), undo)
     assert undo.entries == {}
     assert column.nbytes < 2000
-
-
-@pytest.mark.parametrize("name", ["int64", "string"])
-def test_old_values_are_recorded_before_cells_are_overwritten(name: str) -> None:
-    """Otherwise a reader could see a new value and find no record of the old one."""
-    sample = SAMPLES[name]
-    rows = RowSet.flat(4)
-    plan = ReadPlan.from_row_set(rows)
-    column = make_column(sample.type, number=0)
-    column.write(rows, pick(sample, [0, 1, 2, 3]), None)
-
-    class Watching(Undo):
-        """Reads the version while its values are being recorded."""
-
-        __slots__ = ()
-
-        def record(self, entry: UndoEntry) -> None:
-            seen.append(shown(snapshot.read(plan, cursor)))
-            super().record(entry)
-            seen.append(shown(snapshot.read(plan, cursor)))
-
-    seen: list[list[str]] = []
-    undo = Watching()
-    snapshot, cursor = column.snapshot(), UndoCursor(undo)
-    column.overwrite(rows, pick(sample, [4, 3, 1, 0]), undo)
-    column.move(np.array([0, 1]), np.array([2, 3]), undo)
-    column.update(rows, pick(sample, [1, 1, 1, 1]), undo)
-    column.write(rows, pick(sample, [2, 2, 2, 2]), undo)
-    assert seen == [shown(pick(sample, [0, 1, 2, 3]))] * 8
-
-
-@pytest.mark.parametrize("name", ["int64", "string"])
-def test_cells_are_gathered_before_the_records_are_looked_at(name: str) -> None:
-    """Otherwise a write in between would be seen, and its record missed."""
-    sample = SAMPLES[name]
-    rows = RowSet.flat(4)
-    column = make_column(sample.type, number=0)
-    column.write(rows, pick(sample, [0, 1, 2, 3]), None)
-    undo = Undo()
-
-    class Late(UndoCursor):
-        """Lets the writer go on as soon as the reader has looked."""
-
-        __slots__ = ()
-
-        def entries(self, number: int, epoch: int) -> list[UndoEntry]:
-            found = super().entries(number, epoch)
-            column.overwrite(rows, pick(sample, [4, 3, 1, 0]), undo)
-            return found
-
-    got = column.snapshot().read(ReadPlan.from_row_set(rows), Late(undo))
-    check_equal(got, pick(sample, [0, 1, 2, 3]))
-
-
-@pytest.fixture
-def eager_switching() -> Iterator[None]:
-    """Let threads take turns as often as possible."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(2e-5)
-    yield
-    sys.setswitchinterval(interval)
-
-
-@pytest.mark.usefixtures("eager_switching")
-@pytest.mark.parametrize(
-    ("name", "manner"), [("int64", MANNERS[0]), ("decimal128", MANNERS[0]), *(("string", manner) for manner in MANNERS)]
-)
-def test_versions_do_not_change_while_a_writer_goes_on(name: str, manner: tuple[bool, bool]) -> None:
-    """Readers keep versions while cells are overwritten, moved, collected and grown, without any lock between them."""
-    sample = SAMPLES[name].slice(1)
-    rng = np.random.default_rng(5)
-    model = Model(sample, 11, 1, manner)
-    model.write({place: place for place in range(300)})
-    model.version(None)
-    published = [model.versions[-1]]
-    done = Event()
-    failures: list[str] = []
-
-    def read(seed: int) -> None:
-        choose = np.random.default_rng(seed)
-        held = [published[0]]
-        while not done.is_set() and not failures:
-            held.append(published[0])
-            if len(held) > 6:
-                del held[int(choose.integers(len(held)))]
-            for snapshot, cursor, values, written in held:
-                keys = np.sort(choose.choice(np.array(list(values)), 40, replace=False))
-                if choose.random() < 0.3:
-                    keys = np.array(sorted(written & set(values)), np.int64)
-                got = snapshot.read(ReadPlan.from_keys(keys), cursor)
-                expected = pick(sample, [values[key] for key in keys.tolist()])
-                if not got.equals(expected):
-                    failures.append(f"{got} is not {expected}")
-                if choose.random() < 0.02:
-                    cursor.absorb()
-
-    readers = [Thread(target=read, args=(seed,)) for seed in (1, 2)]
-    for reader in readers:
-        reader.start()
-    try:
-        for cycle in range(400):
-            for _ in range(3):
-                places = rng.choice(300 + cycle * 4, 60, replace=False)
-                model.values = dict(model.values)
-                model.write({int(place): int(rng.integers(100)) for place in places})
-            model.collect(1)
-            if cycle % 50 == 20:
-                model.move((200, 1))
-            model.undo = model.undo.start_next()
-            published[0] = (model.column.snapshot(), UndoCursor(model.undo), dict(model.values), model.recent)
-    finally:
-        done.set()
-        for reader in readers:
-            reader.join(30)
-    assert failures == []
-    assert not any(reader.is_alive() for reader in readers)

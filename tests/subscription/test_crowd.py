@@ -7,10 +7,11 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from barrage_server.engine import KeyedTable, UpdateGraph
+from barrage_server.engine import KeyedTable, TableVersion, UpdateGraph
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, TableFeed, Window
 from barrage_server.subscription.crowd import Crowd, CrowdMessage
+from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
 from barrage_server.wire.raw import decode_flight_data
@@ -60,10 +61,10 @@ def test_a_change_is_cut_once_for_all_who_stand_at_the_same_place(monkeypatch: p
     cuts = 0
     cut = Crowd._cut
 
-    def counting(crowd: Crowd, *arguments: object) -> object:
+    def counting(crowd: Crowd, shared: SharedRows, first_step: int, version: TableVersion) -> object:
         nonlocal cuts
         cuts += 1
-        return cut(crowd, *arguments)  # type: ignore[arg-type]  # whatever they are
+        return cut(crowd, shared, first_step, version)
 
     monkeypatch.setattr(Crowd, "_cut", counting)
     for step in range(3):
