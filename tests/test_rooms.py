@@ -12,16 +12,29 @@ import barrage_server
 PACKAGE = Path(barrage_server.__file__).parent
 BELOW: dict[str, set[str]] = {
     "errors": set(),
+    "address": {"errors"},
+    "pem": {"errors"},
     "flight_errors": {"errors", "wire"},
     "rowset": {"errors"},
     "wire": {"errors", "rowset"},
     "engine": {"errors", "rowset"},
     "subscription": {"errors", "rowset", "wire", "engine"},
     "publish": {"errors", "rowset", "wire", "engine"},
-    "server": {"errors", "flight_errors", "rowset", "wire", "engine", "subscription", "publish"},
-    "client": {"errors", "flight_errors", "rowset", "wire", "engine", "subscription"},
-    "spark": {"errors", "flight_errors", "rowset", "wire"},
-    "relay": {"errors", "flight_errors", "rowset", "wire", "engine", "subscription", "client", "server"},
+    "server": {"errors", "flight_errors", "pem", "rowset", "wire", "engine", "subscription", "publish"},
+    "client": {"errors", "address", "flight_errors", "pem", "rowset", "wire", "engine", "subscription"},
+    "spark": {"errors", "address", "flight_errors", "pem", "rowset", "wire"},
+    "relay": {
+        "errors",
+        "address",
+        "flight_errors",
+        "pem",
+        "rowset",
+        "wire",
+        "engine",
+        "subscription",
+        "client",
+        "server",
+    },
 }
 PURE = ["rowset", "wire", "engine", "subscription", "publish"]
 IMPURE = {"asyncio", "grpc", "multiprocessing", "pyarrow.flight", "pyspark", "queue", "select", "socket", "time"}

@@ -12,13 +12,14 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from barrage_server.client.address import ServerAddress
+from barrage_server.address import ServerAddress
 from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
 from barrage_server.client.keepalive import KeepAlive
 from barrage_server.client.login import HeaderReader, Login
 from barrage_server.client.names import descriptor_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError, UnavailableError, UnsupportedOperationError
+from barrage_server.pem import Pem, read_pem
 
 __all__ = ["Channel", "SessionStream"]
 
@@ -58,14 +59,15 @@ class Channel:
     A Flight client is made on first use, one per process: after a fork the child makes its own.
 
     Args:
-        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``; for a Deephaven server
+        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``, 8815 being the port when none is named;
+            for a Deephaven server
             ``dh+plain://host:port`` or ``dh://host:port``, which is TLS.
         token: bearer token of a server, or pre-shared key of a Deephaven server.
         user: user name, with ``password``.
         password: the user's password.
         timeout: seconds that a short call may take, and that a longer one may stand still.
         headers: further headers of every call, such as a proxy wants. ``authorization`` among them is the log-in.
-        tls_root_certs: PEM certificates to trust instead of the system's.
+        tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
 
     Attributes:
         address: where the server is, as the user wrote it.
@@ -81,7 +83,7 @@ class Channel:
         password: str | None = None,
         timeout: float,
         headers: Mapping[str, str] | None = None,
-        tls_root_certs: bytes | None = None,
+        tls_root_certs: Pem | None = None,
     ) -> None:
         self._place = ServerAddress.parse(uri)
         self.address = self._place.uri
@@ -97,7 +99,7 @@ class Channel:
             is_deephaven=self._place.is_deephaven,
         )
         self._headers = [(name.encode(), value.encode()) for name, value in lower.items()]
-        self._certificates = tls_root_certs
+        self._certificates = None if tls_root_certs is None else read_pem(tls_root_certs, "tls_root_certs")
         self._lock = threading.Lock()
         self._client: flight.FlightClient | None = None
         self._pid = os.getpid()

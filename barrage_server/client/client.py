@@ -30,6 +30,7 @@ from barrage_server.client.view import View, column_names
 from barrage_server.client.window import Viewport, positions_of
 from barrage_server.engine import ReplicaTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, UnavailableError, UnsupportedOperationError
+from barrage_server.pem import Pem
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionOptions
 from barrage_server.wire.protocol import STATISTICS_ACTION
@@ -47,15 +48,15 @@ def connect(
     timeout: float = DEFAULT_TIMEOUT,
     retry: RetryPolicy | None = None,
     headers: Mapping[str, str] | None = None,
-    tls_root_certs: bytes | None = None,
+    tls_root_certs: Pem | None = None,
     wait: float = 0.0,
     graph: UpdateGraph | None = None,
 ) -> Client:
     """Connect to a server, this project's or Deephaven's, and make sure that it answers.
 
     Args:
-        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``; as Deephaven writes it
-            ``dh+plain://host:port``, or ``dh://host:port`` for TLS.
+        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``, 8815 being the port when none is named;
+            as Deephaven writes it ``dh+plain://host:port``, or ``dh://host:port`` for TLS.
         token: the server's secret: the bearer token of a server of this project, the pre-shared key of Deephaven's.
         user: user name, where the server knows users, with ``password``. Without token and user the log-in is
             anonymous.
@@ -64,7 +65,7 @@ def connect(
         retry: how subscriptions come back after their connection is lost.
         headers: further headers of every call. ``authorization`` among them is a way to log in that is not known here,
             such as ``"some.company.Handler secret"``.
-        tls_root_certs: PEM certificates to trust instead of the system's.
+        tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
         wait: keep trying for so many seconds when nobody answers yet.
         graph: the update graph that replicas are to live in; one of the client's own when None.
 

@@ -18,6 +18,7 @@ from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.upload import Uploader
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import BarrageError
+from barrage_server.pem import Pem
 
 __all__ = ["DEFAULT_TIMEOUT", "Connection"]
 
@@ -43,7 +44,7 @@ class Connection:
         timeout: float = DEFAULT_TIMEOUT,
         retry: RetryPolicy | None = None,
         headers: Mapping[str, str] | None = None,
-        tls_root_certs: bytes | None = None,
+        tls_root_certs: Pem | None = None,
         graph: UpdateGraph | None = None,
     ) -> None:
         self._channel = Channel(

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.pem import Pem, read_pem
 from barrage_server.relay.followed import Followed
 from barrage_server.relay.promises import route_entry
 from barrage_server.relay.source import Access, Source
@@ -47,7 +48,7 @@ class Server(TableServer):
         user: str | None = None,
         password: str | None = None,
         headers: Mapping[str, str] | None = None,
-        tls_root_certs: bytes | None = None,
+        tls_root_certs: Pem | None = None,
         columns: Sequence[str] | None = None,
         interval_ms: int = 10,
         timeout: float = 30.0,
@@ -73,7 +74,7 @@ class Server(TableServer):
             user: user name, with ``password``.
             password: the user's password.
             headers: further headers of every call upstream.
-            tls_root_certs: PEM certificates to trust instead of the system's.
+            tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
             columns: columns wanted; None for all.
             interval_ms: milliseconds between two updates from upstream at least; 0 leaves it to the upstream.
             timeout: seconds that a short call upstream may take, and that a longer one may stand still.
@@ -95,7 +96,8 @@ class Server(TableServer):
             raise InvalidRequestError("columns is a list of names; pass None for all of them")
         if max_delay <= 0:
             raise InvalidRequestError(f"max_delay must be a positive number of seconds, got {max_delay}")
-        access = Access(token, user, password, headers, tls_root_certs)
+        certificates = None if tls_root_certs is None else read_pem(tls_root_certs, "tls_root_certs")
+        access = Access(token, user, password, headers, certificates)
         wanted = None if columns is None else tuple(columns)
         source = Source.parse(uri, access, columns=wanted, interval_ms=interval_ms, timeout=timeout)
         if source.is_at(self.host, self._ports()):

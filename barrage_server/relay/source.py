@@ -8,10 +8,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+from barrage_server.address import TableAddress
 from barrage_server.client import Client, RetryPolicy, connect
-from barrage_server.client.address import TableAddress
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import InvalidRequestError
+from barrage_server.pem import Pem
 from barrage_server.wire.tickets import path_of_name
 
 __all__ = ["Access", "Source"]
@@ -25,7 +26,7 @@ class Access:
     user: str | None = None
     password: str | None = None
     headers: Mapping[str, str] | None = None
-    tls_root_certs: bytes | None = None
+    tls_root_certs: Pem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,8 @@ class Source:
 
         """
         address = TableAddress.parse(uri)
-        place = urlsplit(address.server.location)
-        if "@" in place.netloc:
-            raise InvalidRequestError(
-                "A URI is logged and shown, so credentials do not belong there: pass token=, or user= and password=."
-            )
         if "?" in uri or "#" in uri:
             raise InvalidRequestError(f"{uri!r} has a '?' or '#'; in a table's name write them as %3F and %23.")
-        if _port(place) is None:
-            raise InvalidRequestError(f"{uri!r} lacks the server's port; write grpc://host:port/table.")
         path_of_name(address.name)  # checks the name
         if interval_ms < 0 or timeout <= 0:
             raise InvalidRequestError(

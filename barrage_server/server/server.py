@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.errors import DependencyError, InvalidRequestError, UnavailableError, UnknownTableError
+from barrage_server.pem import Pem, read_pem
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.auth import Authenticator, Bearers, Gate, HandshakeHandler, shared_token
 from barrage_server.server.catalog import Catalog
@@ -54,7 +55,7 @@ class Server:
             :class:`~barrage_server.errors.AuthenticationError`. ``None``: everybody is welcome.
         limits: what one client may use of the server.
         subscriptions: default update interval, and the sizes of first snapshots.
-        tls: certificate chain and private key (PEM) to serve ``grpc+tls``.
+        tls: certificate chain and private key to serve ``grpc+tls``: each PEM text, or the path of a PEM file.
         insecure: allow to listen beyond this machine without a token.
         writers: threads that write to subscribers at a time; those stuck with a slow client do not count.
         deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, see :attr:`deephaven_uri`.
@@ -79,7 +80,7 @@ class Server:
         token: str | Authenticator | None = None,
         limits: Limits | None = None,
         subscriptions: SubscriptionLimits | None = None,
-        tls: TlsIdentity | None = None,
+        tls: tuple[Pem, Pem] | None = None,
         insecure: bool = False,
         writers: int = 2,
         deephaven_port: int | None = None,
@@ -93,7 +94,8 @@ class Server:
             )
         if token == "":
             raise InvalidRequestError("An empty token protects nothing. Choose one, or pass None to let everybody in.")
-        self._host, self._tls = host, tls
+        identity = None if tls is None else _identity(tls)
+        self._host, self._tls = host, identity
         self._deephaven: DeephavenDoor | None = None
         self._started = time.monotonic()
         self._closed = threading.Event()
@@ -110,7 +112,7 @@ class Server:
                 Gate(authenticate, bearers),
                 HandshakeHandler(authenticate, bearers),
                 self._advertised,
-                tls,
+                identity,
             )
         except (pa.ArrowException, OSError) as error:
             raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from error
@@ -124,7 +126,7 @@ class Server:
         if deephaven_port is not None or deephaven_web_port is not None:
             try:
                 self._deephaven = _deephaven_door(
-                    self._hub, authenticate, host, deephaven_port, deephaven_web_port, tls, deephaven_web_origins
+                    self._hub, authenticate, host, deephaven_port, deephaven_web_port, identity, deephaven_web_origins
                 )
             except BaseException:
                 self.close(0.1)
@@ -392,6 +394,11 @@ def _deephaven_door(
             f"Deephaven's clients need the package {error.name}: pip install 'barrage-server[deephaven]'"
         ) from error
     return DeephavenDoor(hub, authenticate, host, port, web_port, tls, web_origins)
+
+
+def _identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
+    chain, key = tls
+    return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
 
 
 def _is_loopback(host: str) -> bool:

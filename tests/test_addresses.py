@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barrage_server.client.address import ServerAddress, TableAddress
+from barrage_server.address import ServerAddress, TableAddress
 from barrage_server.errors import InvalidRequestError
 
 
@@ -12,6 +12,11 @@ from barrage_server.errors import InvalidRequestError
     ("written", "uri", "location", "is_deephaven"),
     [
         ("here:80", "grpc://here:80", "grpc://here:80", False),
+        ("here", "grpc://here:8815", "grpc://here:8815", False),
+        ("grpc://here", "grpc://here:8815", "grpc://here:8815", False),
+        (" grpc://here/ ", "grpc://here:8815", "grpc://here:8815", False),
+        ("grpc+tls://10.0.0.7", "grpc+tls://10.0.0.7:8815", "grpc+tls://10.0.0.7:8815", False),
+        ("grpc+tcp://[::1]", "grpc+tcp://[::1]:8815", "grpc+tcp://[::1]:8815", False),
         ("grpc://here:80/", "grpc://here:80", "grpc://here:80", False),
         ("grpc+tls://here:80", "grpc+tls://here:80", "grpc+tls://here:80", False),
         ("grpc+tcp://[::1]:80", "grpc+tcp://[::1]:80", "grpc+tcp://[::1]:80", False),
@@ -30,7 +35,15 @@ def test_addresses_of_servers(written: str, uri: str, location: str, is_deephave
     [
         ("", "no address of a server; write grpc://host:port"),
         ("dh://", "for a Deephaven server dh\\+plain://host:port"),
-        ("http://here:80", "no address"),
+        ("http://here:80", "address of a web server.*write grpc://host:port"),
+        ("https://here:80", "address of a web server.*write grpc\\+tls://host:port"),
+        ("ftp://here:80", "no address"),
+        ("grpc://::1", "IPv6 address stands in brackets"),
+        ("grpc://here:port", "no address"),
+        ("grpc://here:", "no address"),
+        ("grpc://here:70000", "ports are 1 to 65535"),
+        ("grpc://here:0", "ports are 1 to 65535"),
+        ("grpc://me:secret@here:80", "credentials do not belong there"),
         ("dh+plain://here", "lacks a port"),
         ("dh://[::1]", "lacks a port"),
         ("dh+plain://here:1/scope/t", "connect to dh\\+plain://here:1, and name the table when subscribing"),
@@ -45,6 +58,7 @@ def test_what_is_no_address_of_a_server(written: str, words: str) -> None:
     ("written", "server", "name"),
     [
         ("grpc://here:80/trades", "grpc://here:80", "trades"),
+        ("grpc://here/trades", "grpc://here:8815", "trades"),
         ("here:80/scope/trades", "grpc://here:80", "trades"),
         ("grpc+tls://here:80/my%20trades%2Fa", "grpc+tls://here:80", "my trades/a"),
         ("dh+plain://here:10000/scope/trades", "dh+plain://here:10000", "trades"),
@@ -70,3 +84,13 @@ def test_addresses_of_tables(written: str, server: str, name: str) -> None:
 def test_what_is_no_address_of_a_table(written: str) -> None:
     with pytest.raises(InvalidRequestError):
         TableAddress.parse(written)
+
+
+@pytest.mark.parametrize("scheme", ["", "grpc://", "grpc+unix://", "dh://", "http://", "x://"])
+@pytest.mark.parametrize("rest", ["me:secret@here:80", "me:secret@here:80/a/b/c", "me:secret@", "secret@/t"])
+def test_no_error_shows_credentials(scheme: str, rest: str) -> None:
+    for parse in (ServerAddress.parse, TableAddress.parse):
+        try:
+            parse(scheme + rest)
+        except InvalidRequestError as error:
+            assert "secret" not in str(error)

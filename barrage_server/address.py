@@ -1,0 +1,147 @@
+"""Addresses of servers, and of tables, as users write them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from barrage_server.errors import InvalidRequestError
+
+__all__ = ["DEFAULT_PORT", "ServerAddress", "TableAddress"]
+
+DEFAULT_PORT: Final = 8815
+"""TCP port of a server when its address names none."""
+
+_UNIX: Final = "grpc+unix"
+_FLIGHT: Final = ("grpc", "grpc+tcp", "grpc+tls", _UNIX)
+# Deephaven's own way to write where a server is; both speak gRPC.
+_DEEPHAVEN: Final = {"dh": "grpc+tls", "dh+plain": "grpc"}
+_WEB: Final = {"http": "grpc", "https": "grpc+tls", "ws": "grpc", "wss": "grpc+tls"}
+_HELP: Final = (
+    "write grpc://host:port, or grpc+tls://host:port for TLS; for a Deephaven server dh+plain://host:port, or "
+    "dh://host:port for TLS"
+)
+# A host name or IPv4 address, or an IPv6 address in brackets, and a port.
+_AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]@/]+\]|[^\[\]:@/]+)(?::(?P<port>\d{1,5}))?")
+_LARGEST_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is.
+
+    Attributes:
+        uri: as the user wrote it, with a scheme, a port and without a path.
+        location: as Arrow Flight wants it.
+        is_deephaven: whether it was written in Deephaven's way: what answers there speaks as a Deephaven server does,
+            whatever it is.
+    """
+
+    uri: str
+    location: str
+    is_deephaven: bool
+
+    @classmethod
+    def parse(cls, uri: str) -> ServerAddress:
+        """Read what a user gave to ``connect``.
+
+        ``host:port`` alone is taken for ``grpc://host:port``, and a missing port for 8815. Deephaven's addresses
+        must name their port.
+
+        Raises:
+            InvalidRequestError: it is no address, or has a path.
+        """
+        scheme, rest = _split(uri)
+        host, _, path = rest.partition("/") if scheme != _UNIX else (rest, "", "")
+        if path.strip("/"):
+            raise InvalidRequestError(
+                f"{_shown(uri)} names more than a server; connect to {scheme}://{host}, and name the table when "
+                "subscribing"
+            )
+        return cls._of(scheme, host)
+
+    @classmethod
+    def _of(cls, scheme: str, host: str) -> ServerAddress:
+        if scheme == _UNIX:
+            return cls(f"{scheme}://{host}", f"{scheme}://{host}", is_deephaven=False)
+        if scheme in _DEEPHAVEN:
+            place = _with_port(scheme, host, None)
+            return cls(f"{scheme}://{place}", f"{_DEEPHAVEN[scheme]}://{place}", is_deephaven=True)
+        place = _with_port(scheme, host, DEFAULT_PORT)
+        return cls(f"{scheme}://{place}", f"{scheme}://{place}", is_deephaven=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TableAddress:
+    """A table of a server, in one line: ``dh+plain://host:port/scope/name`` or ``grpc://host:port/name``.
+
+    Attributes:
+        server: where the server is.
+        name: the table, as ``subscribe`` takes it.
+    """
+
+    server: ServerAddress
+    name: str
+
+    @classmethod
+    def parse(cls, uri: str) -> TableAddress:
+        """Read such a line. Names are percent-encoded in it where they hold what a URI cannot.
+
+        Raises:
+            InvalidRequestError: it is none.
+        """
+        scheme, rest = _split(uri)
+        host, _, path = rest.partition("/")
+        parts = [unquote(part) for part in path.split("/") if part]
+        if scheme == _UNIX or not host:
+            raise InvalidRequestError(f"{_shown(uri)} names no server and table; write grpc://host:port/table")
+        if len(parts) == 2 and parts[0] == "scope":
+            parts = parts[1:]
+        application = scheme in _DEEPHAVEN and len(parts) == 4 and (parts[0], parts[2]) == ("app", "field")
+        if len(parts) != 1 and not application:
+            raise InvalidRequestError(
+                f"{_shown(uri)} names no table; write grpc://host:port/table, or dh+plain://host:port/scope/table"
+            )
+        return cls(ServerAddress._of(scheme, host), "/".join(parts))
+
+
+def _split(uri: str) -> tuple[str, str]:
+    scheme, separator, rest = uri.strip().partition("://")
+    if not separator:
+        scheme, rest = "grpc", uri.strip()
+    if scheme in _WEB:
+        raise InvalidRequestError(
+            f"{_shown(uri)} is the address of a web server; Arrow Flight is spoken here: write "
+            f"{_WEB[scheme]}://host:port, with the port that the server's log names, {DEFAULT_PORT} by default"
+        )
+    if scheme not in (*_FLIGHT, *_DEEPHAVEN) or not rest.strip("/"):
+        raise InvalidRequestError(f"{_shown(uri)} is no address of a server; {_HELP}")
+    if scheme != _UNIX and "@" in rest.partition("/")[0]:
+        raise InvalidRequestError(
+            "An address is logged and shown, so credentials do not belong there: pass token=, or user= and password=."
+        )
+    return scheme, rest if scheme == _UNIX else rest.rstrip("/")
+
+
+def _shown(uri: str) -> str:
+    """``uri`` in quotes, without credentials."""
+    scheme, separator, rest = uri.partition("://")
+    secret, at, place = (rest if separator else uri).rpartition("@")
+    return repr(f"{scheme}{separator}" * bool(separator) + "***" * bool(secret) + at + place)
+
+
+def _with_port(scheme: str, host: str, default: int | None) -> str:
+    """``host``, checked, with a port."""
+    found = _AUTHORITY.fullmatch(host)
+    if found is None:
+        advice = f"; an IPv6 address stands in brackets: {scheme}://[{host}]" if host.count(":") > 1 else f"; {_HELP}"
+        raise InvalidRequestError(f"{scheme}://{host} is no address of a server{advice}")
+    if found["port"] is None:
+        if default is None:
+            raise InvalidRequestError(f"{scheme}://{host} lacks a port; Deephaven servers listen at 10000 mostly")
+        return f"{host}:{default}"
+    if not 0 < int(found["port"]) <= _LARGEST_PORT:
+        raise InvalidRequestError(f"{scheme}://{host} has no port that can be; ports are 1 to {_LARGEST_PORT}")
+    return host
