@@ -13,6 +13,7 @@ PACKAGE = Path(barrage_server.__file__).parent
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "address": {"errors"},
+    "extras": {"errors"},
     "pem": {"errors"},
     "flight_errors": {"errors", "wire"},
     "rowset": {"errors"},
@@ -20,9 +21,9 @@ BELOW: dict[str, set[str]] = {
     "engine": {"errors", "rowset"},
     "subscription": {"errors", "rowset", "wire", "engine"},
     "publish": {"errors", "rowset", "wire", "engine"},
-    "server": {"errors", "flight_errors", "pem", "rowset", "wire", "engine", "subscription", "publish"},
+    "server": {"errors", "extras", "flight_errors", "pem", "rowset", "wire", "engine", "subscription", "publish"},
     "client": {"errors", "address", "flight_errors", "pem", "rowset", "wire", "engine", "subscription"},
-    "spark": {"errors", "address", "flight_errors", "pem", "rowset", "wire"},
+    "spark": {"errors", "extras", "address", "flight_errors", "pem", "rowset", "wire"},
     "relay": {
         "errors",
         "address",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import barrage_server as bs
-from barrage_server.errors import InvalidRequestError
+from barrage_server.pem import read_pem
 
 if TYPE_CHECKING:
     from barrage_server.client import Client
@@ -37,10 +37,5 @@ class Address:
             UnavailableError: nobody answers.
             AuthenticationError: the token is missing or wrong.
         """
-        try:
-            roots = None if self.tls_ca is None else self.tls_ca.read_bytes()
-        except OSError as error:
-            raise InvalidRequestError(
-                f"cannot read the certificates in {str(self.tls_ca)!r}: {error.strerror}"
-            ) from None
+        roots = None if self.tls_ca is None else read_pem(self.tls_ca, "--tls-ca")
         return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 import barrage_server as bs
 from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.pem import read_pem
 
 __all__ = ["FollowSettings", "follow"]
 
@@ -23,7 +23,7 @@ class FollowSettings(BaseModel):
         token: what the upstream wants to be shown; ``follow_token`` of the settings when absent.
         user: user name, with ``password``, instead of a token.
         password: the user's password.
-        tls_ca: PEM file of the certificates to trust instead of the system's.
+        tls_ca: certificates to trust instead of the system's: PEM, or the path of a PEM file.
         columns: columns wanted; all when absent.
         interval_ms: milliseconds between two updates at least; 0 leaves it to the upstream.
     """
@@ -35,7 +35,7 @@ class FollowSettings(BaseModel):
     token: SecretStr | None = None
     user: str | None = None
     password: SecretStr | None = None
-    tls_ca: Path | None = None
+    tls_ca: str | None = None
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     interval_ms: int = Field(default=10, ge=0)
 
@@ -58,7 +58,7 @@ def follow(server: bs.Server, table: FollowSettings, default_token: SecretStr | 
     """
     token = table.token if table.token is not None or table.user is not None else default_token
     try:
-        roots = None if table.tls_ca is None else table.tls_ca.read_bytes()
+        roots = None if table.tls_ca is None else read_pem(table.tls_ca, "tls_ca")
         return server.follow(
             table.uri,
             as_=table.name,
@@ -70,8 +70,6 @@ def follow(server: bs.Server, table: FollowSettings, default_token: SecretStr | 
             interval_ms=table.interval_ms,
             wait=None,
         )
-    except OSError as error:
-        raise InvalidRequestError(f"cannot read the certificates in {str(table.tls_ca)!r}: {error.strerror}") from None
     except BarrageError as error:
         raise InvalidRequestError(f"following {table.uri!r}: {error}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from barrage_server.demo.spark_process import SparkProcess
 from barrage_server.demo.tables import TABLES
 from barrage_server.demo.verdict import Verdict, compare
 from barrage_server.errors import PublishError
+from barrage_server.extras import missing_extra
 from barrage_server.server import Server
 from barrage_server.spark.java import find_java
 
@@ -35,6 +37,8 @@ _INTERRUPTED: Final = 130
 def run(options: DemoOptions) -> int:
     """Run the demo; the exit code as :func:`barrage_server.demo.run` tells it."""
     # What is missing should be said before anything starts.
+    if find_spec("pyspark") is None:
+        raise missing_extra("The demo needs", "spark", ModuleNotFoundError("no module pyspark", name="pyspark"))
     find_java()
     data = options.data or find_flights()
     console = Console()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
-from barrage_server.errors import DependencyError, InvalidRequestError, UnavailableError, UnknownTableError
+from barrage_server.errors import InvalidRequestError, UnavailableError, UnknownTableError
+from barrage_server.extras import missing_extra
 from barrage_server.pem import Pem, read_pem
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.auth import Authenticator, Bearers, Gate, HandshakeHandler, shared_token
@@ -59,7 +60,7 @@ class Server:
         insecure: allow to listen beyond this machine without a token.
         writers: threads that write to subscribers at a time; those stuck with a slow client do not count.
         deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, see :attr:`deephaven_uri`.
-            ``None``: there is none. Needs ``pip install barrage-server[deephaven]``, as does the next one.
+            ``None``: there is none. Needs the extra ``deephaven``, as does the next one.
         deephaven_web_port: a third port, for Deephaven's JavaScript client (websockets); see
             :attr:`deephaven_web_uri`.
         deephaven_web_origins: of web pages that may connect there although no token is asked for, such as
@@ -387,16 +388,16 @@ def _deephaven_door(
     """The second door; its packages are an extra, and are imported only for it."""
     try:
         from barrage_server.server.deephaven.door import DeephavenDoor
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         if (error.name or "").startswith("barrage_server"):
             raise
-        raise DependencyError(
-            f"Deephaven's clients need the package {error.name}: pip install 'barrage-server[deephaven]'"
-        ) from error
+        raise missing_extra("A port for Deephaven's clients needs", "deephaven", error) from error
     return DeephavenDoor(hub, authenticate, host, port, web_port, tls, web_origins)
 
 
 def _identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
+    if not isinstance(tls, tuple | list) or len(tls) != 2:
+        raise InvalidRequestError("tls is a pair: the certificate chain and the private key, as PEM or as paths.")
     chain, key = tls
     return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
 

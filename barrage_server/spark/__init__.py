@@ -21,7 +21,7 @@ route                 append  update  complete  where the rows go
 Spark refuses update mode for every data source written in Python, this one included: use ``foreachBatch`` with
 :class:`BarrageSink` there.
 
-Needs the ``spark`` extra (``pip install 'barrage-server[spark]'``). Names load on first use.
+Needs the ``spark`` extra: ``pip install '.[spark]'`` in a clone of the repository. Names load on first use.
 """
 
 from __future__ import annotations

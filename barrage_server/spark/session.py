@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from barrage_server.errors import DependencyError
+from barrage_server.extras import missing_extra
 from barrage_server.spark.java import prepare_environment
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def spark_session(app_name: str, *, master: str = "local[*]", **conf: str) -> Sp
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise DependencyError("Spark is not installed: run pip install 'barrage-server[spark]'.") from error
+        raise missing_extra("A Spark session needs", "spark", error) from error
     prepare_environment()
     builder = SparkSession.builder.appName(app_name).master(master)
     local = _LOCAL if master.startswith("local") else {}

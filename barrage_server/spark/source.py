@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from barrage_server.errors import BarrageError, DependencyError, InternalError, UnsupportedOperationError
+from barrage_server.errors import BarrageError, InternalError, UnsupportedOperationError
+from barrage_server.extras import missing_extra
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode
 
@@ -28,9 +29,7 @@ try:
         WriterCommitMessage,
     )
 except ImportError as error:
-    raise DependencyError(
-        "Publishing from Spark needs PySpark 4.1 or newer: run pip install 'barrage-server[spark]'."
-    ) from error
+    raise missing_extra("Publishing from Spark needs", "spark", error) from error
 
 from barrage_server.spark.arrow_types import arrow_schema, conform
 from barrage_server.spark.context import BATCH_ID, QUERY_ID

@@ -180,7 +180,11 @@ def _when_subscribed(server: bs.Server, change: object) -> None:
         (["publish", "{uri}", "quotes", "{file}", "--key", "price"], EXIT_FAILURE, "sym"),
         (["publish", "{uri}", "quotes", "{file}"], EXIT_FAILURE, "size"),
         (["tables", "grpc://127.0.0.1:1"], EXIT_FAILURE, "no connection to grpc://127.0.0.1:1"),
-        (["tables", "{uri}", "--tls-ca", "none.pem"], EXIT_FAILURE, "cannot read the certificates in 'none.pem'"),
+        (
+            ["tables", "{uri}", "--tls-ca", "none.pem"],
+            EXIT_FAILURE,
+            "--tls-ca takes PEM text or the path of a PEM file; 'none.pem' cannot be read",
+        ),
         (["serve", "--config", "none.toml"], EXIT_FAILURE, "there is no configuration file 'none.toml'"),
         (["serve", "--host", "0.0.0.0"], EXIT_FAILURE, "Set a token"),
     ],

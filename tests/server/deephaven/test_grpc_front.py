@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from typing import Any
 
 import grpc
@@ -185,11 +186,21 @@ def test_our_own_client_follows_through_this_door_as_well() -> None:
                 until(lambda: live.to_arrow().to_pydict() == {"sym": ["A", "B"], "price": [3.0, None]})
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_as_an_installer_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module that is not found is called ``google``, and no package is."""
+    installed = metadata.distribution
+
+    def distribution(name: str) -> metadata.Distribution:
+        if name in {"grpcio", "protobuf"}:
+            raise metadata.PackageNotFoundError(name)
+        return installed(name)
+
+    monkeypatch.setattr(metadata, "distribution", distribution)
     for name in [name for name in sys.modules if name.startswith("barrage_server.server.deephaven.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "grpc", None)
-    with pytest.raises(DependencyError, match=r"the package grpc: pip install 'barrage-server\[deephaven\]'"):
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    needs = r"needs grpcio and protobuf, which are not installed\. Run: pip install 'grpcio>=\S+' 'protobuf>=\S+'$"
+    with pytest.raises(DependencyError, match=needs):
         Server(deephaven_port=0)
 
 
