@@ -175,6 +175,14 @@ class Channel:
                 return self._counterpart or self.greet()
         return self._counterpart
 
+    def check_address(self) -> None:
+        """InvalidRequestError when the address is written in Deephaven's way, and another Flight server answers."""
+        if self._place.is_deephaven and self.counterpart is Counterpart.FLIGHT:
+            raise InvalidRequestError(
+                f"An Arrow Flight server answers at {self.address}, but not a Deephaven server: write "
+                f"{self._place.location} for it, or the port of Deephaven's, 10000 mostly"
+            )
+
     def schema(self, name: str) -> pa.Schema:
         """The schema of a table, as the server states it.
 

@@ -15,7 +15,7 @@ from barrage_server.client.annotations import user_schema
 from barrage_server.client.connection import DEFAULT_TIMEOUT
 from barrage_server.client.content import Content
 from barrage_server.client.counterpart import Counterpart
-from barrage_server.client.failures import translated
+from barrage_server.client.failures import other_protocol, translated
 from barrage_server.client.follower import Follower
 from barrage_server.client.info import TableInfo
 from barrage_server.client.live import LiveTable
@@ -70,7 +70,8 @@ def connect(
         graph: the update graph that replicas are to live in; one of the client's own when None.
 
     Raises:
-        UnavailableError: nobody answers there.
+        UnavailableError: nothing answers there.
+        InvalidRequestError: the address is none, or what answers there is no server of this kind: a web server, say.
         AuthenticationError: the credentials are missing or wrong.
     """
     client = Client(
@@ -90,12 +91,16 @@ def connect(
         while True:
             try:
                 client.ping()
-            except UnavailableError:
+            except UnavailableError as error:
+                wrong = other_protocol(error, client.uri)
+                if wrong is not None:
+                    raise wrong from error
                 rest = deadline - time.monotonic()
                 if rest <= 0:
                     raise
                 threading.Event().wait(min(rest, next(delays)))
             else:
+                client.check_address()
                 return client
     except BaseException:
         client.close()

@@ -79,6 +79,10 @@ class Connection:
         self._channel.greet()
         return time.monotonic() - start
 
+    def check_address(self) -> None:
+        """InvalidRequestError when a Deephaven address leads to a server that is none, and has no tables to follow."""
+        self._channel.check_address()
+
     def _own(self, opened: LiveTable | Publication) -> None:
         """End ``opened`` with the connection."""
         with self._lock:

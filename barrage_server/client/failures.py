@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -9,10 +10,17 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from barrage_server.errors import BarrageError, InternalError, LimitError, UnavailableError, UnsupportedOperationError
+from barrage_server.errors import (
+    BarrageError,
+    InternalError,
+    InvalidRequestError,
+    LimitError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
 from barrage_server.flight_errors import from_flight
 
-__all__ = ["is_passing", "translated", "typed_error"]
+__all__ = ["is_passing", "other_protocol", "translated", "typed_error"]
 
 # Where Arrow and gRPC put a failure of the connection into no class of its own, their text tells.
 _WORDS: Final[tuple[tuple[str, type[BarrageError]], ...]] = (
@@ -24,6 +32,39 @@ _WORDS: Final[tuple[tuple[str, type[BarrageError]], ...]] = (
     ("Broken pipe", UnavailableError),
     ("GOAWAY", UnavailableError),
 )
+
+# How gRPC says that what answers speaks something else. Trying again does not help.
+_OTHER_PROTOCOLS: Final = (
+    (
+        re.compile(r"Failed parsing HTTP/2|Trying to connect an http1\.x server"),
+        "something answers at {address}, but does not speak gRPC: a web server, or another program. Connect to the "
+        "port that the server's log names, 8815 by default",
+    ),
+    (
+        re.compile(r"wrong version number|WRONG_VERSION_NUMBER|packet length too long|record layer failure"),
+        "what answers at {address} speaks no TLS: write grpc:// instead of grpc+tls://, or dh+plain:// instead of dh://",
+    ),
+)
+# What gRPC's words for a failed connection may mean, beside a server that is away.
+_HINTS: Final = (
+    (
+        re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|Hostname Verification"),
+        "the certificate is not trusted, or is for another name: pass its authority's certificate as tls_root_certs=",
+    ),
+    (
+        re.compile(r"failed to connect to all addresses.*(Socket closed|Connection reset|recvmsg)"),
+        "is it a port for TLS (grpc+tls://), or for browsers?",
+    ),
+)
+
+
+def other_protocol(error: UnavailableError, address: str) -> InvalidRequestError | None:
+    """What to tell a user whose address leads to something else than a server; None when it may be just away."""
+    text = str(error)
+    for pattern, words in _OTHER_PROTOCOLS:
+        if pattern.search(text):
+            return InvalidRequestError(words.format(address=address))
+    return None
 
 
 def typed_error(error: BaseException, address: str = "") -> BarrageError:
@@ -42,7 +83,14 @@ def typed_error(error: BaseException, address: str = "") -> BarrageError:
         found = kind(str(found))
     if isinstance(found, UnavailableError) and address:
         reason = str(found).strip(". ") or "a message may have been larger than the connection allows"
+        hint = next((words for pattern, words in _HINTS if pattern.search(reason)), "")
+        reason = f"{reason}; {hint}" if hint else reason
         found = UnavailableError(f"no connection to {address}: {reason}")
+    if type(found) is UnsupportedOperationError and str(found) == type(error).__name__:
+        where = address or "the server"
+        found = UnsupportedOperationError(
+            f"{where} is an Arrow Flight server that does not offer this: it knows no Barrage"
+        )
     return found
 
 
