@@ -1,6 +1,7 @@
 """Key values as whole columns: hashed and compared without looking at single rows.
 
-Keys are equal as in SQL's GROUP BY: null equals null, NaN equals NaN, and -0.0 is 0.0.
+Keys are equal as in SQL's GROUP BY: null equals null, NaN equals NaN, and -0.0 is 0.0. A struct is its leaves and,
+for each struct in it, whether it is there: a null struct differs from a struct of nulls.
 """
 
 from __future__ import annotations
@@ -46,11 +47,22 @@ class KeyValues:
         self._cells: list[tuple[npt.NDArray[Any], BoolArray | None]] = []
         self._strings: list[pa.Array] = []
         for column in columns:
-            kind = storage_kind(column.type)
-            if kind is StorageKind.HEAP:
-                self._strings.append(storage_of(column))
-            elif kind is not StorageKind.NULL:  # nulls are all alike
+            self._add(column)
+
+    def _add(self, column: pa.Array) -> None:
+        """Take in a column, a struct as its leaves. Columns of one type always come to the same leaves."""
+        kind = storage_kind(column.type)
+        if kind is not StorageKind.HEAP:
+            if kind is not StorageKind.NULL:  # nulls are all alike
                 self._cells.append(canonical_cells(column))
+            return
+        stored = storage_of(column)
+        if not pat.is_struct(stored.type):
+            self._strings.append(stored)
+            return
+        self._cells.append((valid_of(stored).view(np.uint8), None))
+        for leaf in stored.flatten():  # null where the struct is
+            self._add(leaf)
 
     def take(self, positions: npt.NDArray[np.int64]) -> KeyValues:
         """The keys at ``positions``."""
@@ -105,11 +117,11 @@ class KeyValues:
     def _hash(self) -> HashArray:
         hashes = np.full(self.count, _SEED, np.uint64)
         for data, valid in self._cells:
+            if valid is not None:
+                hashes[~valid] ^= _NULL  # before the mixing, so that where a null is counts
             for words in _words(data):
                 hashes ^= words
                 _mix(hashes)
-            if valid is not None:
-                hashes[~valid] ^= _NULL
         for column in self._strings:
             hashes ^= _hash_strings(column)
             _mix(hashes)

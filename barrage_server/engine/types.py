@@ -87,14 +87,23 @@ def check_type(data_type: pa.DataType) -> None:
 
 
 def check_key_type(data_type: pa.DataType) -> None:
-    """Raise :class:`UnsupportedTypeError` unless a key column can have ``data_type``: nested values cannot be keys."""
+    """Raise :class:`UnsupportedTypeError` unless a key column can have ``data_type``.
+
+    Structs can be keys, to any depth, of what can be a key; lists and maps cannot.
+    """
     check_type(data_type)
-    stored = storage_type(data_type)
-    if storage_kind(data_type) is StorageKind.HEAP and not _is_bytes_like(stored):
+    if not _can_be_key(data_type):
         raise UnsupportedTypeError(
-            f"A key column cannot have the type {data_type}. Use numbers, times, booleans, strings or binary as keys; "
-            "of a nested column, make the parts that identify a row columns of their own."
+            f"A key column cannot have the type {data_type}. Use numbers, times, booleans, strings, binary, or structs "
+            "of these as keys; of a list or map, make the parts that identify a row columns of their own."
         )
+
+
+def _can_be_key(data_type: pa.DataType) -> bool:
+    stored = storage_type(data_type)
+    if pat.is_struct(stored):
+        return all(_can_be_key(stored.field(index).type) for index in range(stored.num_fields))
+    return storage_kind(stored) is not StorageKind.HEAP or _is_bytes_like(stored)
 
 
 def plain_type(data_type: pa.DataType) -> pa.DataType:

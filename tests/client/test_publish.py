@@ -9,10 +9,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.flight
 import pytest
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable, UpdateGraph
+from barrage_server.spark.publisher import Publisher
+from barrage_server.wire.protocol import PUT_OPTIONS_KEY, CommitRequest, PublishMode, PutOptions, StageRequest
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 
@@ -196,3 +199,61 @@ def test_closing_the_client_sends_what_is_outstanding(server: bs.Server) -> None
         table.upsert(_rows(*range(1000)))
     assert not publication.is_open
     assert server.table("mine").size == 1000
+
+
+WINDOW = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
+WINDOWED = pa.schema([("window", WINDOW), ("name", pa.string()), ("count", pa.int64())])
+
+
+def _windowed(*rows: tuple[tuple[int | None, int | None] | None, str | None, int]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {
+                "window": None if window is None else dict(zip(("start", "end"), window, strict=True)),
+                "name": name,
+                "count": count,
+            }
+            for window, name, count in rows
+        ],
+        schema=WINDOWED,
+    )
+
+
+@pytest.mark.parametrize("way", ["embedded", "publish", "put", "commit"])
+def test_a_struct_is_a_key_through_every_way_in(server: bs.Server, client: bs.Client, way: str) -> None:
+    """As the window of an aggregation is; a null struct differs from one of nulls."""
+    key = ["window", "name"]
+    flight_client = pa.flight.FlightClient(server.uri)
+
+    def send(rows: pa.Table, mode: str) -> None:
+        if way == "embedded":
+            table = server.table("t") if server.tables() else server.keyed_table("t", WINDOWED, key=key)
+            assert isinstance(table, KeyedTable)
+            (table.upsert if mode == "upsert" else table.delete)(rows)
+        elif way == "publish":
+            client.publish("t", rows, key=key, mode=mode)
+        elif way == "put":
+            options = PutOptions(mode=PublishMode(mode), key=tuple(key)).to_schema_metadata()
+            marked = rows.replace_schema_metadata({PUT_OPTIONS_KEY: options})
+            writer, _ = flight_client.do_put(pa.flight.FlightDescriptor.for_path("scope", "t"), marked.schema)
+            with writer:
+                writer.write_table(marked)
+        else:
+            publisher = Publisher(server.uri)
+            batch = (publisher.last_batch("p", "t") or 0) + 1
+            staged = publisher.stage(StageRequest("p", "t", batch, "a"), rows.schema, rows.to_batches())
+            assert staged is not None
+            publisher.commit(CommitRequest("p", "t", batch, PublishMode(mode), (staged.token,), tuple(key)))
+            publisher.close()
+
+    send(_windowed(((1, 2), "a", 1), (None, "a", 2), ((None, None), "a", 3), ((1, 2), None, 4)), "upsert")
+    with client.subscribe("t", interval_ms=0) as live:
+        send(_windowed(((1, 2), "a", 10), (None, "a", 20), ((1, None), "a", 5)), "upsert")
+        live.wait_until(lambda table: table.size == 5, timeout=10)
+        send(_windowed(((None, None), "a", 0), ((7, 7), "a", 0)), "delete")
+        live.wait_until(lambda table: table.size == 4, timeout=10)
+        expected = _windowed(((1, 2), "a", 10), (None, "a", 20), ((1, 2), None, 4), ((1, None), "a", 5))
+        for found in (live.to_arrow(), client.snapshot("t")):
+            assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+        assert live.key_columns == tuple(key)
+    flight_client.close()

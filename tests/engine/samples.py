@@ -39,7 +39,23 @@ def _nested() -> dict[str, pa.Array]:
     tree = pa.struct(
         [("name", pa.string()), ("at", pa.float64()), ("below", pa.list_(pa.struct([("x", pa.large_string())])))]
     )
+    window = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
+    instant = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    places = [
+        None,
+        {"at": None, "in": None},
+        {"at": None, "in": {"name": None, "code": None}},
+        {"at": -0.0, "in": {"name": "a", "code": uuid.UUID(int=1).bytes}},
+        {"at": 0.0, "in": {"name": "a", "code": uuid.UUID(int=1).bytes}},
+        {"at": float("nan"), "in": {"name": "", "code": None}},
+        {"at": 0.0, "in": {"name": "a", "code": None}},
+    ]
+    place = pa.struct([("at", pa.float64()), ("in", pa.struct([("name", pa.string()), ("code", pa.binary(16))]))])
     return {
+        "struct of times": pa.array(
+            [None, *({"start": start, "end": end} for start in (None, instant) for end in (None, instant))], window
+        ),
+        "struct of leaves": pa.array(places, place),
         "list<int64>": pa.array(items, pa.list_(pa.int64())),
         "large_list<int16>": pa.array(items, pa.large_list(pa.int16())),
         "list<string>": pa.array([None, [], [None], ["a"], ["a", ""], ["", "a"]], pa.list_(pa.string())),
@@ -101,6 +117,10 @@ SAMPLES: dict[str, pa.Array] = {
 }
 
 FLAT = [name for name, array in SAMPLES.items() if not pa.types.is_nested(array.type) and name not in ("json",)]
+
+STRUCT_KEYS = ["struct<>", "struct<struct<null>>", "struct of times", "struct of leaves"]
+KEYS = [*FLAT, *STRUCT_KEYS]
+"""Names of the samples whose type a key column can have."""
 
 
 def pick(sample: pa.Array, chosen: Sequence[int], *, padding: int = 0) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,51 @@ def test_a_keyed_table_is_a_dictionary(cycles: list[list[tuple[str, list[tuple[A
                     expected = keyed
         assert sorted(map(repr, rows_in(table))) == sorted(map(repr, expected.values()))
     follower.check_held()
+
+
+structs = st.none() | st.fixed_dictionaries(
+    {
+        "s": st.none() | st.sampled_from(["", "a", "longer than eight"]),
+        "in": st.none() | st.fixed_dictionaries({"f": st.none() | st.sampled_from([0.0, -0.0, math.nan, 1.5])}),
+    }
+)
+STRUCT = pa.struct([("s", pa.string()), ("in", pa.struct([("f", pa.float64())]))])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["upsert", "delete", "replace"]),
+            st.lists(st.tuples(structs, st.integers(0, 2), st.integers(0, 9)), max_size=8),
+            st.integers(0, 3),
+        ),
+        max_size=6,
+    )
+)
+def test_structs_are_keys_like_any_other(cycles: list[tuple[str, list[tuple[Any, int, int]], int]]) -> None:
+    """Beside a flat key, at every depth, sliced: null, NaN and one zero as in a flat column."""
+    schema = pa.schema([("where", STRUCT), ("n", pa.int64()), ("value", pa.int64())])
+    table = KeyedTable(UpdateGraph(), "t", schema, ["where", "n"])
+    expected: dict[str, int] = {}
+    for kind, drawn, skipped in cycles:
+        columns = list(zip(*drawn, strict=True)) or [(), (), ()]
+        rows = pa.table([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema)
+        rows = rows.slice(skipped)
+        given = by_struct(rows)
+        if kind == "delete":
+            table.delete(rows.select(["n", "where"]))
+            for key in given:
+                expected.pop(key, None)
+        else:
+            (table.upsert if kind == "upsert" else table.replace)(rows)
+            expected = expected | given if kind == "upsert" else given
+        assert by_struct(table.to_arrow()) == expected
+        assert table.size == len(expected)
+
+
+def by_struct(rows: pa.Table) -> dict[str, int]:
+    """The value of the last row of each key, as a text in which there is one zero."""
+    return {repr((row["where"], row["n"])).replace("-0.0", "0.0"): row["value"] for row in rows.to_pylist()}
 
 
 @pytest.mark.parametrize("first", [0, 2**31 - 2, 2**40])
