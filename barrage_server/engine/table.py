@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.columns import Column, make_column
 from barrage_server.engine.graph import UpdateGraph
@@ -66,7 +67,7 @@ class Table:
         self.schema = schema
         self.key_columns = tuple(key_columns)
         self.attributes: dict[str, object] = dict(attributes or {})
-        self.listeners: tuple[TableListener, ...] = ()
+        self._listeners = Callbacks[TableListener]()
         self.height = 0
         self._overwrites = overwrites
         self._columns: list[Column] = [
@@ -82,7 +83,8 @@ class Table:
         self._rows = RowSet.empty()
         self._undo = Undo()
         self._failure: BaseException | None = None
-        self._held: weakref.WeakSet[UndoCursor] = weakref.WeakSet()  # of all versions, detached ones too
+        # Of all versions, detached ones too. Only the writer changes the list, while readers let go of versions.
+        self._held: list[weakref.ref[UndoCursor]] = []
         self._cycles = 0
         self._version = self._make_version(graph.step, TableUpdate.empty(len(schema)))
         self._next_version: TableVersion | None = None
@@ -123,12 +125,12 @@ class Table:
         It runs on the publishing thread, after the cycle is visible: it must be quick, and must not wait for another
         publisher.
         """
-        self.listeners = (*self.listeners, listener)
+        return self._listeners.add(listener)
 
-        def remove() -> None:
-            self.listeners = tuple(entry for entry in self.listeners if entry is not listener)
-
-        return remove
+    @property
+    def listeners(self) -> tuple[TableListener, ...]:
+        """The listeners of this moment, in the order in which they were added."""
+        return tuple(self._listeners)
 
     # What the update graph calls, inside a cycle.
 
@@ -136,9 +138,14 @@ class Table:
         """Make the version that the cycle ``step`` has led to. It stays invisible until :meth:`show_version`."""
         self._cycles += 1
         if self._overwrites and self._cycles % _CYCLES_BETWEEN_ABSORBING == 0:
-            for cursor in list(self._held):
-                cursor.absorb()
+            self._absorb_held()
         self._next_version = self._make_version(step, update)
+
+    def _absorb_held(self) -> None:
+        held = [(entry, cursor) for entry in self._held if (cursor := entry()) is not None]
+        for _, cursor in held:
+            cursor.absorb()
+        self._held = [entry for entry, _ in held]
 
     def show_version(self) -> None:
         """Make the prepared version the visible one, and the next step of the history."""
@@ -162,15 +169,20 @@ class Table:
             frozen=not self._overwrites,
         )
         if self._overwrites:
-            self._held.add(version.cursor)
+            self._held.append(weakref.ref(version.cursor))
         return version
 
     def readable_rows(self) -> RowSet:
         """The rows whose cells a version can read: those of the table, or more where rows live on after they left."""
         return self._rows
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why this table does not change any more: what went wrong in a cycle. ``None`` while all is well."""
+        return self._failure
+
     def fail(self, error: BaseException) -> None:
-        """Refuse all further writes: a cycle broke off half way through this table."""
+        """Refuse all further changes: a cycle broke off half way through this table."""
         self._failure = error
         self._next_version = None
 
@@ -178,7 +190,7 @@ class Table:
         """Raise :class:`InternalError` when an earlier cycle broke off in this table."""
         if self._failure is not None:
             raise InternalError(
-                f"Table '{self.name}' cannot be written since an earlier cycle failed. Drop and create it again."
+                f"Table '{self.name}' does not change any more since it failed in a cycle. Drop and create it again."
             )
 
     def __repr__(self) -> str:

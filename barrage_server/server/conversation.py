@@ -171,6 +171,7 @@ class Conversation:
         self.table, self.schema = table, subscription.wire_schema
         self._hub.pump.move(self._slot, self._following.topic)
         self._subscription = subscription
+        table.check_usable()  # again: one that failed in between has told only the streams that it knew of
 
     def _snapshot(self, request: SnapshotRequest, table: Table) -> None:
         if self._subscription is not None:

@@ -52,7 +52,13 @@ class Followers:
             return following.feed if following is not None else self._new_feed(table, family)
 
     def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> Following:
-        """Follow ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end."""
+        """Follow ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end.
+
+        Raises:
+            InternalError: the table failed in a cycle, so that there is nothing to follow.
+
+        """
+        table.check_usable()
         with self._lock:
             following = self._tables.get((table, family))
             if following is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
-from barrage_server.errors import InvalidRequestError, UnavailableError, UnknownTableError
+from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.extras import missing_extra
 from barrage_server.pem import Pem, read_pem
 from barrage_server.publish import Committer, Ledger, StagingArea
@@ -135,7 +135,9 @@ class Server:
         logger.info("serving on %s", ", ".join(filter(None, (self.uri, self.deephaven_uri, self.deephaven_web_uri))))
 
     def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
-        catalog = Catalog(UpdateGraph(), self._end_followers)
+        graph = UpdateGraph()
+        graph.add_failure_listener(self._end_followers_of_failed)
+        catalog = Catalog(graph, self._end_followers)
         staging, ledger, pump = StagingArea(limits.staging), Ledger(), Pump(writers)
         return Hub(
             catalog=catalog,
@@ -359,9 +361,18 @@ class Server:
 
     def _end_followers(self, table: Table) -> None:
         self._hub.ledger.forget_table(table.name)
+        self._end_streams(table, UnknownTableError(f"Table '{table.name}' was dropped."))
+
+    def _end_followers_of_failed(self, table: Table) -> None:
+        try:
+            table.check_usable()
+        except BarrageError as error:
+            self._end_streams(table, error)
+
+    def _end_streams(self, table: Table, error: BarrageError) -> None:
         for stream in self._hub.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream) and stream.follows(table):
-                stream.end(UnknownTableError(f"Table '{table.name}' was dropped."))
+                stream.end(error)
 
     def _ports(self) -> list[int]:
         """The ports that it listens on."""

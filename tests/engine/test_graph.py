@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 import pytest
 
-from barrage_server.engine import AppendTable, DerivedTable, KeyedTable, Table, TableUpdate, TableVersion, UpdateGraph
-from barrage_server.errors import InternalError, InvalidRequestError, SchemaMismatchError
+from barrage_server.engine import (
+    AppendTable,
+    BlinkTable,
+    DerivedTable,
+    KeyedTable,
+    ReplacedTable,
+    ReplicaTable,
+    ReplicaUpdate,
+    Table,
+    TableUpdate,
+    TableVersion,
+    UpdateGraph,
+)
+from barrage_server.errors import (
+    InternalError,
+    InvalidRequestError,
+    SchemaMismatchError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
 from barrage_server.rowset import RowSet
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -145,24 +163,188 @@ def test_a_failing_listener_stops_nobody(caplog: pytest.LogCaptureFixture) -> No
     assert "broken listener" in caplog.text
 
 
-def test_a_cycle_that_breaks_off_closes_its_tables_for_writing_only() -> None:
-    """Readers keep the last version; writers are told; other tables go on."""
+class Faulty(Sum):
+    """A derived table that fails from a given run on."""
 
-    class Broken(Sum):
-        def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
+    def __init__(self, name: str, *parents: Table, good_runs: int = 0) -> None:
+        super().__init__(name, *parents)
+        self.good_runs = good_runs
+
+    def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
+        if len(self.runs) >= self.good_runs:
+            self._columns[0].write(RowSet.flat(1), pa.array([-1]), self._undo)  # half way through
             raise ZeroDivisionError
+        return super().follow(updates)
 
+
+class FaultyAppend(AppendTable):
+    """An append table that fails for negative numbers, half way through."""
+
+    def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+        update = super().apply_operations(operations)
+        if any(value < 0 for batch in operations for value in batch[0].to_pylist()):
+            raise MemoryError
+        return update
+
+
+def values(table: Table) -> list[int]:
+    found: list[int] = table.to_arrow()["n"].to_pylist()
+    return found
+
+
+def test_a_derived_table_that_fails_takes_its_descendants_along_and_no_other_table() -> None:
+    """Its source, its sisters and tables beside go on; the publisher is not told that its rows failed."""
     graph = UpdateGraph()
     source, other = KeyedTable(graph, "source", SCHEMA, ["n"]), AppendTable(graph, "other", SCHEMA)
+    blink = BlinkTable(graph, "blink", SCHEMA)
     source.upsert(numbers(1))
-    graph.attach(Broken("broken", source))
-    with pytest.raises(InternalError, match="source"):
-        source.upsert(numbers(2))
-    assert source.to_arrow()["n"].to_pylist() == [1]
-    with pytest.raises(InternalError, match="Drop and create"):
-        source.upsert(numbers(3))
-    other.append(numbers(1))
-    assert other.size == 1
+    faulty = Faulty("faulty", source, good_runs=1)
+    child, sister = Sum("child", faulty, other), Sum("sister", source)
+    grandchild = Sum("grandchild", child)
+    failed: list[Table] = []
+    graph.add_failure_listener(failed.append)
+    for table in (faulty, child, sister, grandchild):
+        graph.attach(table)
+    source.upsert(numbers(2))
+    assert [values(table) for table in (faulty, child, sister, grandchild)] == [[3]] * 4
+    for number in (3, 4):
+        source.upsert(numbers(number))
+        other.append(numbers(number))
+        blink.append(numbers(number))
+    assert (values(source), values(other), values(blink)) == ([1, 2, 3, 4], [3, 4], [4])
+    assert values(sister) == [10]
+    assert [values(table) for table in (faulty, child, grandchild)] == [[3]] * 3, "what they had stays readable"
+    assert failed == [faulty, child, grandchild]
+    assert isinstance(faulty.failure, ZeroDivisionError)
+    assert sister.failure is source.failure is blink.failure is None
+    with pytest.raises(InternalError, match="child"):
+        graph.attach(Sum("late", child))
+
+
+def test_a_source_table_that_fails_fails_alone() -> None:
+    """Whoever wrote to it is told; what the same cycle did to other tables is visible, and derived tables go on."""
+    graph = UpdateGraph()
+    faulty, other = FaultyAppend(graph, "faulty", SCHEMA), AppendTable(graph, "other", SCHEMA)
+    blink = BlinkTable(graph, "blink", SCHEMA)
+    both = Sum("both", faulty, other)
+    graph.attach(both)
+    with graph.cycle():
+        faulty.append(numbers(1))
+        blink.append(numbers(7))
+    with pytest.raises(InternalError, match=r"'faulty'.*MemoryError"), graph.cycle():
+        faulty.append(numbers(-1))
+        other.append(numbers(10))
+    assert (values(faulty), values(other), values(blink), values(both)) == ([1], [10], [], [11])
+    with pytest.raises(InternalError, match=r"'faulty'.*Drop and create"):
+        faulty.append(numbers(2))
+    with pytest.raises(InternalError, match="'faulty'"), graph.cycle():
+        other.append(numbers(100))
+        faulty.append(numbers(2))
+    assert values(other) == [10], "a cycle that cannot begin changes nothing"
+    other.append(numbers(20))
+    blink.append(numbers(8))
+    assert (values(other), values(blink), values(both)) == ([10, 20], [8], [31])
+
+
+def test_a_blink_table_that_fails_between_its_rows_does_not_stop_the_others() -> None:
+    """It takes part in every cycle, and leaves with its first failure."""
+
+    class FaultyBlink(BlinkTable):
+        def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+            if not operations and self._rows:
+                raise MemoryError
+            return super().apply_operations(operations)
+
+    graph = UpdateGraph()
+    blink, other = FaultyBlink(graph, "blink", SCHEMA), AppendTable(graph, "other", SCHEMA)
+    blink.append(numbers(1))
+    for number in (1, 2):
+        other.append(numbers(number))
+    assert (values(blink), values(other)) == ([1], [1, 2])
+    assert isinstance(blink.failure, MemoryError)
+
+
+@pytest.mark.parametrize("where", ["apply_operations", "prepare_version", "show_version"])
+def test_an_interrupt_leaves_no_table_between_two_states(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in a cycle: the table that it hit is closed or whole, the others are whole, and the interrupt goes on."""
+    graph = UpdateGraph()
+    hit, other = AppendTable(graph, "hit", SCHEMA), AppendTable(graph, "other", SCHEMA)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hit, where, interrupted)
+        with pytest.raises(KeyboardInterrupt), graph.cycle():
+            hit.append(numbers(1))
+            other.append(numbers(1))
+    for table in (hit, other):
+        if table.failure is None:
+            table.append(numbers(2))
+            assert values(table) == [1, 2]
+        else:
+            assert values(table) == []
+    assert hit.failure is not None
+
+
+def test_a_table_cannot_write_to_another_while_a_cycle_is_computed() -> None:
+    """That would run a cycle within a cycle; a listener may do it."""
+    graph = UpdateGraph()
+    source, other = AppendTable(graph, "source", SCHEMA), AppendTable(graph, "other", SCHEMA)
+
+    class Writing(Sum):
+        def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
+            other.append(numbers(1))
+            return super().follow(updates)
+
+    writing = Writing("writing", source)
+    graph.attach(writing)
+    source.append(numbers(1))
+    assert isinstance(writing.failure, UnsupportedOperationError)
+    assert (values(source), values(other), graph.step) == ([1], [], 1)
+    other.append(numbers(2))
+    assert values(other) == [2]
+
+
+@pytest.mark.parametrize("kind", ["append", "blink", "keyed", "replaced", "replica"])
+def test_tables_of_a_closed_graph_cannot_be_written(kind: str) -> None:
+    """A write is an error with the reason, inside of a cycle too; what is there can still be read."""
+    graph = UpdateGraph()
+    append, keyed = AppendTable(graph, "t", SCHEMA), KeyedTable(graph, "t", SCHEMA, ["n"])
+    blink, replaced, replica = (
+        BlinkTable(graph, "t", SCHEMA),
+        ReplacedTable(graph, "t", SCHEMA),
+        ReplicaTable(graph, "t", SCHEMA),
+    )
+    write: Callable[[], None] = {
+        "append": lambda: append.append(numbers(1)),
+        "blink": lambda: blink.append(numbers(1)),
+        "keyed": lambda: keyed.upsert(numbers(1)),
+        "replaced": lambda: replaced.replace(numbers(1)),
+        "replica": lambda: replica.apply(ReplicaUpdate(RowSet.flat(1), RowSet.empty(), columns=[pa.array([1])])),
+    }[kind]
+    write()
+    before = graph.step
+    graph.close("its server is closed")
+    graph.close("another reason")
+    assert graph.is_closed
+    with pytest.raises(UnavailableError, match="'t' cannot be written: its server is closed"):
+        write()
+    with pytest.raises(UnavailableError, match="its server is closed"), graph.cycle():
+        write()
+    assert graph.step == before
+    assert len(append.to_arrow()) == (kind == "append")
+
+
+def test_a_listener_may_close_the_graph() -> None:
+    """The cycle that it belongs to is complete; the next one is refused."""
+    graph = UpdateGraph()
+    table = AppendTable(graph, "t", SCHEMA)
+    table.add_listener(lambda *_: graph.close())
+    table.append(numbers(1))
+    with pytest.raises(UnavailableError):
+        table.append(numbers(2))
+    assert values(table) == [1]
 
 
 def test_parents_must_share_a_graph() -> None:

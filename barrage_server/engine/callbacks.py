@@ -1,0 +1,45 @@
+"""Functions to call: added, removed and called by any threads at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Lock
+from typing import Generic, TypeVar
+
+__all__ = ["Callbacks"]
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+class Callbacks(Generic[_Function]):
+    """Functions in the order in which they were added; one that was added twice is called twice.
+
+    Iterating gives those of one moment: what is added or removed meanwhile does not matter to it, and takes no lock.
+    """
+
+    __slots__ = ("_entries", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._entries: tuple[tuple[object, _Function], ...] = ()
+
+    def add(self, function: _Function) -> Callable[[], None]:
+        """Add ``function``; returns what removes it again, once, and may be called repeatedly."""
+        identity = object()
+        with self._lock:
+            self._entries = (*self._entries, (identity, function))
+
+        def remove() -> None:
+            with self._lock:
+                self._entries = tuple(entry for entry in self._entries if entry[0] is not identity)
+
+        return remove
+
+    def __iter__(self) -> Iterator[_Function]:
+        return iter([function for _, function in self._entries])
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
