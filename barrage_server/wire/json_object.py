@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ _INT64 = 1 << 63
 class JsonObject:
     """A JSON object whose fields are read by name and type; WireFormatError names the field that is wrong.
 
-    Fields that nobody asks for are ignored, so that newer peers may send more.
+    Fields that are not asked for are ignored, so that newer servers may answer more; requests refuse them.
     """
 
     __slots__ = ("_fields", "_what")
@@ -49,6 +50,14 @@ class JsonObject:
         if self._fields.get(name) is None:
             return WireFormatError(f"{self._what}: field {name!r} is missing; expected {expected}")
         return WireFormatError(f"{self._what}: field {name!r} must be {expected}, got {_json_type(self._fields[name])}")
+
+    def refuse_others(self, known: Collection[str]) -> None:
+        """WireFormatError when there is a field that is not ``known``: a misspelt option would do nothing, unseen."""
+        for name in self._fields:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+                raise WireFormatError(f"{self._what}: unknown field {name[:100]!r}; {hint}")
 
     def text(self, name: str) -> str:
         """A string that is not empty."""

@@ -13,6 +13,9 @@ Three ways lead in:
 - Staging and commit: a ``DoPut`` with the command :data:`STAGE_COMMAND` whose first message carries a
   :class:`StageRequest` and which ends with :class:`StageEnd`; the server answers :class:`StageResult`. A
   :class:`CommitRequest` then makes staged data visible, once.
+
+A request with a field that is unknown is refused: a misspelt ``key`` would otherwise make another table. Fields of
+results that are unknown are ignored.
 """
 
 from __future__ import annotations
@@ -152,6 +155,7 @@ class PutOptions:
 
     @classmethod
     def _of(cls, fields: JsonObject) -> PutOptions:
+        fields.refuse_others(cls.__slots__)
         return cls(_mode(fields), fields.optional_texts("key"), _kind(fields), _capacity(fields))
 
 
@@ -173,6 +177,7 @@ class StageRequest:
     def from_json(cls, data: bytes) -> StageRequest:
         """Read :meth:`to_json`; WireFormatError names what is wrong."""
         fields = JsonObject.parse(data, "stage request")
+        fields.refuse_others(cls.__slots__)
         return cls(fields.text("publisher"), fields.text("table"), fields.integer("batch"), fields.text("attempt"))
 
 
@@ -253,6 +258,7 @@ class CommitRequest:
     def from_json(cls, data: bytes) -> CommitRequest:
         """Read :meth:`to_json`; WireFormatError names what is wrong."""
         fields = JsonObject.parse(data, "commit request")
+        fields.refuse_others(cls.__slots__)
         return cls(
             publisher=fields.text("publisher"),
             table=fields.text("table"),
@@ -328,6 +334,7 @@ class AbortRequest:
     def from_json(cls, data: bytes) -> AbortRequest:
         """Read :meth:`to_json`; WireFormatError names what is wrong."""
         fields = JsonObject.parse(data, "abort request")
+        fields.refuse_others(cls.__slots__)
         tokens = fields.optional_texts("tokens") or ()
         batch = fields.optional_integer("batch")
         if batch is None:
@@ -366,6 +373,7 @@ class LastBatchRequest:
     def from_json(cls, data: bytes) -> LastBatchRequest:
         """Read :meth:`to_json`; WireFormatError names what is wrong."""
         fields = JsonObject.parse(data, "last batch request")
+        fields.refuse_others(cls.__slots__)
         return cls(fields.text("publisher"), fields.text("table"))
 
 
@@ -411,6 +419,7 @@ class CreateRequest:
     def from_json(cls, data: bytes) -> CreateRequest:
         """Read :meth:`to_json`; WireFormatError names what is wrong."""
         fields = JsonObject.parse(data, "create request")
+        fields.refuse_others(cls.__slots__)
         schema = fields.optional_schema("schema")
         if schema is None:
             raise WireFormatError(
@@ -433,4 +442,6 @@ class DropRequest:
     @classmethod
     def from_json(cls, data: bytes) -> DropRequest:
         """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        return cls(JsonObject.parse(data, "drop request").text("table"))
+        fields = JsonObject.parse(data, "drop request")
+        fields.refuse_others(cls.__slots__)
+        return cls(fields.text("table"))

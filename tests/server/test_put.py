@@ -195,6 +195,20 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(
     assert {table.name for table in server.tables()} == {"quotes", "log"}
 
 
+@pytest.mark.parametrize("way", ["app_metadata", "schema"])
+def test_an_unknown_option_is_refused_by_name(server: Server, client: fl.FlightClient, way: str) -> None:
+    """A misspelt key would make an append table, and say nothing."""
+    inner, metadata, schema = b'{"keys": ["sym"]}', None, SCHEMA
+    if way == "schema":
+        schema = SCHEMA.with_metadata({PUT_OPTIONS_KEY: inner})
+    else:
+        metadata = b'{"barrage": %s}' % inner
+    rows = ROWS.replace_schema_metadata(schema.metadata)
+    error = refused(lambda: send(client, fl.FlightDescriptor.for_path("t"), schema, (rows, metadata)))
+    assert "unknown field 'keys'; did you mean 'key'?" in str(error)
+    assert server.tables() == ()
+
+
 def test_a_type_that_tables_cannot_hold_is_named(server: Server, client: fl.FlightClient) -> None:
     error = refused(lambda: send(client, fl.FlightDescriptor.for_path("u"), UNION))
     assert type(error) is UnsupportedTypeError

@@ -69,10 +69,32 @@ def test_there_and_back(message: Any) -> None:
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_unknown_fields_are_ignored_and_nulls_left_out(message: Any) -> None:
+def test_nulls_are_left_out(message: Any) -> None:
+    assert None not in json.loads(message.to_json()).values()
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_requests_refuse_unknown_fields_and_results_ignore_them(message: Any) -> None:
+    """What a client asks for and a server does not know must not be passed over in silence."""
     fields = json.loads(message.to_json())
-    assert None not in fields.values()
-    assert type(message).from_json(json.dumps({**fields, "added_later": 1}).encode()) == message
+    if isinstance(message, PutOptions):
+        fields["barrage"]["added_later"] = 1
+    data = json.dumps({**fields, "added_later": 1}).encode()
+    if type(message).__name__.endswith(("Request", "Options")):
+        with pytest.raises(WireFormatError, match="unknown field 'added_later'; there are "):
+            type(message).from_json(data)
+    else:
+        assert type(message).from_json(data) == message
+
+
+@pytest.mark.parametrize("data", [b'{"barrage": {"keys": ["a"]}}', b'{"barrage": {"kye": ["a"]}}'])
+def test_a_misspelt_option_is_recognised(data: bytes) -> None:
+    with pytest.raises(WireFormatError, match=r"put options.barrage: unknown field '\w+'; did you mean 'key'\?"):
+        PutOptions.from_json(data)
+
+
+def test_fields_beside_the_put_options_are_the_users_own() -> None:
+    assert PutOptions.from_json(b'{"note": 1, "barrage": {"mode": "append"}}') == PutOptions(PublishMode.APPEND)
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
