@@ -27,7 +27,7 @@ def test_rows_are_replaced_and_deleted_by_a_struct() -> None:
 
             def call(method: str, request: Any) -> None:
                 channel.unary_unary(f"{_PACKAGE}.{method}")(
-                    request.SerializeToString(), timeout=10, metadata=[("authorization", bearer)]
+                    request.SerializeToString(), timeout=10, metadata=(("authorization", bearer),)
                 )
 
             def upload(number: int, at: list[Any], v: list[int]) -> proto.Ticket:
@@ -45,14 +45,12 @@ def test_rows_are_replaced_and_deleted_by_a_struct() -> None:
                 proto.CreateInputTableRequest(result_id=table, schema=SCHEMA.serialize().to_pybytes(), kind=kind),
             )
             nulls = {"x": None, "y": None}
-            for number, (at, v) in enumerate(
-                [([{"x": 1, "y": "a"}, None, nulls], [1, 2, 3]), ([{"x": 1, "y": "a"}, {"x": 1, "y": None}], [10, 4])]
+            for rows in (
+                upload(2, [{"x": 1, "y": "a"}, None, nulls], [1, 2, 3]),
+                upload(3, [{"x": 1, "y": "a"}, {"x": 1, "y": None}], [10, 4]),
             ):
-                rows = upload(2 + number, at, v)
-                call(
-                    "InputTableService/AddTableToInputTable",
-                    proto.AddTableRequest(input_table=table, table_to_add=rows),
-                )
+                request = proto.AddTableRequest(input_table=table, table_to_add=rows)
+                call("InputTableService/AddTableToInputTable", request)
             gone = upload(9, [None], [0])
             call(
                 "InputTableService/DeleteTableFromInputTable",
