@@ -12,7 +12,7 @@ from barrage_server.errors import InvalidRequestError, SchemaMismatchError, Unkn
 from barrage_server.publish.delta import TableStore, Target, publish_rows
 from barrage_server.publish.ledger import Ledger
 from barrage_server.publish.staging import Staged, StagingArea
-from barrage_server.wire.protocol import CommitRequest, CommitResult
+from barrage_server.wire.protocol import CommitRequest, CommitResult, StageRequest
 
 __all__ = ["Committer"]
 
@@ -29,6 +29,7 @@ class Committer:
         self._staging = staging
         self._ledger = ledger
         self._lock = threading.Lock()
+        ledger.watch(store.find)
 
     def commit(self, request: CommitRequest) -> CommitResult:
         """Make the batches under ``request.tokens`` visible.
@@ -46,9 +47,16 @@ class Committer:
             schema, batches = _gather(request, staged)
             target = Target(request.table, request.mode, request.key, request.kind, request.capacity)
             rows, table = publish_rows(self._store, target, schema, batches)
-            self._ledger.advance(request.publisher, request.table, request.batch)
+            self._ledger.advance(request.publisher, request.table, request.batch, table)
             self._staging.drop(request.tokens)
+            # Attempts that lost a race, or were left behind by a driver that is gone, are not committed any more.
+            self._staging.drop_sealed(request.publisher, request.table, request.batch)
             return self._result(request, duplicate=False, rows=rows, step=table.version.step)
+
+    def staged(self, request: StageRequest, token: str) -> None:
+        """Take note that an entry was staged to its end: it is dropped if its batch was committed meanwhile."""
+        if self._ledger.has(request.publisher, request.table, request.batch):
+            self._staging.drop([token])
 
     def _result(self, request: CommitRequest, *, duplicate: bool, rows: int, step: int) -> CommitResult:
         last = self._ledger.last(request.publisher, request.table)

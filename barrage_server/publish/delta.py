@@ -25,13 +25,19 @@ class TableStore(Protocol):
     def find(self, name: str) -> Table | None:
         """The table of that name, if there is one."""
 
-    def ensure(
-        self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None
-    ) -> tuple[Table, bool]:
-        """The table of that name and kind, and whether it was made; AlreadyExistsError when another one is there."""
+    def make(self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None) -> Table:
+        """A new table, which is not found yet; AlreadyExistsError when the name is kept for something else."""
 
-    def drop(self, name: str) -> None:
-        """Take the table away."""
+    def offer(self, table: Table) -> Table:
+        """Let a new table be found, unless there is one of its name; the one that is found from now on."""
+
+    def discard(self, table: Table) -> None:
+        """Let go of a new table that is not to be found."""
+
+    def check_same(
+        self, table: Table, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None
+    ) -> None:
+        """AlreadyExistsError unless a table is of that kind, and like that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,9 @@ def publish_rows(
 ) -> tuple[int, Table]:
     """Apply ``batches`` to ``target`` in one cycle: all of them, or nothing. The table is made when it does not exist.
 
+    A table that is made here is found by others once it has its rows: rows that are refused leave no table behind, and
+    take none away that another publisher uses.
+
     Args:
         store: where the table is found or made.
         target: which table, and how.
@@ -73,25 +82,39 @@ def publish_rows(
         InvalidRequestError: one of its subclasses says what does not fit; nothing has changed then.
 
     """
-    table = store.find(target.table)
-    created = False
-    if table is None:
-        if target.mode is PublishMode.DELETE:
-            raise UnknownTableError(f"There is no table '{target.table}' to delete rows from.")
-        kind = _kind_of_new(target)
-        table, created = store.ensure(target.table, schema, kind, target.key or (), target.capacity)
-    elif target.kind is not None:
-        key = table.key_columns if target.kind is TableKind.KEYED else ()
-        capacity = table.capacity if target.capacity is None and isinstance(table, RingTable) else target.capacity
-        table, created = store.ensure(target.table, table.schema, target.kind, key, capacity)
+    while True:
+        table = store.find(target.table)
+        if table is None:
+            made = _publish_new(store, target, schema, batches)
+            if made is None:
+                continue  # another publisher was faster: its table gets the rows
+            table = made
+        else:
+            if target.kind is not None:
+                key = table.key_columns if target.kind is TableKind.KEYED else ()
+                own = table.capacity if isinstance(table, RingTable) else None
+                store.check_same(table, table.schema, target.kind, key, target.capacity or own)
+            _check_key(table, target)
+            apply_rows(table, target.mode, schema, batches)
+        return sum(batch.num_rows for batch in batches), table
+
+
+def _publish_new(
+    store: TableStore, target: Target, schema: pa.Schema, batches: Sequence[pa.RecordBatch]
+) -> Table | None:
+    """Make the table with these rows in it; ``None`` when there is one of its name by then."""
+    if target.mode is PublishMode.DELETE:
+        raise UnknownTableError(f"There is no table '{target.table}' to delete rows from.")
+    table = store.make(target.table, schema, _kind_of_new(target), target.key or (), target.capacity)
+    found: Table | None = None
     try:
         _check_key(table, target)
         apply_rows(table, target.mode, schema, batches)
-    except BaseException:
-        if created:
-            store.drop(target.table)
-        raise
-    return sum(batch.num_rows for batch in batches), table
+        found = store.offer(table)
+    finally:
+        if found is not table:
+            store.discard(table)
+    return table if found is table else None
 
 
 def _kind_of_new(target: Target) -> TableKind:

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+from barrage_server.wire.protocol import is_single_write
 
 __all__ = ["Ledger"]
+
+
+class _Entry(NamedTuple):
+    batch: int
+    table: object  # the table itself: another one of the same name has no part in it
+
+
+_Entries = OrderedDict[tuple[str, str], _Entry]
 
 
 class Ledger:
@@ -14,41 +26,84 @@ class Ledger:
     Batch numbers of one publisher only grow (Spark counts its micro-batches), so one number says about every batch
     whether it is in.
 
+    Entries belong to a table, not to its name: once :meth:`watch` was called, what was committed to a table that was
+    dropped says nothing about a later table of that name.
+
     Publishers come and go, and none says that it will not return: beyond ``capacity`` entries, those that have not
-    committed for longest are forgotten.
+    committed for longest are forgotten. Publishers that write once, and have a name for that alone, are counted apart,
+    so that however many of them there are, a streaming query is not forgotten for them.
+
+    Args:
+        capacity: entries of publishers that may come back.
+        single_capacity: entries of publishers that write once; the last of them may still repeat their commit.
+
     """
 
-    def __init__(self, capacity: int = 100_000) -> None:
+    def __init__(self, capacity: int = 100_000, single_capacity: int = 10_000) -> None:
         self._lock = threading.Lock()
-        self._capacity = capacity
-        self._last: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._lasting: _Entries = OrderedDict()
+        self._single: _Entries = OrderedDict()
+        self._capacities = (capacity, single_capacity)
+        self._find: Callable[[str], object] = lambda _: None
+
+    def watch(self, find: Callable[[str], object]) -> None:
+        """Tie entries to the tables that ``find`` gives by name; it must not call the ledger."""
+        self._find = find
 
     def last(self, publisher: str, table: str) -> int | None:
         """The last batch that ``publisher`` committed to ``table``; ``None`` when there is none."""
         with self._lock:
-            return self._last.get((publisher, table))
+            entry = self._entries_of(publisher).get((publisher, table))
+            return entry.batch if entry is not None and entry.table is self._find(table) else None
 
     def has(self, publisher: str, table: str, batch: int) -> bool:
         """Whether ``batch`` was committed before."""
         last = self.last(publisher, table)
         return last is not None and batch <= last
 
-    def advance(self, publisher: str, table: str, batch: int) -> None:
-        """Note that ``batch`` is committed. Never goes back."""
-        with self._lock:
-            key = (publisher, table)
-            self._last[key] = max(batch, self._last.get(key, batch))
-            self._last.move_to_end(key)
-            while len(self._last) > self._capacity:
-                self._last.popitem(last=False)
+    def advance(self, publisher: str, table: str, batch: int, committed_to: object = None) -> None:
+        """Note that ``batch`` is committed. Never goes back.
 
-    def forget_table(self, table: str) -> None:
-        """Forget ``table``, which is gone: a table of that name made later starts with nothing committed."""
+        Args:
+            publisher: who committed it.
+            table: the name of the table.
+            batch: its number.
+            committed_to: the table that has the rows, which may have been dropped meanwhile: nothing is noted then.
+                ``None``: the one of that name.
+
+        """
         with self._lock:
-            for key in [key for key in self._last if key[1] == table]:
-                del self._last[key]
+            present = self._find(table)
+            if committed_to is not None and committed_to is not present:
+                return
+            entries, key = self._entries_of(publisher), (publisher, table)
+            before = entries.get(key)
+            if before is not None and before.table is present:
+                batch = max(batch, before.batch)
+            entries[key] = _Entry(batch, present)
+            entries.move_to_end(key)
+            while len(entries) > self._capacities[entries is self._single]:
+                entries.popitem(last=False)
+
+    def forget_table(self, table: str, dropped: object = None) -> None:
+        """Forget ``table``, which is gone: a table of that name made later starts with nothing committed.
+
+        Args:
+            table: its name.
+            dropped: the table itself; what belongs to another one of that name is kept. ``None``: any.
+
+        """
+        with self._lock:
+            for entries in (self._lasting, self._single):
+                for key in [key for key in entries if key[1] == table]:
+                    if dropped is None or entries[key].table is dropped:
+                        del entries[key]
 
     def entries(self) -> dict[tuple[str, str], int]:
         """A copy of everything: (publisher, table) -> last batch."""
         with self._lock:
-            return dict(self._last)
+            both = [*self._lasting.items(), *self._single.items()]
+            return {key: entry.batch for key, entry in both if entry.table is self._find(key[1])}
+
+    def _entries_of(self, publisher: str) -> _Entries:
+        return self._single if is_single_write(publisher) else self._lasting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -23,7 +23,9 @@ class StagingLimits:
         total_bytes: Arrow bytes of everything that is staged.
         entry_bytes: Arrow bytes under one token.
         entries: tokens at a time.
-        expiry_seconds: what is not touched for so long is dropped.
+        expiry_seconds: what was not touched for so long is dropped when its room is needed, oldest first.
+        lifetime_seconds: what was not touched for so long is dropped in any case. The tasks of one batch may be this
+            far apart.
 
     """
 
@@ -31,6 +33,7 @@ class StagingLimits:
     entry_bytes: int = 2 << 30
     entries: int = 10_000
     expiry_seconds: float = 600.0
+    lifetime_seconds: float = 4 * 3600.0
 
 
 @dataclass(slots=True)
@@ -85,10 +88,11 @@ class StagingArea:
 
         """
         with self._lock:
+            self._reclaim(now, lambda: len(self._entries) < self.limits.entries)
             if len(self._entries) >= self.limits.entries:
                 raise LimitError(
                     f"{self.limits.entries} batches are staged already; commit or abort some, or wait until they "
-                    f"expire after {self.limits.expiry_seconds:g} s."
+                    f"can be replaced, {self.limits.expiry_seconds:g} s after they were sent."
                 )
             token = secrets.token_urlsafe(18)
             self._entries[token] = Staged(request, schema, now)
@@ -107,6 +111,7 @@ class StagingArea:
             entry = self._entry(token)
             if entry.sealed:
                 raise PublishError("This batch was staged to its end already; stage the rest as another one.")
+            self._reclaim(now, lambda: self._nbytes + nbytes <= self.limits.total_bytes, token)
             for size, limit, what in (
                 (entry.nbytes + nbytes, self.limits.entry_bytes, "one staged batch"),
                 (self._nbytes + nbytes, self.limits.total_bytes, "all staged batches together"),
@@ -155,6 +160,18 @@ class StagingArea:
             ]
             return sum(self._remove(token) for token in found)
 
+    def drop_sealed(self, publisher: str, table: str, batch: int) -> int:
+        """Forget what ``publisher`` has staged to its end of ``table``'s batches up to ``batch``; how many entries."""
+        with self._lock:
+            found = [
+                token
+                for token, entry in self._entries.items()
+                if entry.sealed
+                and (entry.request.publisher, entry.request.table) == (publisher, table)
+                and entry.request.batch <= batch
+            ]
+            return sum(self._remove(token) for token in found)
+
     def find(self, tokens: Sequence[str], publisher: str, table: str, batch: int) -> list[Staged]:
         """The sealed entries under ``tokens``, in that order. They stay where they are.
 
@@ -181,10 +198,9 @@ class StagingArea:
         return entries
 
     def expire(self, now: float) -> int:
-        """Drop what was not touched for ``expiry_seconds``; how many entries that were."""
+        """Drop what was not touched for ``lifetime_seconds``; how many entries that were."""
         with self._lock:
-            deadline = now - self.limits.expiry_seconds
-            late = [token for token, entry in self._entries.items() if entry.touched <= deadline]
+            late = [token for token, entry in self._entries.items() if now - entry.touched >= self._lifetime]
             for token in late:
                 self._remove(token)
             self._expired += len(late)
@@ -195,6 +211,21 @@ class StagingArea:
         with self._lock:
             rows = sum(entry.rows for entry in self._entries.values())
             return StagingStatistics(len(self._entries), rows, self._nbytes, self._expired)
+
+    @property
+    def _lifetime(self) -> float:
+        return max(self.limits.expiry_seconds, self.limits.lifetime_seconds)
+
+    def _reclaim(self, now: float, is_enough: Callable[[], bool], kept: str | None = None) -> None:
+        """Drop entries other than ``kept`` that were not touched for ``expiry_seconds``, until there is room enough."""
+        if is_enough():
+            return
+        aged = [(now - entry.touched, token) for token, entry in self._entries.items() if token != kept]
+        for age, token in sorted(aged, reverse=True):
+            if age < self.limits.expiry_seconds or is_enough():
+                return
+            self._expired += 1
+            self._remove(token)
 
     def _entry(self, token: str) -> Staged:
         entry = self._entries.get(token)

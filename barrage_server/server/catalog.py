@@ -106,27 +106,65 @@ class Catalog:
             InvalidRequestError: the arguments do not go together, or the name or the schema is impossible.
 
         """
+        there = self._tables.get(name)
+        if there is not None:
+            _check_kind(kind, key, capacity)
+            _check_same(there, own_schema(schema), kind, key, capacity)
+            return there, False
+        table = self.make(name, schema, kind, key, capacity)
+        found = self.offer(table)
+        if found is not table:
+            self.discard(table)
+            _check_same(found, table.schema, kind, key, capacity)
+        return found, found is table
+
+    def make(
+        self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str] = (), capacity: int | None = None
+    ) -> Table:
+        """A new table, to be filled and then given to :meth:`offer`, or else to :meth:`discard`.
+
+        Takes what :meth:`ensure` does, and raises what that does.
+        """
         path_of_name(name)  # checks the name
-        if (kind is TableKind.RING) != (capacity is not None):
-            wanted = "needs a capacity: how many rows it keeps" if kind is TableKind.RING else "takes no capacity"
-            raise InvalidRequestError(f"A table of kind '{kind}' {wanted}.")
-        if key and kind is not TableKind.KEYED:
-            raise InvalidRequestError(f"A table of kind '{kind}' has no key; use the kind 'keyed'.")
+        _check_kind(kind, key, capacity)
         clean = own_schema(schema)
+        with self._lock:
+            self._check_free(name)
+        return self._make(name, clean, kind, key, capacity)
+
+    def offer(self, table: Table) -> Table:
+        """Serve a new table, unless there is one of its name; the one that is served now.
+
+        Raises:
+            AlreadyExistsError: the name was reserved meanwhile.
+
+        """
+        name = table.name
         with self._lock:
             there = self._tables.get(name)
             if there is not None:
-                _check_same(there, clean, kind, key, capacity)
-                return there, False
+                return there
             self._check_free(name)
-            table = self._make(name, clean, kind, key, capacity)
             self._tables[name] = table
         self._tell_watchers()
-        logger.info("table %s: made, %s, %d columns", name, kind, len(clean))
-        return table, True
+        logger.info("table %s: made, %s, %d columns", name, type(table).__name__, len(table.schema))
+        return table
+
+    def discard(self, table: Table) -> None:
+        """Let go of a table that was made and is not served."""
+        self._graph.detach(table)
+
+    def check_same(
+        self, table: Table, schema: pa.Schema, kind: TableKind, key: Sequence[str] = (), capacity: int | None = None
+    ) -> None:
+        """Raise AlreadyExistsError, with what differs, unless ``table`` is what :meth:`ensure` would make."""
+        _check_kind(kind, key, capacity)
+        _check_same(table, own_schema(schema), kind, key, capacity)
 
     def replica(self, name: str, schema: pa.Schema) -> tuple[ReplicaTable, bool]:
-        """The table of that name that follows a publication, made if there is none, and whether it was made.
+        """The table of that name that follows a publication, and whether it is there.
+
+        One that is not is new, to be filled and then given to :meth:`offer`.
 
         Raises:
             AlreadyExistsError: a table of that name exists and is of another kind or schema.
@@ -138,18 +176,15 @@ class Catalog:
             there = self._tables.get(name)
             if there is None:
                 self._check_free(name)
-                made = ReplicaTable(self._graph, name, clean)
-                self._tables[name] = made
-                self._tell_watchers()
-                logger.info("table %s: made for a publication, %d columns", name, len(clean))
-                return made, True
-            if not isinstance(there, ReplicaTable):
-                raise AlreadyExistsError(
-                    f"Table '{name}' exists and does not follow a publication; publish under another name."
-                )
-            if not there.schema.equals(clean):
-                raise AlreadyExistsError(f"Table '{name}' exists with other columns: {_columns(there.schema)}.")
-            return there, False
+        if there is None:
+            return ReplicaTable(self._graph, name, clean), False
+        if not isinstance(there, ReplicaTable):
+            raise AlreadyExistsError(
+                f"Table '{name}' exists and does not follow a publication; publish under another name."
+            )
+        if not there.schema.equals(clean):
+            raise AlreadyExistsError(f"Table '{name}' exists with other columns: {_columns(there.schema)}.")
+        return there, True
 
     @contextmanager
     def publisher(self, name: str) -> Iterator[None]:
@@ -293,6 +328,14 @@ class Catalog:
         if kind is TableKind.REPLACED:
             return ReplacedTable(self._graph, name, schema)
         return AppendTable(self._graph, name, schema)
+
+
+def _check_kind(kind: TableKind, key: Sequence[str], capacity: int | None) -> None:
+    if (kind is TableKind.RING) != (capacity is not None):
+        wanted = "needs a capacity: how many rows it keeps" if kind is TableKind.RING else "takes no capacity"
+        raise InvalidRequestError(f"A table of kind '{kind}' {wanted}.")
+    if key and kind is not TableKind.KEYED:
+        raise InvalidRequestError(f"A table of kind '{kind}' has no key; use the kind 'keyed'.")
 
 
 def _check_same(there: Table, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None) -> None:

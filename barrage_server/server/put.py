@@ -10,6 +10,7 @@ import pyarrow.flight as fl
 
 from barrage_server.engine import ReplicaTable
 from barrage_server.errors import (
+    AlreadyExistsError,
     BarrageError,
     InvalidRequestError,
     LimitError,
@@ -134,6 +135,7 @@ class Upload:
     # Rows that wait for a commit.
 
     def _stage(self) -> None:
+        request: StageRequest | None = None
         token: str | None = None
         end: StageEnd | None = None
         try:
@@ -150,9 +152,10 @@ class Upload:
                 if batch is not None and batch.num_rows:
                     self._hub.staging.add(token, batch, self._hub.clock())
             self._check_complete()
-            if token is None or end is None:
+            if request is None or token is None or end is None:
                 raise PublishError("The staged batch broke off before its end; it is dropped. Stage it again.")
             result = self._hub.staging.seal(token, end.rows, self._hub.clock())
+            self._hub.committer.staged(request, token)
         except BaseException:
             if token is not None:
                 self._hub.staging.drop([token])
@@ -187,17 +190,14 @@ class Upload:
     def _apply(
         self, name: str, schema: pa.Schema, table: ReplicaTable | None, message: IncomingMessage
     ) -> ReplicaTable:
-        created = False
-        if table is None:
-            table, created = self._hub.catalog.replica(name, schema)
-        elif self._hub.catalog.find(name) is not table:
+        if table is not None and self._hub.catalog.find(name) is not table:
             raise UnavailableError(f"Table '{name}' was dropped while it was being published.")
-        try:
-            table.apply(replica_update(table, message))
-        except BaseException:
-            if created:
-                self._hub.drop(name)
-            raise
+        is_there = True
+        if table is None:
+            table, is_there = self._hub.catalog.replica(name, schema)
+        table.apply(replica_update(table, message))
+        if not is_there and self._hub.catalog.offer(table) is not table:
+            raise AlreadyExistsError(f"Table '{name}' was made by another publisher meanwhile; use another name.")
         return table
 
     # What all three need.

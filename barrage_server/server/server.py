@@ -360,7 +360,7 @@ class Server:
         return f"<Server {self.uri} {state}>"
 
     def _end_followers(self, table: Table) -> None:
-        self._hub.ledger.forget_table(table.name)
+        self._hub.ledger.forget_table(table.name, table)
         self._end_streams(table, UnknownTableError(f"Table '{table.name}' was dropped."))
 
     def _end_followers_of_failed(self, table: Table) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from barrage_server.errors import BarrageError, InternalError, UnsupportedOperationError
 from barrage_server.extras import missing_extra
 from barrage_server.spark.settings import PublishSettings
-from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode
+from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode, single_write_publisher
 
 try:
     from pyspark import TaskContext
@@ -137,7 +137,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
         # Made once on the driver and pickled from there, so that all tasks and the commit agree on it.
-        self.publisher = self.settings.publisher or f"write-{uuid.uuid4()}"
+        self.publisher = self.settings.publisher or single_write_publisher(str(uuid.uuid4()))
         self.batch = int(options.get("batch", 0))
         self.receipt: str | None = options.get("receipt")
 

@@ -75,6 +75,19 @@ PUT_OPTIONS_FIELD: Final = "barrage"
 """Outer JSON field of :class:`PutOptions` in app_metadata."""
 
 
+_SINGLE_WRITE: Final = "write-"
+
+
+def single_write_publisher(identity: str) -> str:
+    """The publisher name of a single write, which ``identity`` tells from all others."""
+    return _SINGLE_WRITE + identity
+
+
+def is_single_write(publisher: str) -> bool:
+    """Whether a publisher has a name of :func:`single_write_publisher`: it has one batch, and does not come back."""
+    return publisher.startswith(_SINGLE_WRITE)
+
+
 class PublishMode(StrEnum):
     """What a published delta does to the rows that are there."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.engine import UpdateGraph
+from barrage_server.engine import Table, UpdateGraph
 from barrage_server.errors import (
+    BarrageError,
     InvalidRequestError,
     KeyMismatchError,
     PublishError,
@@ -180,3 +183,71 @@ def test_however_batches_are_replayed_each_row_is_there_once(attempts: list[tupl
         if desk.commit(batch, token).committed:
             done.append(batch)
     assert desk.rows()["v"] == sorted(set(done)) == done
+
+
+def test_a_table_dropped_beside_a_commit_takes_its_batches_with_it(desk: Desk) -> None:
+    """The successor of that name gets every batch, those that the dropped table had too."""
+    for batch in range(3):
+        desk.commit(batch, desk.stage(batch, {"k": ["a"], "v": [batch]}))
+    desk.catalog.get("t").add_listener(lambda *_: desk.catalog.drop("t"))
+    assert desk.commit(3, desk.stage(3, {"k": ["a"], "v": [3]})).committed
+    assert desk.catalog.tables() == ()
+    assert desk.ledger.entries() == {}
+    for batch in range(3):
+        assert desk.commit(batch, desk.stage(batch, {"k": ["b"], "v": [batch]})).committed
+    assert desk.rows() == {"k": ["b"] * 3, "v": [0, 1, 2]}
+
+
+def test_a_late_drop_does_not_forget_the_batches_of_the_successor() -> None:
+    """The name is free as soon as the table is gone; whoever tidies up behind it may come later."""
+    desk = Desk()
+    dropped: list[Table] = []
+    desk.catalog = Catalog(desk.catalog.graph, dropped.append)
+    desk.committer = Committer(desk.catalog, desk.staging, desk.ledger)
+    desk.commit(0, desk.stage(0, {"k": ["a"], "v": [0]}))
+    desk.catalog.drop("t")
+    assert desk.commit(1, desk.stage(1, {"k": ["a"], "v": [1]})).committed
+    desk.ledger.forget_table("t", dropped[0])
+    assert desk.commit(1, desk.stage(1, {"k": ["a"], "v": [1]})).duplicate
+    assert desk.rows() == {"k": ["a"], "v": [1]}
+
+
+def test_a_commit_drops_what_other_attempts_have_staged(desk: Desk) -> None:
+    """Those of a driver that was killed, and the slower ones of two; what is still coming in is dropped at its end."""
+    left_behind = desk.stage(3, {"k": ["a"], "v": [1]})
+    loser, winner = desk.stage(4, {"k": ["a"], "v": [1]}), desk.stage(4, {"k": ["a"], "v": [1]})
+    request = StageRequest("query", "t", 4, "late")
+    late = desk.staging.open(request, SCHEMA, 0.0)
+    following = desk.stage(5, {"k": ["b"], "v": [2]})
+    other = desk.stage(4, {"k": ["c"], "v": [3]}, publisher="other")
+    assert desk.commit(4, winner).rows == 1
+    assert desk.staging.drop([left_behind, loser]) == 0
+    assert desk.staging.seal(late, 0, 0.0).rows == 0
+    desk.committer.staged(request, late)
+    assert desk.staging.statistics().entries == 2
+    desk.committer.staged(StageRequest("query", "t", 5, "next"), following)
+    assert desk.commit(5, following).committed
+    assert desk.commit(4, other, publisher="other").committed
+
+
+def test_drops_beside_commits_never_part_a_batch_from_its_rows(desk: Desk) -> None:
+    """Whichever wins: a batch is remembered as long as the table that has its rows is there, and no longer."""
+    stop = threading.Event()
+    wrong: list[str] = []
+
+    def drop() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(BarrageError):
+                desk.catalog.drop("t")
+
+    dropping = threading.Thread(target=drop)
+    dropping.start()
+    for batch in range(1, 400):
+        if not desk.commit(batch, schema=SCHEMA).committed:
+            wrong.append(f"{batch} was taken for a repetition")
+        before, last = desk.catalog.find("t"), desk.ledger.last("query", "t")
+        if before is not None and before is desk.catalog.find("t") and last != batch:
+            wrong.append(f"{last} instead of {batch} is remembered of a table that is there")
+    stop.set()
+    dropping.join()
+    assert wrong == []

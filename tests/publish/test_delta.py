@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -181,3 +183,79 @@ def test_encodings_and_protocol_metadata_are_left_behind(catalog: Catalog) -> No
     assert table.schema.metadata == {b"mine": b"2"}
     assert table.schema.field("k").metadata == {b"mine": b"1"}
     assert table.to_arrow().to_pydict() == {"k": ["a"]}
+
+
+class Meanwhile(list[pa.RecordBatch]):
+    """Batches; when they are read for the first time, something happens on another thread in between."""
+
+    def __init__(self, batches: list[pa.RecordBatch], happens: Callable[[], object]) -> None:
+        super().__init__(batches)
+        self.happens: Callable[[], object] | None = happens
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(happens).result()
+        return super().__iter__()
+
+
+STRICT = pa.schema([("k", pa.string()), pa.field("v", pa.int64(), nullable=False)])
+GOOD = pa.RecordBatch.from_pydict({"k": ["a", "b"], "v": [1, 2]}, schema=STRICT)
+WRONG = pa.RecordBatch.from_pydict({"k": ["a"], "v": [None]}, schema=STRICT)
+NEW_TABLES = [
+    Target("t"),
+    Target("t", key=("k",)),
+    Target("t", mode=PublishMode.REPLACE),
+    Target("t", capacity=10),
+    Target("t", kind=TableKind.BLINK),
+]
+
+
+@pytest.mark.parametrize("target", NEW_TABLES)
+@pytest.mark.parametrize("refused_is_first", [True, False])
+def test_refused_rows_take_no_table_away_that_another_publisher_uses(
+    catalog: Catalog, target: Target, refused_is_first: bool
+) -> None:
+    """Two publishers begin a table at the same time; the rows of one of them are refused."""
+    made: list[Table] = []
+
+    def publish_good(batches: list[pa.RecordBatch]) -> None:
+        made.append(publish_rows(catalog, target, STRICT, batches)[1])
+
+    def publish_wrong(batches: list[pa.RecordBatch]) -> None:
+        with pytest.raises(SchemaMismatchError, match="without nulls"):
+            publish_rows(catalog, target, STRICT, batches)
+
+    if refused_is_first:
+        publish_wrong(Meanwhile([WRONG], lambda: publish_good([GOOD])))
+    else:
+        publish_good(Meanwhile([GOOD], lambda: publish_wrong([WRONG])))
+    assert catalog.find("t") is made[0]
+    assert made[0].size == 2
+
+
+@pytest.mark.parametrize("target", NEW_TABLES)
+def test_a_table_that_two_publishers_begin_at_once_has_the_rows_of_both(catalog: Catalog, target: Target) -> None:
+    """The slower one's goes where the faster one's went; the table that it had begun leaves nothing behind."""
+    other = pa.RecordBatch.from_pydict({"k": ["c"], "v": [3]}, schema=SCHEMA)
+    slower = Meanwhile([other], lambda: publish(catalog, target, ROWS))
+    rows, table = publish_rows(catalog, target, SCHEMA, slower)
+    assert rows == 1
+    assert catalog.tables() == (table,)
+    replaces = target.mode is PublishMode.REPLACE or target.kind is TableKind.BLINK
+    assert table.to_arrow().column("v").to_pylist() == ([3] if replaces else [1, 2, 3])
+    step = catalog.graph.step
+    AppendTable(catalog.graph, "other", SCHEMA).append(ROWS)
+    assert catalog.graph.step == step + 1
+    assert len(catalog.graph._always) == (target.kind is TableKind.BLINK)
+
+
+def test_a_table_is_found_with_its_first_rows_only(catalog: Catalog) -> None:
+    """Until then nothing of it can be seen, so that refused rows leave nothing behind."""
+    seen: list[object] = []
+    publish_rows(catalog, Target("t"), SCHEMA, Meanwhile([ROWS], lambda: seen.append(catalog.find("t"))))
+    assert seen == [None]
+    with pytest.raises(SchemaMismatchError):
+        publish_rows(catalog, Target("u"), STRICT, [WRONG])
+    assert [table.name for table in catalog.tables()] == ["t"]

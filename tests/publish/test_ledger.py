@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.publish import Ledger
+from barrage_server.wire.protocol import single_write_publisher
 
 
 def test_nothing_is_committed_at_first() -> None:
@@ -50,3 +51,40 @@ def test_it_never_goes_back(batches: list[int]) -> None:
     for batch in batches:
         ledger.advance("query", "trades", batch)
     assert ledger.last("query", "trades") == max(batches, default=None)
+
+
+class Names(dict[str, object]):
+    """The tables of a server, by name."""
+
+
+def test_entries_belong_to_a_table_and_not_to_its_name() -> None:
+    """What was committed to a table that is gone says nothing about its successor, in whatever order things happen."""
+    ledger, tables = Ledger(), Names()
+    ledger.watch(tables.get)
+    first, second = object(), object()
+    tables["trades"] = first
+    ledger.advance("query", "trades", 4, first)
+    assert ledger.last("query", "trades") == 4
+    del tables["trades"]
+    assert (ledger.last("query", "trades"), ledger.entries()) == (None, {})
+    ledger.advance("query", "trades", 5, first)
+    tables["trades"] = second
+    assert not ledger.has("query", "trades", 0)
+    ledger.advance("query", "trades", 0, second)
+    ledger.advance("query", "trades", 6, first)
+    ledger.forget_table("trades", first)
+    assert ledger.entries() == {("query", "trades"): 0}
+    ledger.forget_table("trades", second)
+    assert ledger.last("query", "trades") is None
+
+
+def test_publishers_of_single_writes_do_not_crowd_out_those_that_come_back() -> None:
+    """However many there are; the last of them are remembered, as they may repeat their commit."""
+    ledger = Ledger(capacity=2, single_capacity=3)
+    ledger.advance("query", "t", 0)
+    for number in range(10):
+        ledger.advance(single_write_publisher(str(number)), "t", 0)
+    assert ledger.has("query", "t", 0)
+    assert [ledger.has(single_write_publisher(str(number)), "t", 0) for number in (6, 7, 9)] == [False, True, True]
+    ledger.forget_table("t")
+    assert ledger.entries() == {}

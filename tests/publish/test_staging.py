@@ -122,8 +122,39 @@ def test_the_number_of_entries_has_a_limit() -> None:
         sealed(area)
 
 
-def test_what_is_not_touched_expires() -> None:
-    area = StagingArea(StagingLimits(expiry_seconds=10))
+@pytest.mark.parametrize(
+    "limits",
+    [
+        StagingLimits(expiry_seconds=5, total_bytes=2 * BATCH.nbytes),
+        StagingLimits(expiry_seconds=5, entries=2),
+    ],
+)
+def test_what_has_expired_makes_room_for_others_oldest_first(limits: StagingLimits) -> None:
+    """Until its room is needed it stays: the tasks of a batch may be far apart."""
+    area = StagingArea(limits)
+    older, younger = sealed(area, now=0.0), sealed(area, now=4.0)
+    assert area.expire(60.0) == 0
+    assert len(area.find([older, younger], "query", "trades", 3)) == 2
+    with pytest.raises(LimitError):
+        sealed(area, now=4.9)
+    third = sealed(area, now=5.0)
+    with pytest.raises(PublishError, match="expired"):
+        area.find([older], "query", "trades", 3)
+    assert len(area.find([younger, third], "query", "trades", 3)) == 2
+    assert area.statistics().expired == 1
+
+
+def test_an_entry_that_grows_does_not_make_room_by_its_own_end() -> None:
+    """However old what it has is."""
+    area = StagingArea(StagingLimits(expiry_seconds=5, total_bytes=2 * BATCH.nbytes))
+    token = area.open(REQUEST, BATCH.schema, 0.0)
+    area.add(token, BATCH, 0.0)
+    area.add(token, BATCH, 100.0)
+    assert area.seal(token, 6, 200.0).rows == 6
+
+
+def test_what_is_not_touched_is_dropped_after_its_lifetime() -> None:
+    area = StagingArea(StagingLimits(expiry_seconds=1, lifetime_seconds=10))
     old = sealed(area, now=0.0)
     young = sealed(area, now=5.0)
     assert area.expire(9.9) == 0

@@ -312,7 +312,7 @@ def test_more_than_may_be_staged_is_refused(door: str) -> None:
 
 
 def test_what_is_staged_expires(door: str) -> None:
-    limits = Limits(staging=StagingLimits(expiry_seconds=0.1))
+    limits = Limits(staging=StagingLimits(expiry_seconds=0.1, lifetime_seconds=0.1))
     with Server(limits=limits, deephaven_port=0) as server, fl.connect(address(server, door)) as client:
         stage(client, (None, REQUEST), (ROWS, StageEnd(2).to_json()))
         until(lambda: server.statistics().staging.expired == 1)
