@@ -7,7 +7,6 @@ A door reads requests and writes messages. In between it calls :meth:`Conversati
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 import pyarrow as pa
 
@@ -26,9 +25,6 @@ from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, d
 __all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "read_request"]
 
 StreamRequest = SubscriptionRequest | SnapshotRequest
-
-# A write of so many seconds marks a client that falls behind: history is folded for it instead of kept.
-_SLOW_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +116,10 @@ class Conversation:
         self._slot.rests_until = poll.rests_until
         return Due(messages + poll.messages, poll.wake_at)
 
-    def absorb(self, writing_seconds: float) -> None:
-        """Let go of the history that a client keeps alive which has not taken a message for so long."""
-        if writing_seconds >= _SLOW_SECONDS and self._subscription is not None:
-            self._subscription.absorb()
+    def tidy(self, now: float) -> None:
+        """Have the history folded that a subscriber keeps alive which has been sent nothing for a while."""
+        if self._subscription is not None:
+            self._subscription.tidy(now)
 
     def close(self) -> None:
         """Leave the table's followers."""

@@ -227,10 +227,13 @@ class Exchange:
             return "the client did not hang up when it was told that its stream ends"
         if since is None:
             return None
-        self._conversation.absorb(now - since)
         if now - since >= limits.slow_client_seconds:
             return f"the client did not take a message for {now - since:.1f} s"
         return None
+
+    def tidy(self, now: float) -> None:
+        """Fold the history that the subscription keeps alive. To be called about once a second."""
+        self._conversation.tidy(now)
 
     def gauges(self) -> SubscriptionGauges | None:
         """Figures of the subscription; ``None`` while there is none."""

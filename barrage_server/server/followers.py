@@ -77,6 +77,13 @@ class Followers:
                 following.stop()
                 del self._tables[following.table, following.family]
 
+    def tidy(self, now: float) -> None:
+        """Free what feeds keep and do not need any more. To be called about once a second."""
+        with self._lock:
+            feeds = [following.feed for following in self._tables.values()]
+        for feed in feeds:
+            feed.tidy(now)
+
     def count(self, table: Table) -> int:
         """Streams that follow ``table``."""
         with self._lock:

@@ -121,7 +121,7 @@ class Server:
         self._watchdog = Watchdog(
             self._hub.streams,
             lambda peer: any(shut_peer(peer, port) for port in self._ports()),
-            lambda now: self._hub.staging.expire(now),
+            self._tidy,
         )
         self._watchdog.start()
         if deephaven_port is not None or deephaven_web_port is not None:
@@ -358,6 +358,15 @@ class Server:
     def __repr__(self) -> str:
         state = "closed" if self._closed.is_set() else f"tables={len(self.tables())}"
         return f"<Server {self.uri} {state}>"
+
+    def _tidy(self, now: float) -> None:
+        """Housekeeping, about once a second."""
+        hub = self._hub
+        hub.staging.expire(now)
+        hub.followers.tidy(now)
+        for stream in hub.streams.open("subscription"):
+            if isinstance(stream, SubscriptionStream):
+                stream.tidy(now)
 
     def _end_followers(self, table: Table) -> None:
         self._hub.ledger.forget_table(table.name, table)

@@ -42,6 +42,9 @@ class SubscriptionStream(Stream, Protocol):
     def follows(self, table: Table) -> bool:
         """Whether it is about ``table``."""
 
+    def tidy(self, now: float) -> None:
+        """Free what it keeps and does not need. Called about once a second."""
+
     def gauges(self) -> SubscriptionGauges | None:
         """Figures of the subscription; ``None`` while there is none."""
 

@@ -33,6 +33,10 @@ _MOST_ROWS: Final = 1 << 20  # viewports that overlap have their rows copied
 _NONE: Final = (0, 0)  # batches of added and of modified rows
 _ONE: Final = (0, 1)
 _NO_ROWS: Final = encode_row_set(RowSet.empty())
+# At most these many bytes of app_metadata: for itself, for each column, and for each key of a column.
+_METADATA_BYTES: Final = 512
+_BYTES_PER_COLUMN: Final = 64
+_BYTES_PER_KEY: Final = 16
 
 
 class Crowd:
@@ -129,8 +133,14 @@ class Crowd:
         if total > _MOST_ROWS:
             return None
         columns = [None if column is None else column.of_viewports() for column in columns]
-        if sum(column.values.nbytes for column in columns if column is not None) > self._style.writer.max_bytes:
-            return None
+        runs_of = [column.runs for column in columns if column is not None]
+        said = sum(int(run.lengths.max(initial=0)) for run in runs_of)
+        if not self._style.writer.fits(
+            total,
+            sum(column.values.nbytes for column in columns if column is not None),
+            _METADATA_BYTES + _BYTES_PER_COLUMN * len(columns) + _BYTES_PER_KEY * said,
+        ):
+            return None  # a message that must be cut to a size is made apart, so that it is cut as if it were alone
         nothing = RowSet.empty()
         metadata = UpdateMetadata(
             first_seq=first_step,
@@ -311,15 +321,20 @@ class CrowdMessage:
         return self._change.counts[self._index]
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """The record batch with its ``app_metadata``, in ``columns_as_list`` form."""
+        """The record batches with their ``app_metadata``, in ``columns_as_list`` form."""
+        writer = self._change.writer
+        if self.row_count > writer.batch_rows:
+            return writer.record_batches(self._outgoing())
         counts = _ONE if self.row_count else _NONE
         return iter(((self._change.batch().slice(self._index, 1), self._change.encode(self._index, counts)),))
 
     def flight_data(self) -> Iterator[bytes]:
         """The same, serialized."""
-        message = OutgoingMessage(self, 0, lambda _start, _stop: [], self._counts(), self._read)
-        for header, app_metadata, body in self._change.writer.ipc_messages(message):
+        for header, app_metadata, body in self._change.writer.ipc_messages(self._outgoing()):
             yield encode_flight_data(header, app_metadata, body)
+
+    def _outgoing(self) -> OutgoingMessage:
+        return OutgoingMessage(self, 0, lambda _start, _stop: [], self._counts(), self._read)
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
         """The finished app_metadata; see :meth:`UpdateMetadata.encode`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -23,6 +23,8 @@ from barrage_server.wire.schema import barrage_schema
 # From so many subscribers on, and up to so many changed rows for each, rows are read once for all.
 _CROWD = 8
 _ROWS_PER_MEMBER = 256
+# Members arrive within so many seconds of each other at a tick; who comes later sends a later version.
+_TICK_SECONDS = 1.0
 _KEPT = 8  # updates whose rows are kept: not everybody stands at the same place in the history
 
 __all__ = ["Audience", "Limits", "Message", "SharedMessage", "TableFeed"]
@@ -113,6 +115,14 @@ class Audience:
             return shared
 
 
+class _Tick(NamedTuple):
+    """What the members with one interval send at one tick: its number, when it was first asked for, the version."""
+
+    number: int
+    since: float
+    version: TableVersion
+
+
 class TableFeed:
     """A table as its subscribers of one client family see it.
 
@@ -140,7 +150,7 @@ class TableFeed:
         self._lock = threading.Lock()
         self._audiences: dict[Hashable, Audience] = {}
         self._crowds: dict[Hashable, Crowd] = {}
-        self._ticks: dict[float, tuple[int, TableVersion]] = {}
+        self._ticks: dict[float, _Tick] = {}
         self._members = 0
         self._shared: dict[tuple[int, int], SharedRows] = {}  # by identity of the update, which they hold, and step
 
@@ -170,14 +180,23 @@ class TableFeed:
 
     def version_at(self, interval: float, now: float) -> TableVersion:
         """The version to send at the tick of ``interval`` (seconds) that ``now`` falls into."""
-        tick = int(now / interval)
+        number = int(now / interval)
         with self._lock:
-            pinned = self._ticks.get(interval)
-            if pinned is None or pinned[0] != tick:
-                pinned = (tick, self.table.version)
+            tick = self._ticks.get(interval)
+            if tick is None or tick.number != number:
+                tick = _Tick(number, now, self.table.version)
                 if self._members > 1:
-                    self._ticks[interval] = pinned
-            return pinned[1]
+                    self._ticks[interval] = tick
+            return tick.version
+
+    def tidy(self, now: float) -> None:
+        """Forget the versions of ticks that all members have had time to send: a version that is kept keeps the whole
+        later history alive.
+        """
+        with self._lock:
+            for interval, tick in tuple(self._ticks.items()):
+                if now - tick.since >= _TICK_SECONDS:
+                    del self._ticks[interval]
 
     def join(self, window: Window, style: Style) -> Audience:
         """Become a member of the audience that wants the same."""
@@ -213,8 +232,9 @@ class TableFeed:
                     audience.crowd.leave(audience)
                     if not audience.crowd.size:
                         del self._crowds[audience.crowd_key]
-            if not self._audiences:
+            if self._members < 2:
                 self._ticks.clear()
+            if not self._audiences:
                 self._shared.clear()
 
     @property

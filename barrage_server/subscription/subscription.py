@@ -31,6 +31,9 @@ __all__ = ["Poll", "Subscription", "SubscriptionStatistics"]
 
 # Subscribers with intervals of at least this many seconds send at common ticks, so that they can share messages.
 _SHORTEST_TICK = 0.005
+# A subscriber that was sent nothing for so many seconds while its table ticked has its history folded. Longer than
+# usual intervals: those who fold do not share the rows of a change.
+_FOLD_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class Subscription:
         self._window = self._window_of(request)
         self._lock = threading.Lock()
         self._node: UpdateNode | None = None
-        self._growing: tuple[TableVersion, int] | None = None
+        self._growing: tuple[TableVersion, int, UpdateNode] | None = None  # read up to there; what comes after it
+        self._folded_at = -math.inf  # when the subscriber took a message last, or its history was folded
         self._change: Window | None = None
         self._due = -math.inf
         self._absorbed = -1  # the step up to which history was folded: nothing before it can be sent any more
@@ -157,6 +161,7 @@ class Subscription:
             if self._closed:
                 return Poll([], None)
             messages: list[Message] = []
+            before = self._node
             if self._node is None:
                 messages.append(self._next_part(now))
             elif self._change is not None:
@@ -164,6 +169,8 @@ class Subscription:
             elif self._table.version.step > self._node.step and now >= self._due:
                 messages.append(self._update(self._version_of_tick(now)))
                 self._wait_after(now)
+            if messages or self._node is not before:
+                self._folded_at = now
             for message in messages:
                 self._messages += 1
                 self._rows += message.row_count
@@ -172,13 +179,25 @@ class Subscription:
             stale = self._node is not None and self._table.version.step > self._node.step
             return Poll(messages, self._due if stale else None, self._due)
 
-    def absorb(self) -> None:
-        """Let go of the history that a subscriber who cannot take messages keeps alive."""
+    def tidy(self, now: float) -> None:
+        """Fold the history that the subscriber keeps alive, if it has stood still for a while: because its client
+        takes nothing, or because it has asked for a long interval.
+
+        To be called about once a second. ``now`` is of the clock that :meth:`poll` is given.
+        """
         with self._lock:
-            if self._node is None:
+            if now - self._folded_at < _FOLD_SECONDS:
                 return
             end = self._table.version.node
-            if end.step > self._node.step:
+            if self._growing is not None:
+                version, start, node = self._growing
+                if end.step > version.step:
+                    self._folded_at = now
+                    version.absorb()
+                    self._growing = (version, start, fold_nodes(node, end))
+                    self._absorbed = end.step
+            elif self._node is not None and end.step > self._node.step:
+                self._folded_at = now
                 if self._counted is not None:
                     self._owed = self._owed | added_since(self._counted, end)
                     self._counted = end
@@ -211,7 +230,11 @@ class Subscription:
 
     def _next_part(self, now: float) -> EncodedMessage:
         """The next part of the first snapshot; all parts are of one version."""
-        version, start = self._growing or (self._table.version, 0)
+        if self._growing is None:
+            version, start = self._table.version, 0
+            node = version.node
+        else:
+            version, start, node = self._growing
         blink = self._blinks and self._window.is_full
         rows = RowSet.empty() if blink else self._window.keys(version.row_set)
         stop = rows.size
@@ -219,11 +242,12 @@ class Subscription:
             stop = min(stop, start + self._part_rows())
         message = initial_message(self._style, self._window, version, rows, start, stop)
         if stop < rows.size:
-            self._growing = (version, stop)
+            # detached: later parts read the same version, and only the node says what has happened since
+            self._growing = (version if start else version.detached(), stop, node)
         else:
             self._growing = None
-            self._node = version.node
-            self._counted = version.node if blink else None
+            self._node = node
+            self._counted = node if blink else None
             self._wait_after(now)
         return message
 

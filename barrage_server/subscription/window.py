@@ -33,8 +33,8 @@ class Window:
 
     @property
     def is_run(self) -> bool:
-        """Whether it is a viewport of positions one after the other."""
-        return self.positions is not None and self.positions.is_contiguous
+        """Whether it is a viewport of positions one after the other: at least one."""
+        return self.positions is not None and bool(self.positions) and self.positions.is_contiguous
 
     def keys(self, row_set: RowSet) -> RowSet:
         """The row keys that are in the window of a table with ``row_set``."""

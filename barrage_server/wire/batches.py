@@ -8,6 +8,7 @@ its clients count on).
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -148,6 +149,17 @@ class MessageWriter:
     def max_bytes(self) -> int:
         """The most bytes of data in one message."""
         return self._max_bytes
+
+    @property
+    def batch_rows(self) -> int:
+        """The most rows in one batch."""
+        return self._rows
+
+    def fits(self, rows: int, nbytes: int, metadata_bytes: int) -> bool:
+        """Whether a message of so many rows, bytes of data and bytes of app_metadata is not cut for its size."""
+        if self._row_bytes is not None:
+            nbytes = max(nbytes, math.ceil(rows * self._row_bytes))
+        return nbytes + metadata_bytes <= self._max_bytes
 
     def list_batch(self, columns: Sequence[pa.Array], offsets: Sequence[npt.NDArray[np.int32]]) -> pa.RecordBatch:
         """Many messages of one batch each: a row for each, with the list of its values in each column.

@@ -222,9 +222,9 @@ def test_a_blink_subscriber_gets_every_row_once() -> None:
     (update,) = metadata(subscription, 1.0)
     assert (update.added_rows, update.removed_rows) == (RowSet.from_range(1, 3), RowSet.empty())
     table.append(rows(4))
-    subscription.absorb()
+    subscription.tidy(100.0)
     table.append(rows(5))
-    (update,) = metadata(subscription, 2.0)
+    (update,) = metadata(subscription, 102.0)
     assert (update.added_rows, update.removed_rows) == (RowSet.from_range(4, 5), RowSet.from_range(1, 3))
 
 
@@ -268,7 +268,7 @@ def test_a_stalled_subscriber_keeps_no_history() -> None:
         table.upsert({"name": [f"n{value % 7}"], "value": [value + 100]})
         table.delete({"name": [f"n{(value + 3) % 7}"]})
         if value % 10 == 0:
-            stalled.absorb()
+            stalled.tidy(100.0 * (1 + value))
     assert metadata(stalled, 1.0) == metadata(plain, 1.0)
 
 

@@ -264,10 +264,13 @@ class RawExchange:
         since = self._writing_since
         if since is None:
             return None
-        self._conversation.absorb(now - since)
         if now - since >= self._hub.limits.slow_client_seconds:
             return f"the client did not take a message for {now - since:.1f} s"
         return None
+
+    def tidy(self, now: float) -> None:
+        """Fold the history that the subscription keeps alive. To be called about once a second."""
+        self._conversation.tidy(now)
 
     def gauges(self) -> SubscriptionGauges | None:
         """Figures of the subscription; ``None`` while there is none."""
