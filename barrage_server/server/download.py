@@ -56,7 +56,7 @@ class Download:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         self._hub.streams.admit(self)
         try:
-            batches = (part for batch in self._version.batches() for part in parts(batch))
+            batches = (self._as_announced(part) for batch in self._version.batches() for part in parts(batch))
             ahead = 1
             while ready := tuple(islice(batches, ahead)):
                 ahead = _AHEAD if self._version.is_frozen else 1
@@ -67,6 +67,11 @@ class Download:
                     yield batch
         finally:
             self._hub.streams.release(self)
+
+
+    def _as_announced(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With the stream's schema, which calls every column nullable. Nothing is copied."""
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
 
 def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

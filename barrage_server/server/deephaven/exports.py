@@ -27,7 +27,7 @@ class Exports:
 
     def __init__(self) -> None:
         self._defined: dict[int, asyncio.Future[Table]] = {}
-        self._awaited: dict[int, asyncio.Future[None]] = {}
+        self._awaited: dict[int, set[asyncio.Future[asyncio.Future[Table]]]] = {}  # each call that waits has its own
         self._released: deque[int] = deque(maxlen=_RELEASED_KEPT)
         self.listeners: set[Callable[[], None]] = set()
 
@@ -54,9 +54,9 @@ class Exports:
         future: asyncio.Future[Table] = asyncio.get_running_loop().create_future()
         future.add_done_callback(self._settled)
         self._defined[number] = future
-        awaited = self._awaited.pop(number, None)
-        if awaited is not None and not awaited.done():
-            awaited.set_result(None)
+        for awaited in self._awaited.pop(number, ()):
+            if not awaited.done():
+                awaited.set_result(future)
         return future
 
     def define(self, number: int, table: Table) -> None:
@@ -75,19 +75,26 @@ class Exports:
         if future is None:
             if number in self._released:
                 raise InvalidRequestError(f"Export {number} of this session was released: its table was closed.")
-            awaited = self._awaited.setdefault(number, asyncio.get_running_loop().create_future())
-            try:
-                await asyncio.wait_for(asyncio.shield(awaited), _PATIENCE_SECONDS)
-            except TimeoutError:
-                self._awaited.pop(number, None)
-                raise InvalidRequestError(
-                    f"There is no export {number} in this session: no call has defined it."
-                ) from None
-            future = self._defined[number]
+            future = await self._defined_soon(number)
         try:
             return await asyncio.shield(future)
         except BarrageError as error:
             raise type(error)(*error.args) from error
+
+    async def _defined_soon(self, number: int) -> asyncio.Future[Table]:
+        """Wait for a call to define the export."""
+        awaited: asyncio.Future[asyncio.Future[Table]] = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(number, set()).add(awaited)
+        try:
+            return await asyncio.wait_for(awaited, _PATIENCE_SECONDS)
+        except TimeoutError:
+            raise InvalidRequestError(f"There is no export {number} in this session: no call has defined it.") from None
+        finally:
+            waiting = self._awaited.get(number)
+            if waiting is not None:
+                waiting.discard(awaited)
+                if not waiting:
+                    del self._awaited[number]
 
     def release(self, number: int) -> None:
         """Let go of an export; fine when there is none."""

@@ -76,3 +76,40 @@ def test_a_number_that_nobody_defines_is_given_up(monkeypatch: pytest.MonkeyPatc
             session.define(2, TABLE)
 
     asyncio.run(run())
+
+
+def test_each_call_that_waits_for_a_number_waits_for_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that gives up, or is cut off, takes nothing from those that came later."""
+    monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 0.05)
+
+    async def run() -> None:
+        session = Exports()
+        first = asyncio.ensure_future(session.resolve(7))
+        cancelled = asyncio.ensure_future(session.resolve(7))
+        await asyncio.sleep(0)
+        monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 30.0)
+        later = [asyncio.ensure_future(session.resolve(7)) for _ in range(2)]
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(InvalidRequestError, match="no call has defined it"):
+            await first
+        assert not any(entry.done() for entry in later)
+        session.define(7, TABLE)
+        session.release(7)  # before those that wait have had a turn
+        assert await asyncio.gather(*later) == [TABLE] * 2
+        assert not session._awaited
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_cut_off_leaves_nothing() -> None:
+    async def run() -> None:
+        session = Exports()
+        asked = [asyncio.ensure_future(session.resolve(number)) for number in range(100)]
+        await asyncio.sleep(0)
+        for entry in asked:
+            entry.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        assert not session._awaited
+
+    asyncio.run(run())
