@@ -18,8 +18,15 @@ from barrage_server.client.failures import translated
 from barrage_server.client.keepalive import KeepAlive
 from barrage_server.client.login import HeaderReader, Login
 from barrage_server.client.names import descriptor_of
-from barrage_server.errors import AuthenticationError, InvalidRequestError, UnavailableError, UnsupportedOperationError
+from barrage_server.errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
 from barrage_server.pem import Pem, read_pem
+from barrage_server.wire.protocol import HEALTH_ACTION
 
 __all__ = ["Channel", "SessionStream"]
 
@@ -159,12 +166,12 @@ class Channel:
             UnavailableError: nobody answers.
         """
         try:
-            found = self.logged_in(self._actions)
+            found = self.logged_in(self._asks_health)
         except AuthenticationError:
             if not self.login.next_way():
                 raise
             found = self._other_ways()
-        self._counterpart = Counterpart.of(found, has_session=self.login.has_session)
+        self._counterpart = Counterpart.of(knows_health=found, has_session=self.login.has_session)
         return self._counterpart
 
     @property
@@ -246,7 +253,7 @@ class Channel:
         if self._counterpart is Counterpart.DEEPHAVEN and not self.login.has_session:
             with self._log_in_lock:
                 if not self.login.has_session:
-                    self._actions()
+                    self._asks_health()
 
     def kept_alive(self) -> AbstractContextManager[None]:
         """While the ``with`` body runs, the session does not run out."""
@@ -263,18 +270,22 @@ class Channel:
         else:
             _LEFT_BEHIND.append(client)
 
-    def _actions(self) -> list[str]:
+    def _asks_health(self) -> bool:
+        """Make a cheap call; whether the server has the action, which only this project's have.
+
+        Not ``list_actions``: when a server cancels that, pyarrow interrupts the main thread, whatever thread calls.
+        """
         try:
             with translated(self.address):
-                return [action.type for action in self.client().list_actions(self.short())]
-        except UnsupportedOperationError:  # it answers, which is all that was asked
-            return []
+                return bool(list(self.client().do_action(flight.Action(HEALTH_ACTION, b""), self.short())))
+        except (UnsupportedOperationError, NotFoundError, InvalidRequestError):
+            return False  # it answers, which is all that was asked
 
-    def _other_ways(self) -> list[str]:
+    def _other_ways(self) -> bool:
         """Try to log in with the same credentials in another way."""
         while True:
             try:
-                return self._actions()
+                return self._asks_health()
             except AuthenticationError:
                 if not self.login.next_way():
                     raise

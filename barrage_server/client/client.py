@@ -33,7 +33,7 @@ from barrage_server.errors import InvalidRequestError, UnavailableError, Unsuppo
 from barrage_server.pem import Pem
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionOptions
-from barrage_server.wire.protocol import STATISTICS_ACTION
+from barrage_server.wire.protocol import STATISTICS_ACTION, TABLES_ACTION
 from barrage_server.wire.schema import key_columns, table_attributes
 
 __all__ = ["Client", "connect"]
@@ -119,10 +119,16 @@ class Client(Publishing):
 
     def tables(self) -> list[TableInfo]:
         """The tables that the server has now, by name."""
+        counterpart = self._channel.counterpart
 
         def ask() -> list[flight.FlightInfo]:
+            flights, options = self._channel.client(), self._channel.short()
             with translated(self.uri):
-                return list(self._channel.client().list_flights(options=self._channel.short()))
+                if counterpart is not Counterpart.BARRAGE:
+                    return list(flights.list_flights(options=options))
+                # When a server cancels list_flights, pyarrow interrupts the main thread, whatever thread calls.
+                results = list(flights.do_action(flight.Action(TABLES_ACTION, b""), options))
+                return [flight.FlightInfo.deserialize(result.body.to_pybytes()) for result in results]
 
         found = (_table_info(info) for info in self._channel.logged_in(ask))
         return sorted((info for info in found if info is not None), key=lambda info: info.name)

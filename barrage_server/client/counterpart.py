@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
 
 from barrage_server.subscription import Dialect
 
 __all__ = ["Counterpart"]
-
-_OUR_ACTIONS: Final = "barrage."
 
 
 class Counterpart(StrEnum):
@@ -24,9 +20,9 @@ class Counterpart(StrEnum):
     """Some other Arrow Flight server. Whether it knows Barrage turns out when it is asked."""
 
     @classmethod
-    def of(cls, actions: Iterable[str], *, has_session: bool) -> Counterpart:
-        """Told by the names of a server's actions, and by whether it answered a log-in with a token."""
-        if any(name.startswith(_OUR_ACTIONS) for name in actions):
+    def of(cls, *, knows_health: bool, has_session: bool) -> Counterpart:
+        """Told by whether a server has an action of this project's, and whether it answered a log-in with a token."""
+        if knows_health:
             return cls.BARRAGE
         return cls.DEEPHAVEN if has_session else cls.FLIGHT
 

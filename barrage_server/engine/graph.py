@@ -15,7 +15,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.update import TableUpdate
@@ -53,7 +54,7 @@ class UpdateGraph:
         self._staging = _Staging()
         self._step = 0
         self._derived: list[DerivedTable] = []
-        self._always: list[SourceTable] = []
+        self._always: WeakKeyDictionary[SourceTable, None] = WeakKeyDictionary()
         self._pending: deque[Change] = deque()
         self._dispatching = False
         self._applying = False
@@ -116,9 +117,12 @@ class UpdateGraph:
             self._run([(table, operation)])
 
     def run_always(self, table: SourceTable) -> None:
-        """Have ``table`` take part in every cycle, also in those that bring it no operation."""
+        """Have ``table`` take part in every cycle, also in those that bring it no operation.
+
+        The graph does not keep it alive: with its last reference, it is gone from the cycles, too.
+        """
         with self._cycle_lock:
-            self._always = [*self._always, table]
+            self._always[table] = None
 
     def attach(self, table: DerivedTable) -> None:
         """Have ``table`` follow its parents in every later cycle. Runs ``table.start()`` between two cycles.
@@ -139,7 +143,7 @@ class UpdateGraph:
         """Stop updating ``table`` from inside the graph: it is dropped, or was derived and is not needed any more."""
         with self._cycle_lock:
             self._derived = [entry for entry in self._derived if entry is not table]
-            self._always = [entry for entry in self._always if entry is not table]
+            self._always.pop(cast("SourceTable", table), None)
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
         """Have ``listener(table)`` called with each table that fails, after its cycle; returns the remover.
@@ -174,7 +178,7 @@ class UpdateGraph:
                 table.check_usable()
             for table, staged in by_table.items():
                 table.check_operations(staged)
-            for always in self._always:
+            for always in tuple(self._always):
                 if always.failure is None:
                     by_table.setdefault(always, [])
             cycle = _Cycle(self._step + 1)

@@ -16,8 +16,10 @@ from barrage_server.wire.protocol import (
     COMMIT_ACTION,
     CREATE_ACTION,
     DROP_ACTION,
+    HEALTH_ACTION,
     LAST_BATCH_ACTION,
     STATISTICS_ACTION,
+    TABLES_ACTION,
     AbortRequest,
     AbortResult,
     CommitRequest,
@@ -27,9 +29,7 @@ from barrage_server.wire.protocol import (
     LastBatchResult,
 )
 
-__all__ = ["HEALTH_ACTION", "list_actions", "run_action"]
-
-HEALTH_ACTION: Final = "barrage.health"
+__all__ = ["list_actions", "run_action"]
 
 
 def _commit(hub: Hub, body: bytes) -> bytes:
@@ -85,11 +85,12 @@ _ACTIONS: Final[dict[str, tuple[str, Callable[[Hub, bytes], bytes]]]] = {
 
 def list_actions() -> list[tuple[str, str]]:
     """Name and description of every action."""
-    return [(name, description) for name, (description, _) in _ACTIONS.items()]
+    own = [(name, description) for name, (description, _) in _ACTIONS.items()]
+    return [*own, (TABLES_ACTION, "The tables, as ListFlights lists them.")]
 
 
 def run_action(hub: Hub, name: str, body: bytes) -> bytes:
-    """Run one action.
+    """Run one action; not that which lists the tables, because each endpoint has its own way to describe them.
 
     Raises:
         NotFoundError: there is no action of that name.

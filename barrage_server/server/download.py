@@ -68,7 +68,6 @@ class Download:
         finally:
             self._hub.streams.release(self)
 
-
     def _as_announced(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """With the stream's schema, which calls every column nullable. Nothing is copied."""
         return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)

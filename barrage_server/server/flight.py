@@ -15,6 +15,7 @@ from barrage_server.server.exchange import Exchange
 from barrage_server.server.hub import Hub
 from barrage_server.server.put import Upload
 from barrage_server.server.translate import boundary
+from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.schema import barrage_schema
 from barrage_server.wire.tickets import name_of_path, name_of_ticket, path_of_name, scope_ticket
 
@@ -110,9 +111,11 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]
         return list_actions()
 
     def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> Iterator[bytes]:
-        """One action; its one result."""
+        """One action; its results."""
         with boundary(f"action {action.type[:50]}", context.peer()):
             self._check_open()
+            if action.type == TABLES_ACTION:
+                return iter([self._info(table).serialize() for table in self._hub.catalog.tables()])
             return iter([run_action(self._hub, action.type, action.body.to_pybytes() if action.body else b"")])
 
     def _check_open(self) -> None:

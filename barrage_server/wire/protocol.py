@@ -34,11 +34,13 @@ __all__ = [
     "COMMIT_ACTION",
     "CREATE_ACTION",
     "DROP_ACTION",
+    "HEALTH_ACTION",
     "LAST_BATCH_ACTION",
     "PUT_OPTIONS_FIELD",
     "PUT_OPTIONS_KEY",
     "STAGE_COMMAND",
     "STATISTICS_ACTION",
+    "TABLES_ACTION",
     "AbortRequest",
     "AbortResult",
     "CommitRequest",
@@ -65,6 +67,10 @@ CREATE_ACTION: Final = "barrage.create"
 """Action: :class:`CreateRequest` -> ``{}``."""
 DROP_ACTION: Final = "barrage.drop"
 """Action: :class:`DropRequest` -> ``{}``."""
+HEALTH_ACTION: Final = "barrage.health"
+"""Action: an empty body -> whether the server serves. Servers that know it are of this project."""
+TABLES_ACTION: Final = "barrage.tables"
+"""Action: an empty body -> a result for each table: Flight's ``FlightInfo`` message, as ``ListFlights`` gives it."""
 STATISTICS_ACTION: Final = "barrage.statistics"
 """Action: ``{}`` -> a JSON object of figures."""
 STAGE_COMMAND: Final = b"barrage.stage"

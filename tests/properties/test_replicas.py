@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from hypothesis import settings
@@ -126,7 +127,7 @@ class Replicas(RuleBasedStateMachine):
     @precondition(lambda self: self.subscribers)
     @rule(data=st.data())
     def fall_behind(self, data: st.DataObject) -> None:
-        data.draw(st.sampled_from(self.subscribers)).link.subscription.absorb()
+        data.draw(st.sampled_from(self.subscribers)).link.subscription.tidy(math.inf)
 
     @precondition(lambda self: self.subscribers)
     @rule(data=st.data())

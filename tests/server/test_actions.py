@@ -42,13 +42,22 @@ def refused(client: fl.FlightClient, name: str, body: Any = b"") -> BarrageError
 def test_every_action_is_listed_with_a_description(client: fl.FlightClient) -> None:
     actions = {action.type: action.description for action in client.list_actions()}
     assert set(actions) == {
-        f"barrage.{name}" for name in ("commit", "abort", "last_batch", "create", "drop", "statistics", "health")
+        f"barrage.{name}"
+        for name in ("commit", "abort", "last_batch", "create", "drop", "statistics", "health", "tables")
     }
     assert all(actions.values())
 
 
 def test_health_says_that_it_serves(client: fl.FlightClient, quotes: KeyedTable) -> None:
     assert act(client, "barrage.health") == {"status": "serving", "step": 1, "tables": 1}
+
+
+def test_tables_are_listed_as_flights_are(client: fl.FlightClient, quotes: KeyedTable) -> None:
+    found = [
+        fl.FlightInfo.deserialize(result.body.to_pybytes()) for result in client.do_action(("barrage.tables", b""))
+    ]
+    assert found == list(client.list_flights())
+    assert [info.total_records for info in found] == [2]
 
 
 def test_tables_are_made_once(server: Server, client: fl.FlightClient) -> None:

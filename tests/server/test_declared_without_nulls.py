@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
@@ -13,7 +15,7 @@ def no_nulls(name: str, data_type: pa.DataType) -> pa.Field:
     return pa.field(name, data_type, nullable=False)
 
 
-CASES = {
+CASES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int64": (pa.int64(), [1, 2]),
     "string": (pa.string(), ["a", "b"]),
     "struct": (pa.struct([no_nulls("a", pa.int64())]), [{"a": 1}, {"a": 2}]),

@@ -142,5 +142,5 @@ def test_an_empty_viewport_does_no_harm_to_the_others(dialect: Dialect, reverse:
         table.upsert(to_table([make_row(key, chance) for key in range(ROWS)]))
         answers = [sent(member, 10.0 + step, raw=False)[0] for member in crowd]
         counts = [max(len(column[0]) for column in columns) for ((columns, _, _),) in answers]
-        assert 0 < min(counts[:-1])
+        assert min(counts[:-1]) > 0
         assert counts[-1] == 0

@@ -24,6 +24,7 @@ from barrage_server.server.deephaven.state import DoorState
 from barrage_server.server.deephaven.upload import ExportUpload, PutStream, reason
 from barrage_server.server.put import Upload
 from barrage_server.wire.families import ClientFamily
+from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.tickets import ExportTicket, SessionTicket, parse_path, path_of_name, scope_ticket
 
 __all__ = ["FlightService"]
@@ -143,6 +144,10 @@ class FlightService:
 
     async def _do_action(self, call: Call, _session: Session) -> None:
         action = await read_request(call, flight_pb2.Action)
+        if action.type == TABLES_ACTION:
+            for table in self._state.hub.catalog.tables():
+                await call.write(flight_pb2.Result(body=self._info(table).SerializeToString()).SerializeToString())
+            return
         body = await asyncio.to_thread(run_action, self._state.hub, action.type, action.body)
         await call.write(flight_pb2.Result(body=body).SerializeToString())
 

@@ -48,7 +48,7 @@ class DoorState:
         self.authenticate: Final = authenticate
         self.sessions: Final = Sessions(hub.limits.session_seconds, hub.limits.sessions, hub.clock, self._forget)
         self.shared: dict[bytes, tuple[Session, Table]] = {}
-        self.bound: dict[str, Table] = {}
+        self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
         self.private: weakref.WeakSet[Table] = weakref.WeakSet()
         self.stopping: Final = asyncio.Event()
 

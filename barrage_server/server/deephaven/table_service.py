@@ -116,7 +116,7 @@ class TableService:
         if kind == "in_memory_key_backed":
             table = KeyedTable(graph, name, schema, list(request.kind.in_memory_key_backed.key_columns))
         elif kind == "blink":
-            table = BlinkTable(graph, name, schema)
+            table = await asyncio.to_thread(BlinkTable, graph, name, schema)  # it may wait for a cycle to end
         else:
             table = AppendTable(graph, name, schema)
         table.attributes["InputTable"] = True
@@ -173,8 +173,12 @@ class InputTableService:
 
     async def _apply(self, session: Session, target: bytes, source: bytes, mode: PublishMode | None) -> None:
         table = await self._state.resolve(session, target)
-        rows = (await self._state.resolve(session, source)).version.to_table()
-        await asyncio.to_thread(apply_rows, table, mode, rows.schema, rows.to_batches())
+        rows = (await self._state.resolve(session, source)).version
+
+        def apply() -> None:
+            apply_rows(table, mode, rows.schema, list(rows.batches()))
+
+        await asyncio.to_thread(apply)
 
 
 def _result_of(operation: Operation) -> bytes:

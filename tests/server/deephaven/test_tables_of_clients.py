@@ -1,0 +1,127 @@
+"""Tables that Deephaven clients have made are freed when no client and no name holds them any more."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+from barrage_proto import console_pb2
+from barrage_proto import deephaven_pb2 as proto
+
+from barrage_server.engine import Table
+from barrage_server.server import Server
+from barrage_server.wire.tickets import export_ticket
+from tests.server.deephaven.test_grpc_front import log_in
+from tests.server.follower import until
+
+_PACKAGE = "/io.deephaven.proto.backplane.grpc"
+_CONSOLE = "/io.deephaven.proto.backplane.script.grpc.ConsoleService"
+SCHEMA = pa.schema([("x", pa.int64())])
+Kind = proto.CreateInputTableRequest.InputTableKind
+
+
+class Session:
+    """One client's, over raw calls."""
+
+    def __init__(self, channel: grpc.Channel, flight: fl.FlightClient) -> None:
+        self._channel, self._flight = channel, flight
+        self._bearer = log_in(channel)[1]
+        self._exports = 0
+
+    def call(self, method: str, request: Any) -> None:
+        self._channel.unary_unary(method)(
+            request.SerializeToString(), timeout=10, metadata=(("authorization", self._bearer),)
+        )
+
+    def _ticket(self) -> proto.Ticket:
+        self._exports += 1
+        return proto.Ticket(ticket=export_ticket(self._exports))
+
+    def upload(self) -> proto.Ticket:
+        ticket = self._ticket()
+        options = fl.FlightCallOptions(headers=[(b"authorization", self._bearer.encode())], timeout=10)
+        descriptor = fl.FlightDescriptor.for_path("export", str(self._exports))
+        writer, _ = self._flight.do_put(descriptor, SCHEMA, options)
+        with writer:
+            writer.write_table(pa.table({"x": [1, 2, 3]}))
+        return ticket
+
+    def input_table(self, kind: Any) -> proto.Ticket:
+        ticket = self._ticket()
+        schema = SCHEMA.serialize().to_pybytes()
+        self.call(
+            f"{_PACKAGE}.TableService/CreateInputTable",
+            proto.CreateInputTableRequest(result_id=ticket, schema=schema, kind=kind),
+        )
+        return ticket
+
+    def bind(self, name: str, ticket: proto.Ticket) -> None:
+        self.call(
+            f"{_CONSOLE}/BindTableToVariable",
+            console_pb2.BindTableToVariableRequest(variable_name=name, table_id=ticket),
+        )
+
+    def share(self, identifier: bytes, ticket: proto.Ticket) -> None:
+        shared = proto.Ticket(ticket=b"h" + identifier)
+        self.call(
+            f"{_PACKAGE}.SessionService/PublishFromTicket", proto.PublishRequest(source_id=ticket, result_id=shared)
+        )
+
+    def release(self, ticket: proto.Ticket) -> None:
+        self.call(f"{_PACKAGE}.SessionService/Release", proto.ReleaseRequest(id=ticket))
+
+    def close(self) -> None:
+        self.call(f"{_PACKAGE}.SessionService/CloseSession", proto.HandshakeRequest())
+
+
+def tables(server: Server) -> int:
+    gc.collect()
+    return sum(isinstance(found, Table) and found.graph is server.graph for found in gc.get_objects())
+
+
+@pytest.mark.parametrize("end", ["close", "release"])
+def test_tables_of_all_kinds_are_freed(end: str) -> None:
+    with Server(deephaven_port=0) as server:
+        place = (server.deephaven_uri or "").removeprefix("dh+plain://")
+        server.append_table("own", SCHEMA)
+        with grpc.insecure_channel(place) as channel, fl.FlightClient(f"grpc://{place}") as flight:
+            session = Session(channel, flight)
+            made = [
+                session.upload(),
+                session.input_table(Kind(blink=Kind.Blink())),
+                session.input_table(Kind(in_memory_append_only=Kind.InMemoryAppendOnly())),
+                session.input_table(Kind(in_memory_key_backed=Kind.InMemoryKeyBacked(key_columns=["x"]))),
+            ]
+            assert tables(server) == 1 + len(made)
+            for number, ticket in enumerate(made):
+                session.bind(f"bound_{number}", ticket)
+            more = [session.upload(), session.input_table(Kind(blink=Kind.Blink()))]
+            for number, ticket in enumerate(more):
+                session.share(b"%d" % number, ticket)
+            assert tables(server) == 1 + len(made) + len(more)
+            if end == "release":
+                for ticket in (*made, *more):
+                    session.release(ticket)
+                until(lambda: tables(server) == 1 + len(made) + len(more))  # by name, or shared
+            session.close()
+            until(lambda: tables(server) == 1 + len(made))
+            for number in range(len(made)):
+                server.drop(f"bound_{number}")
+            until(lambda: tables(server) == 1)
+            assert not server.graph._always
+
+
+def test_a_name_is_given_anew_and_the_table_before_is_freed() -> None:
+    with Server(deephaven_port=0) as server:
+        place = (server.deephaven_uri or "").removeprefix("dh+plain://")
+        with grpc.insecure_channel(place) as channel, fl.FlightClient(f"grpc://{place}") as flight:
+            session = Session(channel, flight)
+            for _ in range(3):
+                ticket = session.upload()
+                session.bind("t", ticket)
+                session.release(ticket)
+            until(lambda: tables(server) == 1)
