@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from barrage_server.client.cells import contiguous
 from barrage_server.client.mirror import Mirror
 from barrage_server.client.update import Update
 from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableUpdate, TableVersion, UpdateGraph, coalesce_nodes
+from barrage_server.engine.heap import READ_ROWS
+from barrage_server.engine.values import differs
 from barrage_server.errors import InternalError, SchemaMismatchError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window
@@ -160,21 +160,32 @@ class Content:
 def difference(before: TableVersion, after: TableVersion) -> ReplicaUpdate:
     """The update that turns the content of one table into that of another with the same columns.
 
-    Rows with the same key in both are compared, cell by cell, and modified where they differ.
+    Rows with the same key in both are compared, cell by cell and bit by bit, and modified where they differ. Nulls
+    equal nulls, whatever lies under them.
     """
     stayed = before.row_set & after.row_set
     added = after.row_set - stayed
     modified: dict[int, tuple[RowSet, pa.Array]] = {}
     if stayed:
-        keys = stayed.keys()
         for number in range(len(after.schema)):
-            old, new = before.read(stayed, (number,))[0], after.read(stayed, (number,))[0]
-            differs = _differing(old, new)
-            if differs.any():
-                changed = np.flatnonzero(differs)
-                rows = RowSet.from_sorted_keys(keys[changed])
-                modified[number] = (rows, contiguous(new).take(pa.array(changed)))
+            rows, values = _changed(before, after, stayed, number)
+            if rows:
+                modified[number] = (rows, values)
     return ReplicaUpdate(added, before.row_set - stayed, columns=after.read(added) if added else (), modified=modified)
+
+
+def _changed(before: TableVersion, after: TableVersion, stayed: RowSet, number: int) -> tuple[RowSet, pa.ChunkedArray]:
+    """Which of the rows that stayed differ in a column, and their values. Read in parts, as one may be too large."""
+    found: list[RowSet] = []
+    values: list[pa.Array] = []
+    for start in range(0, stayed.size, READ_ROWS):
+        part = stayed.slice(start, start + READ_ROWS)
+        old, new = before.read(part, (number,))[0], after.read(part, (number,))[0]
+        changed = np.flatnonzero(differs(old, new, one_nan=False))
+        if len(changed):
+            found.append(RowSet.from_sorted_keys(part.select(changed)))
+            values.append(new.take(pa.array(changed)))
+    return RowSet.union_all(found), pa.chunked_array(values, after.schema.field(number).type)
 
 
 def _change(before: TableVersion, after: TableVersion) -> TableUpdate:
@@ -183,17 +194,6 @@ def _change(before: TableVersion, after: TableVersion) -> TableUpdate:
     nothing = (RowSet.empty(), None)
     modified = tuple(update.modified.get(number, nothing)[0] for number in range(len(after.schema)))
     return TableUpdate(update.added, update.removed, update.shifted, modified)
-
-
-def _differing(old: pa.Array, new: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which cells differ; a null equals a null, and cells of types that cannot be compared always differ."""
-    try:
-        unequal = pc.fill_null(pc.not_equal(old, new), False)
-    except pa.ArrowNotImplementedError:
-        return np.ones(len(old), dtype=np.bool_)
-    lost_or_found = pc.xor(pc.is_null(old), pc.is_null(new))
-    result: np.ndarray[tuple[int], np.dtype[np.bool_]] = pc.or_(unequal, lost_or_found).to_numpy(zero_copy_only=False)
-    return result
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any
 
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.update import TableUpdate
@@ -54,7 +54,9 @@ class UpdateGraph:
         self._staging = _Staging()
         self._step = 0
         self._derived: list[DerivedTable] = []
-        self._always: WeakKeyDictionary[SourceTable, None] = WeakKeyDictionary()
+        # Weak: a table that is used nowhere need not take part. A list, because collecting one table must not disturb
+        # going through the others, as it can with weak dictionaries.
+        self._always: list[weakref.ref[SourceTable]] = []
         self._pending: deque[Change] = deque()
         self._dispatching = False
         self._applying = False
@@ -117,12 +119,9 @@ class UpdateGraph:
             self._run([(table, operation)])
 
     def run_always(self, table: SourceTable) -> None:
-        """Have ``table`` take part in every cycle, also in those that bring it no operation.
-
-        The graph does not keep it alive: with its last reference, it is gone from the cycles, too.
-        """
+        """Have ``table`` take part in every cycle, also in those that bring it no operation, as long as it is used."""
         with self._cycle_lock:
-            self._always[table] = None
+            self._always = [*(entry for entry in self._always if entry() is not None), weakref.ref(table)]
 
     def attach(self, table: DerivedTable) -> None:
         """Have ``table`` follow its parents in every later cycle. Runs ``table.start()`` between two cycles.
@@ -143,7 +142,7 @@ class UpdateGraph:
         """Stop updating ``table`` from inside the graph: it is dropped, or was derived and is not needed any more."""
         with self._cycle_lock:
             self._derived = [entry for entry in self._derived if entry is not table]
-            self._always.pop(cast("SourceTable", table), None)
+            self._always = [entry for entry in self._always if entry() is not table]
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
         """Have ``listener(table)`` called with each table that fails, after its cycle; returns the remover.
@@ -178,8 +177,9 @@ class UpdateGraph:
                 table.check_usable()
             for table, staged in by_table.items():
                 table.check_operations(staged)
-            for always in tuple(self._always):
-                if always.failure is None:
+            for entry in self._always:
+                always = entry()
+                if always is not None and always.failure is None:
                     by_table.setdefault(always, [])
             cycle = _Cycle(self._step + 1)
             self._applying = True

@@ -40,6 +40,9 @@ class ReplicaUpdate:
     modified: Mapping[int, tuple[RowSet, pa.Array | pa.ChunkedArray]] = field(default_factory=dict)
 
 
+# Attributes of tables whose rows come once: looking for equal values costs time, and gives little back. They are
+# promises of another process, so nothing else may depend on them.
+_ROWS_COME_ONCE = ("AppendOnly", "AddOnly", "BlinkTable", "RingCapacity")
 # Rows per page of a window, as a power of two.
 _WINDOW_PAGE_BITS = 10
 
@@ -76,7 +79,7 @@ class ReplicaTable(SourceTable):
             attributes=attributes,
             key_columns=key_columns,
             page_bits=bits,
-            interns=not is_window,
+            interns=not is_window and not any((attributes or {}).get(name) for name in _ROWS_COME_ONCE),
         )
         self.is_window = is_window
         self._used_to = -1  # the highest row key that was ever written

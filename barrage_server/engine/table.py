@@ -25,9 +25,6 @@ __all__ = ["DerivedTable", "SourceTable", "Table", "TableListener"]
 # How often versions that readers keep holding take over the undo records, so that the chain of them stays short.
 _CYCLES_BETWEEN_ABSORBING = 256
 
-# Tables with one of these attributes get their rows at the end, and lose them at the front, if at all.
-_IN_ORDER = ("AppendOnly", "AddOnly", "BlinkTable", "RingCapacity")
-
 TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
 
 
@@ -42,8 +39,8 @@ class Table:
         schema: column names and Arrow types, in order.
         key_columns: the columns whose values identify a row; empty when there are none.
         attributes: what subscribers may rely on, such as ``AppendOnly`` or ``BlinkTable``.
-        overwrites: whether cells that a version may hold can be overwritten later. When false, readers get views
-            without a copy.
+        overwrites: whether cells that a version may hold can be overwritten later, and values go one by one. When
+            false, readers get views without a copy, and storage only goes from the front.
         page_bits: rows per page of storage, as a power of two.
         interns: whether columns may keep equal values of variable width once.
 
@@ -75,7 +72,7 @@ class Table:
                 field.type,
                 number=number,
                 page_bits=page_bits,
-                reuses=overwrites and not any(self.attributes.get(name) for name in _IN_ORDER),
+                reuses=overwrites,
                 interns=interns and self.key_columns != (field.name,),  # no value comes twice in the only key column
             )
             for number, field in enumerate(schema)

@@ -129,11 +129,16 @@ def cells_differ(
     first_valid: BoolArray | None,
     second: npt.NDArray[Any],
     second_valid: BoolArray | None,
+    *,
+    one_nan: bool = True,
 ) -> BoolArray:
-    """Where two runs of cells hold different values. Nulls equal nulls, NaN equals NaN; otherwise every bit counts."""
+    """Where two runs of cells hold different values.
+
+    Nulls equal nulls, and NaN equals NaN if there is to be ``one_nan``; otherwise every bit counts.
+    """
     stored = storage_type(data_type)
     different = raw_differ(first, second)
-    if pat.is_floating(stored) and different.any():
+    if one_nan and pat.is_floating(stored) and different.any():
         kind = _FLOATS[first.dtype.itemsize]
         different &= ~(np.isnan(first.view(kind)) & np.isnan(second.view(kind)))
     if first_valid is None and second_valid is None:
@@ -158,10 +163,11 @@ def raw_differ(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> BoolArray:
     return np.asarray((left != right).any(axis=1))
 
 
-def differs(first: pa.Array, second: pa.Array) -> BoolArray:
+def differs(first: pa.Array, second: pa.Array, *, one_nan: bool = True) -> BoolArray:
     """Where two arrays of one type and length hold different values, whatever the type.
 
-    Nulls equal nulls and NaN equals NaN, at every depth; otherwise every bit counts. What lies under a null does not.
+    Nulls equal nulls, and NaN equals NaN if there is to be ``one_nan``, at every depth; otherwise every bit counts.
+    What lies under a null does not.
     """
     first, second = storage_of(first), storage_of(second)
     data_type = first.type
@@ -169,7 +175,7 @@ def differs(first: pa.Array, second: pa.Array) -> BoolArray:
     if kind is StorageKind.NULL or len(first) == 0:
         return np.zeros(len(first), np.bool_)
     if kind is not StorageKind.HEAP:
-        return cells_differ(data_type, *to_cells(first), *to_cells(second))
+        return cells_differ(data_type, *to_cells(first), *to_cells(second), one_nan=one_nan)
     ours, theirs = valid_of(first), valid_of(second)
     different = ours ^ theirs
     both = np.flatnonzero(ours & theirs)
@@ -177,30 +183,30 @@ def differs(first: pa.Array, second: pa.Array) -> BoolArray:
         if len(both) < len(first):
             picked = pa.array(both)
             first, second = first.take(picked), second.take(picked)
-        different[both] = _values_differ(first, second)
+        different[both] = _values_differ(first, second, one_nan)
     return different
 
 
-def _values_differ(first: pa.Array, second: pa.Array) -> BoolArray:
+def _values_differ(first: pa.Array, second: pa.Array, one_nan: bool) -> BoolArray:
     """Where two arrays without nulls at the top differ."""
     data_type = first.type
     if pat.is_struct(data_type):
         different = np.zeros(len(first), np.bool_)
         for index in range(data_type.num_fields):
-            different |= differs(first.field(index), second.field(index))
+            different |= differs(first.field(index), second.field(index), one_nan=one_nan)
         return different
     if pat.is_list(data_type) or pat.is_large_list(data_type) or pat.is_map(data_type):
-        return _lists_differ(first, second)
+        return _lists_differ(first, second, one_nan)
     if pat.is_fixed_size_list(data_type):
         size = data_type.list_size
         if size == 0:
             return np.zeros(len(first), np.bool_)
-        items = differs(first.flatten(), second.flatten())
+        items = differs(first.flatten(), second.flatten(), one_nan=one_nan)
         return np.asarray(items.reshape(len(first), size).any(axis=1))
     return np.asarray(pc.not_equal(first, second).to_numpy(zero_copy_only=False))
 
 
-def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
+def _lists_differ(first: pa.Array, second: pa.Array, one_nan: bool) -> BoolArray:
     left, right = _offsets(first), _offsets(second)
     different: BoolArray = np.diff(left) != np.diff(right)
     same = np.flatnonzero(~different)
@@ -213,7 +219,7 @@ def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
     count = int(left[-1] - left[0])
     totals = np.zeros(count + 1, np.int64)
     for ours, theirs in zip(_items(first), _items(second), strict=True):
-        items = differs(ours.slice(int(left[0]), count), theirs.slice(int(right[0]), count))
+        items = differs(ours.slice(int(left[0]), count), theirs.slice(int(right[0]), count), one_nan=one_nan)
         totals[1:] += np.cumsum(items)
     bounds = left - left[0]
     different[same] = totals[bounds[1:]] > totals[bounds[:-1]]

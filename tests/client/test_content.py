@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
 from barrage_server.client.content import Content, difference
 from barrage_server.client.update import Update
 from barrage_server.engine import KeyedTable, ReplicaTable, ReplicaUpdate, UpdateGraph
+from barrage_server.engine.heap import READ_ROWS
 from barrage_server.errors import InternalError, SchemaMismatchError, WireFormatError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window
@@ -176,7 +179,7 @@ def test_key_columns_and_attributes_are_those_of_the_table() -> None:
     assert content.table.key_columns == ("a",)
 
 
-def test_differences_know_nulls_nan_and_types_that_cannot_be_compared() -> None:
+def test_differences_know_nulls_and_nested_values() -> None:
     schema = pa.schema([("x", pa.float64()), ("items", pa.list_(pa.int8()))])
     before, after = (ReplicaTable(UpdateGraph(), "t", schema) for _ in range(2))
     rows = RowSet.flat(4)
@@ -184,11 +187,54 @@ def test_differences_know_nulls_nan_and_types_that_cannot_be_compared() -> None:
         ReplicaUpdate(rows, columns=[pa.array([1.0, None, 2.0, None]), pa.array([[1]] * 4, pa.list_(pa.int8()))])
     )
     after.apply(
-        ReplicaUpdate(rows, columns=[pa.array([1.0, 5.0, None, None]), pa.array([[1]] * 4, pa.list_(pa.int8()))])
+        ReplicaUpdate(
+            rows, columns=[pa.array([1.0, 5.0, None, None]), pa.array([[1], [2], [1], None], pa.list_(pa.int8()))]
+        )
     )
     update = difference(before.version, after.version)
     assert update.modified[0][0] == RowSet.from_keys([1, 2])
-    assert update.modified[1][0] == rows
+    assert update.modified[1][0] == RowSet.from_keys([1, 3])
+    before.apply(update)
+    assert before.to_arrow().equals(after.to_arrow())
+
+
+OTHER_NAN = np.array([0x7FF8_0000_0000_0001], np.uint64).view(np.float64)[0]
+NEGATIVE_NAN = -np.float64("nan")
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_differences_are_found_bit_by_bit(depth: int) -> None:
+    """Zeros of both signs differ, and NaNs of other bits; a NaN does not differ from itself. So at every depth."""
+    old = np.array([0.0, -0.0, 0.0, np.nan, np.nan, np.nan, 1.0])
+    new = np.array([-0.0, 0.0, 0.0, np.nan, OTHER_NAN, NEGATIVE_NAN, 1.0])
+
+    def nested(values: npt.NDArray[np.float64]) -> pa.Array:
+        array = pa.array(values, from_pandas=False)
+        if depth:
+            array = pa.StructArray.from_arrays([array], ["x"])
+        return pa.ListArray.from_arrays(np.arange(len(array) + 1, dtype=np.int32), array) if depth == 2 else array
+
+    schema = pa.schema([("x", nested(old).type)])
+    before, after = (ReplicaTable(UpdateGraph(), "t", schema) for _ in range(2))
+    before.apply(ReplicaUpdate(RowSet.flat(7), columns=[nested(old)]))
+    after.apply(ReplicaUpdate(RowSet.flat(7), columns=[nested(new)]))
+    assert difference(after.version, after.version).modified == {}
+    update = difference(before.version, after.version)
+    assert update.modified[0][0] == RowSet.from_keys([0, 1, 4, 5])
+    before.apply(update)
+    assert difference(before.version, after.version).modified == {}
+
+
+def test_differences_of_more_rows_than_are_read_at_once() -> None:
+    """Rows are compared in parts; the update is of them all."""
+    count = 2 * READ_ROWS + 10
+    schema = pa.schema([("x", pa.int64())])
+    before, after = (ReplicaTable(UpdateGraph(), "t", schema) for _ in range(2))
+    values = np.arange(count)
+    before.apply(ReplicaUpdate(RowSet.flat(count), columns=[pa.array(values)]))
+    after.apply(ReplicaUpdate(RowSet.flat(count), columns=[pa.array(np.where(values % READ_ROWS == 7, -1, values))]))
+    update = difference(before.version, after.version)
+    assert update.modified[0][0] == RowSet.from_keys([7, READ_ROWS + 7, 2 * READ_ROWS + 7])
     before.apply(update)
     assert before.to_arrow().equals(after.to_arrow())
 

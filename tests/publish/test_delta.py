@@ -248,7 +248,6 @@ def test_a_table_that_two_publishers_begin_at_once_has_the_rows_of_both(catalog:
     step = catalog.graph.step
     AppendTable(catalog.graph, "other", SCHEMA).append(ROWS)
     assert catalog.graph.step == step + 1
-    assert len(catalog.graph._always) == (target.kind is TableKind.BLINK)
 
 
 def test_a_table_is_found_with_its_first_rows_only(catalog: Catalog) -> None:

@@ -138,13 +138,20 @@ class _Broken(DerivedTable):
 
 
 def test_a_table_that_a_failed_cycle_has_spoilt_is_made_anew(
-    relay: bs.Server, followed: bs.Followed, events: BlinkTable
+    relay: bs.Server, followed: bs.Followed, events: BlinkTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that cannot be shown any more do not go by unnoticed."""
+    """Rows that cannot be shown any more do not go by unnoticed; a fault in a table beside it spoils nothing."""
     before = followed.table
+    assert isinstance(before, BlinkTable)
     broken = _Broken([before], "broken", SCHEMA)
     relay.graph.attach(broken)
-    events.append(_rows(1))
+    events.append(_rows(0))
+    until(lambda: broken.failure is not None)
+    assert before.failure is None
+    with monkeypatch.context() as patch:
+        patch.setattr(before, "apply_operations", lambda _: 1 / 0)
+        events.append(_rows(1))
+        until(lambda: before.failure is not None)
     until(lambda: followed.statistics().connections == 2)
     assert followed.table is not before
     heard = Heard(relay.uri)
