@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast interop style format types generate generate-check bench bench-check bench-env figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop stress fuzz style format types generate generate-check bench bench-check bench-env figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -24,6 +24,11 @@ help: ## List the verbs and the knobs
 	@echo "  PYTHON=         the Python to make it with (3.11 or newer; found by itself)"
 	@echo "  WORKERS=auto    test processes, at most one per core"
 	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
+	@echo "  SECONDS=60      for stress: for how long"
+	@echo "  SEED=0          for stress and fuzz: of all random choices"
+	@echo "  CALLS=100000    for fuzz: per endpoint"
+	@echo "  ENDPOINT=       for fuzz: flight, deephaven or web; all when left out"
+	@echo "  STRESS_ARGS=, FUZZ_ARGS=  such as '--depth 0 --plain', '--survey'"
 	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
 	@echo "  ONLY=           benchmarks, as in ONLY='doget viewport'"
 	@echo "  QUICK=          1: benchmarks with small tables and short times, without Perspective, under three minutes"
@@ -48,6 +53,12 @@ fast: env ## Run the tests that need neither Spark nor much time
 interop: env ## Test against the real thing: Deephaven's server and clients, in environments of their own
 	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2
 	@$(BIN)/python -m pytest -m interop tests/interop $(PYTEST_ARGS)
+
+stress: env ## Writers, subscribers and disturbances for SECONDS=, from SEED=; every replica must equal its table
+	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.stress --seconds $(or $(SECONDS),60) --seed $(or $(SEED),0) $(STRESS_ARGS)
+
+fuzz: env ## Damaged calls to live servers: CALLS= per endpoint, from SEED=, of one ENDPOINT= or all
+	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.fuzz --calls $(or $(CALLS),100000) --seed $(or $(SEED),0) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(FUZZ_ARGS)
 
 style: env ## Check lint and format
 	@$(BIN)/ruff check .

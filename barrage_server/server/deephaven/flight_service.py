@@ -18,7 +18,7 @@ from barrage_server.server.auth import Credentials, from_payload, open_to_all, p
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.download import RawDownload
 from barrage_server.server.deephaven.exchange import RawExchange
-from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, read_request, unary
+from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, parse_request, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState
 from barrage_server.server.deephaven.upload import ExportUpload, PutStream, reason
@@ -71,7 +71,7 @@ class FlightService:
     async def _handshake(self, call: Call, session: Session) -> None:
         """Flight's own log-in: credentials in the header or in the payload, a token in both."""
         data = await call.read()
-        payload = b"" if data is None else flight_pb2.HandshakeRequest.FromString(data).payload
+        payload = b"" if data is None else parse_request(call, flight_pb2.HandshakeRequest, data).payload
         header = call.metadata.get(AUTHORIZATION)
         credentials = parse_authorization(header) if header is not None else _from_payload(payload)
         session.user = (self._state.authenticate or open_to_all)(credentials)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
@@ -43,16 +44,33 @@ class GrpcCall(Call):
 
     async def read(self) -> bytes | None:
         """The next request message; ``None`` when the caller sends no more."""
-        message = await self._context.read()
+        with _connected():
+            message = await self._context.read()
         return None if message is grpc.aio.EOF else message
 
     async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         """Send the response's headers."""
-        await self._context.send_initial_metadata(tuple(headers))
+        with _connected():
+            await self._context.send_initial_metadata(tuple(headers))
 
     async def write(self, message: bytes) -> None:
         """Send a message."""
-        await self._context.write(message)
+        with _connected():
+            await self._context.write(message)
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """What gRPC raises when the connection breaks within an operation, before it cancels the call.
+
+    Raises:
+        UnavailableError: instead of gRPC's own errors.
+
+    """
+    try:
+        yield
+    except grpc.aio.BaseError as error:
+        raise UnavailableError("The client's connection broke.") from error
 
 
 class GrpcFront(grpc.GenericRpcHandler):

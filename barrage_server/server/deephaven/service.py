@@ -18,7 +18,7 @@ from barrage_server.server.deephaven.state import DoorState
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
-__all__ = ["DeephavenService", "Handler", "Methods", "read_request", "unary"]
+__all__ = ["DeephavenService", "Handler", "Methods", "parse_request", "read_request", "unary"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -153,6 +153,11 @@ async def read_request(call: Call, kind: type[Request]) -> Request:
     data = await call.read()
     if data is None:
         raise WireFormatError(f"The call {call.method} came without a request.")
+    return parse_request(call, kind, data)
+
+
+def parse_request(call: Call, kind: type[Request], data: bytes) -> Request:
+    """The request in ``data``; WireFormatError when it is damaged."""
     try:
         return kind.FromString(data)
     except DecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -10,6 +11,7 @@ from typing import Any
 import grpc
 import pyarrow as pa
 import pytest
+from barrage_proto import console_pb2, flight_pb2
 from barrage_proto import deephaven_pb2 as proto
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -17,6 +19,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 import barrage_server as bs
 from barrage_server.errors import DependencyError, InvalidRequestError, UnavailableError
 from barrage_server.server import Limits, Server
+from barrage_server.server.deephaven.grpc_front import GrpcCall
 from tests.server.follower import until
 
 CONFIG = "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants"
@@ -198,7 +201,8 @@ def test_a_missing_package_is_named_as_an_installer_knows_it(monkeypatch: pytest
     monkeypatch.setattr(metadata, "distribution", distribution)
     for name in [name for name in sys.modules if name.startswith("barrage_server.server.deephaven.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    for name in ("google.protobuf", "google.protobuf.message"):
+        monkeypatch.setitem(sys.modules, name, None)
     needs = r"needs grpcio and protobuf, which are not installed\. Run: pip install 'grpcio>=\S+' 'protobuf>=\S+'$"
     with pytest.raises(DependencyError, match=needs):
         Server(deephaven_port=0)
@@ -207,3 +211,58 @@ def test_a_missing_package_is_named_as_an_installer_knows_it(monkeypatch: pytest
 def test_the_deephaven_ports_keep_to_this_machine_unless_allowed() -> None:
     with pytest.raises(InvalidRequestError):
         Server("0.0.0.0", deephaven_port=0)
+
+
+def unary_methods() -> list[str]:
+    """The calls that begin with one request of a message of their own."""
+    services = [
+        service
+        for module in (proto, flight_pb2, console_pb2)
+        for service in module.DESCRIPTOR.services_by_name.values()
+    ]
+    methods = [method for service in services for method in service.methods]
+    return [
+        f"/{method.containing_service.full_name}/{method.name}"
+        for method in methods
+        if not method.full_name.endswith(("FlightService.DoPut", "FlightService.DoExchange"))
+        and method.input_type.fields
+    ]
+
+
+@pytest.mark.parametrize("method", unary_methods())
+def test_a_damaged_request_of_any_call_is_refused(channel: Any, method: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is the client's fault, and said to be; the log tells of none of the server's."""
+    with pytest.raises(grpc.RpcError) as caught:
+        list(channel.stream_stream(method)(iter([b"\x0a\xff\xff\xff\xff"]), timeout=20))
+    if method.endswith("/CloseSession"):  # done before the request is read
+        return
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT, caught.value
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_connection_that_breaks_within_a_message_is_no_fault_of_the_server() -> None:
+    """gRPC's own errors of a broken connection come out of calls as ours, which say who has gone."""
+
+    class Broken:
+        async def read(self) -> bytes:
+            raise grpc.aio.InternalError("broken")
+
+        async def write(self, _message: bytes) -> None:
+            raise grpc.aio.UsageError("broken")
+
+        async def send_initial_metadata(self, _metadata: object) -> None:
+            raise grpc.aio.InternalError("broken")
+
+        def invocation_metadata(self) -> None:
+            return None
+
+        def peer(self) -> str:
+            return "peer"
+
+    async def body() -> None:
+        call = GrpcCall("/a/b", Broken())  # type: ignore[arg-type]
+        for operation in (call.read(), call.write(b""), call.send_headers([])):
+            with pytest.raises(UnavailableError, match="connection"):
+                await operation
+
+    asyncio.run(body())
