@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Update,
         connect,
     )
+    from barrage_server.engine.standalone import table
     from barrage_server.errors import (
         AlreadyExistsError,
         AuthenticationError,
@@ -93,6 +94,7 @@ __all__ = [
     "WireFormatError",
     "__version__",
     "connect",
+    "table",
 ]
 
 _ROOMS: Final = {
@@ -109,6 +111,7 @@ _ROOMS: Final = {
             "connect",
         }
     ),
+    "barrage_server.engine.standalone": frozenset({"table"}),
     "barrage_server.rowset": frozenset({"RowSet", "RowSetShiftData"}),
     "barrage_server.relay": frozenset({"Followed", "FollowedState", "Server"}),
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
+from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError
 
 __all__ = ["DEFAULT_PORT", "ServerAddress", "TableAddress"]
@@ -108,6 +109,8 @@ class TableAddress:
 
 
 def _split(uri: str) -> tuple[str, str]:
+    if not isinstance(uri, str):
+        raise InvalidRequestError(f"{shown(uri)} is no address of a server; {_HELP}")
     scheme, separator, rest = uri.strip().partition("://")
     if not separator:
         scheme, rest = "grpc", uri.strip()

@@ -12,6 +12,7 @@ import barrage_server
 PACKAGE = Path(barrage_server.__file__).parent
 BELOW: dict[str, set[str]] = {
     "errors": set(),
+    "arguments": {"errors"},
     "address": {"errors"},
     "extras": {"errors"},
     "pem": {"errors"},
@@ -37,6 +38,7 @@ BELOW: dict[str, set[str]] = {
         "server",
     },
 }
+ANYWHERE = {"errors", "arguments"}
 PURE = ["rowset", "wire", "engine", "subscription", "publish"]
 IMPURE = {"asyncio", "grpc", "multiprocessing", "pyarrow.flight", "pyspark", "queue", "select", "socket", "time"}
 # Locks are values that a pure room may hold; threads are not.
@@ -63,7 +65,7 @@ def imports(path: Path) -> set[str]:
 @pytest.mark.parametrize("room", BELOW)
 def test_a_room_imports_only_from_below(room: str) -> None:
     """Never from above, and never from beside."""
-    allowed = BELOW[room] | {room}
+    allowed = BELOW[room] | {room} | (ANYWHERE if room not in ANYWHERE else set())
     for path in files(room):
         used = {name.split(".")[1] for name in imports(path) if name.startswith("barrage_server.")}
         assert used <= allowed, f"{path.relative_to(PACKAGE)} imports from {sorted(used - allowed)}"

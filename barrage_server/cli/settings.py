@@ -18,8 +18,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from barrage_server.cli.arrow_types import parse_type
 from barrage_server.cli.following import FollowSettings
+from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError, InvalidRequestError
 from barrage_server.server import Limits
 from barrage_server.subscription import Limits as SubscriptionLimits

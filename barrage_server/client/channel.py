@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from barrage_server.address import ServerAddress
+from barrage_server.arguments import seconds
 from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
 from barrage_server.client.keepalive import KeepAlive
@@ -94,9 +95,11 @@ class Channel:
     ) -> None:
         self._place = ServerAddress.parse(uri)
         self.address = self._place.uri
-        if timeout <= 0:
-            raise InvalidRequestError(f"timeout must be a positive number of seconds, got {timeout}")
-        self.timeout = timeout
+        self.timeout = seconds(timeout, "timeout", positive=True)
+        for value, what in ((token, "token"), (user, "user"), (password, "password")):
+            if value is not None and not isinstance(value, str):
+                raise InvalidRequestError(f"{what} must be a string, not a {type(value).__name__}.")
+        _check_headers(headers)
         lower = {name.lower(): value for name, value in (headers or {}).items()}
         self.login = Login(
             token=token,
@@ -115,6 +118,11 @@ class Channel:
         self._log_in_lock = threading.Lock()
         self._streams: weakref.WeakSet[SessionStream] = weakref.WeakSet()
         self._keep_alive = KeepAlive(self.greet, f"barrage-session {self.address}")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
 
     def client(self) -> flight.FlightClient:
         """The Flight client of this process.
@@ -289,3 +297,12 @@ class Channel:
             except AuthenticationError:
                 if not self.login.next_way():
                     raise
+
+
+def _check_headers(headers: Mapping[str, str] | None) -> None:
+    if headers is None:
+        return
+    if not isinstance(headers, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, str) for name, value in headers.items()
+    ):
+        raise InvalidRequestError("headers must be a mapping of names to strings.")

@@ -11,15 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
+from barrage_server.arguments import callback, integer, seconds, shown
 from barrage_server.client.annotations import user_schema
 from barrage_server.client.connection import DEFAULT_TIMEOUT
 from barrage_server.client.content import Content
 from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import other_protocol, translated
 from barrage_server.client.follower import Follower
-from barrage_server.client.info import TableInfo
+from barrage_server.client.info import TableInfo, TableList
 from barrage_server.client.live import LiveTable
-from barrage_server.client.names import descriptor_of, listed_name
+from barrage_server.client.names import checked_name, descriptor_of, listed_name
 from barrage_server.client.patience import patiently
 from barrage_server.client.publishing import Publishing
 from barrage_server.client.retry import RetryPolicy
@@ -74,6 +75,7 @@ def connect(
         InvalidRequestError: the address is none, or what answers there is no server of this kind: a web server, say.
         AuthenticationError: the credentials are missing or wrong.
     """
+    patience = seconds(wait, "wait")
     client = Client(
         uri,
         token=token,
@@ -85,7 +87,7 @@ def connect(
         tls_root_certs=tls_root_certs,
         graph=graph,
     )
-    deadline = time.monotonic() + wait
+    deadline = time.monotonic() + patience
     delays = RetryPolicy(max_delay=1.0, deadline=None).delays()
     try:
         while True:
@@ -117,7 +119,7 @@ class Client(Publishing):
         graph: the update graph of all replicas of this client: tables derived from them belong here.
     """
 
-    def tables(self) -> list[TableInfo]:
+    def tables(self) -> TableList:
         """The tables that the server has now, by name."""
         counterpart = self._channel.counterpart
 
@@ -131,7 +133,7 @@ class Client(Publishing):
                 return [flight.FlightInfo.deserialize(result.body.to_pybytes()) for result in results]
 
         found = (_table_info(info) for info in self._channel.logged_in(ask))
-        return sorted((info for info in found if info is not None), key=lambda info: info.name)
+        return TableList(sorted((info for info in found if info is not None), key=lambda info: info.name))
 
     def table(self, name: str) -> TableInfo:
         """One table of the server.
@@ -163,7 +165,8 @@ class Client(Publishing):
             UnknownTableError, UnknownColumnError: there is no such table or column.
             DeadlineError: the server sent nothing for as long as the client's timeout.
         """
-        view = View(positions_of(viewport), reverse, column_names(columns))
+        checked_name(name)
+        view = View(positions_of(viewport), bool(reverse), column_names(columns))
         return self._channel.logged_in(
             lambda: patiently(
                 lambda progress: take_snapshot(self._channel, name, view, progress),
@@ -218,10 +221,16 @@ class Client(Publishing):
             UnavailableError: the server is gone.
             DeadlineError: the first content did not come.
         """
-        if interval_ms < 0:
-            raise InvalidRequestError(f"interval_ms must not be negative, got {interval_ms}")
+        checked_name(name)
+        integer(interval_ms, "interval_ms", most=(1 << 31) - 1)
+        if timeout is not None:
+            seconds(timeout, "timeout")
+        if on_update is not None:
+            callback(on_update, "on_update")
+        if onto is not None and not isinstance(onto, ReplicaTable):
+            raise InvalidRequestError(f"onto is the table of a live table that has ended, not {shown(onto)}.")
         spoken = self._dialect(dialect)
-        view = View(positions_of(viewport), reverse, column_names(columns))
+        view = View(positions_of(viewport), bool(reverse), column_names(columns))
         follower = Follower(
             self._channel,
             name,

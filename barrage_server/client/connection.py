@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
+from barrage_server.arguments import shown
 from barrage_server.client.channel import Channel
 from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.live import LiveTable
@@ -17,7 +18,8 @@ from barrage_server.client.publication import Publication
 from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.upload import Uploader
 from barrage_server.engine import UpdateGraph
-from barrage_server.errors import BarrageError
+from barrage_server.engine.html import grid_html
+from barrage_server.errors import BarrageError, InvalidRequestError
 from barrage_server.pem import Pem
 
 __all__ = ["DEFAULT_TIMEOUT", "Connection"]
@@ -56,6 +58,10 @@ class Connection:
             headers=headers,
             tls_root_certs=tls_root_certs,
         )
+        if retry is not None and not isinstance(retry, RetryPolicy):
+            raise InvalidRequestError(f"retry must be a bs.RetryPolicy, not {shown(retry)}.")
+        if graph is not None and not isinstance(graph, UpdateGraph):
+            raise InvalidRequestError(f"graph must be an update graph, not {shown(graph)}.")
         self._timeout = timeout
         self._retry = retry if retry is not None else RetryPolicy()
         self._lock = threading.Lock()
@@ -110,3 +116,17 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"<Client {self.uri}>"
+
+    def _repr_html_(self) -> str:
+        """What is open over this connection, for notebooks. The server is not asked: that could take long."""
+        with self._lock:
+            listed = sorted(self._open, key=lambda entry: entry.name)
+        rows = [
+            (entry.name, f"subscription, {entry.state}", f"{entry.size:,}" if entry.has_content else "")
+            if isinstance(entry, LiveTable)
+            else (entry.name, "publication" if entry.is_open else "publication, ended", f"{entry.table.size:,}")
+            for entry in listed
+        ]
+        state = "closed" if self._channel.is_closed else "open"
+        header = [(word, "") for word in ("table", "", "rows")]
+        return grid_html(f"Client of {self.uri}, {state}, {len(rows)} followed or published", header, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from barrage_server.errors import (
 from barrage_server.flight_errors import from_flight
 
 __all__ = ["is_passing", "other_protocol", "translated", "typed_error"]
+
+logger = logging.getLogger("barrage_server.client")
 
 # Where Arrow and gRPC put a failure of the connection into no class of its own, their text tells.
 _WORDS: Final[tuple[tuple[str, type[BarrageError]], ...]] = (
@@ -104,11 +107,13 @@ def translated(address: str = "") -> Iterator[None]:
     try:
         yield
     except (flight.FlightError, pa.ArrowException, OSError) as error:
-        raise typed_error(error, address) from error
+        # The original has Arrow's and gRPC's details, which the text above them says in words: it goes to the log.
+        logger.debug("%s answered", address or "the server", exc_info=error)
+        raise typed_error(error, address) from None
     except KeyboardInterrupt as error:
         cause = error.__cause__ or error.__context__
         if isinstance(cause, (flight.FlightError, pa.ArrowException)):
-            raise typed_error(cause, address) from error
+            raise typed_error(cause, address) from None
         raise
 
 

@@ -15,9 +15,9 @@ from barrage_server.client.annotations import user_schema
 from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
 from barrage_server.client.counterpart import Counterpart
-from barrage_server.client.cursor import Cursor
 from barrage_server.client.failures import is_passing
 from barrage_server.client.names import ticket_of
+from barrage_server.client.positions import Positions
 from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.state import LiveState
 from barrage_server.client.stream import SubscriptionStream
@@ -45,7 +45,7 @@ class Follower:
     Attributes:
         changed: notified after every change of anything here; its lock guards all of it.
         content: what is in view.
-        cursor: the updates that nobody has taken yet.
+        positions: where the iterators over the updates are.
         state: where things stand.
         error: why it failed; None unless the state is FAILED.
     """
@@ -65,7 +65,7 @@ class Follower:
         self.name = name
         self.changed = threading.Condition(threading.RLock())
         self.content = content
-        self.cursor = Cursor()
+        self.positions = Positions(collects=on_update is None)
         self.state = LiveState.CONNECTING
         self.error: BarrageError | None = None
         self.view = view
@@ -73,7 +73,6 @@ class Follower:
         self.messages = 0
         self.update_callbacks: tuple[Callable[[Update], None], ...] = () if on_update is None else (on_update,)
         self.state_callbacks: tuple[Callable[[LiveState], None], ...] = ()
-        self._collects = on_update is None
         self._channel = channel
         self._options = options
         self._dialect = dialect
@@ -222,11 +221,12 @@ class Follower:
                 raise UnavailableError("the stream is not wanted any more")
             update = self.content.apply(message)
             self.messages += 1
-            if update is not None and self._collects:
-                self.cursor.offer(update)
+            if update is not None:
+                self.positions.offer(update)
             if self.state is not LiveState.LIVE and self.content.is_settled:
                 self._enter(LiveState.LIVE)
             self.changed.notify_all()
+        self.positions.wake()
         self._tell_states()
         if update is not None:
             self._tell(self.update_callbacks, update)
@@ -276,6 +276,8 @@ class Follower:
             self.state = state
             self._states.append(state)
             self.changed.notify_all()
+        if state.is_final:
+            self.positions.wake()
 
     def _fail(self, error: BarrageError) -> None:
         with self.changed:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-__all__ = ["TableInfo"]
+from barrage_server.engine.html import grid_html
+
+__all__ = ["TableInfo", "TableList"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +34,30 @@ class TableInfo:
         keys = f" key={list(self.key_columns)}" if self.key_columns else ""
         rows = "?" if self.size < 0 else f"{self.size:,}"
         return f"<TableInfo {self.name!r} rows={rows}{keys} ({columns})>"
+
+    def _repr_html_(self) -> str:
+        """The columns, for notebooks."""
+        rows = [
+            (column.name, str(column.type), "key" if column.name in self.key_columns else "") for column in self.schema
+        ]
+        size = "an unknown number of rows" if self.size < 0 else f"{self.size:,} rows"
+        return grid_html(f"{self.name}: {size}, {len(rows)} columns", [("column", ""), ("type", ""), ("", "")], rows)
+
+
+class TableList(list[TableInfo]):
+    """The tables of a server: a list, with a view for notebooks."""
+
+    def _repr_html_(self) -> str:
+        """A line per table."""
+        rows = [
+            (
+                info.name,
+                "?" if info.size < 0 else f"{info.size:,}",
+                str(len(info.schema)),
+                ", ".join(info.key_columns),
+                ", ".join(sorted(info.attributes)),
+            )
+            for info in self
+        ]
+        header = [(word, "") for word in ("table", "rows", "columns", "key", "attributes")]
+        return grid_html(f"{len(self):,} {'table' if len(self) == 1 else 'tables'}", header, rows)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, overload
 
+import numpy as np
 import pyarrow as pa
 
-from barrage_server.client.convert import to_pandas, to_polars
+from barrage_server.arguments import callback as checked_callback
+from barrage_server.arguments import integer, seconds, shown
 from barrage_server.client.follower import Follower
+from barrage_server.client.iteration import AsyncUpdates, Updates, again
 from barrage_server.client.state import LiveState
 from barrage_server.client.update import Update
 from barrage_server.client.view import View, column_names
 from barrage_server.client.window import Viewport, positions_of
 from barrage_server.engine import ReplicaTable, TableVersion
+from barrage_server.engine.frames import to_pandas, to_polars
+from barrage_server.engine.html import grid_html, table_html
 from barrage_server.engine.table import column_numbers
 from barrage_server.errors import (
     BarrageError,
     DeadlineError,
+    InvalidRequestError,
     UnavailableError,
     UnsupportedOperationError,
 )
@@ -50,6 +57,10 @@ class LiveTable:
     version at a time, in the order of the row keys; reading never waits for the network. When the connection is lost
     the content stays, :attr:`state` says so, and the subscription comes back by itself.
 
+    ``live["price"]`` is a column, ``len(live)`` the number of rows in view, ``for update in live`` and
+    ``async for update in live`` iterate over the updates, and any library that reads Arrow streams takes a live table
+    for a table: ``polars.from_arrow(live)``.
+
     All methods may be called from any thread.
     """
 
@@ -63,6 +74,11 @@ class LiveTable:
     def name(self) -> str:
         """The table's name on the server."""
         return self._follower.name
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the first content is complete."""
+        return self._follower.content.is_complete
 
     @property
     def version(self) -> TableVersion:
@@ -123,6 +139,46 @@ class LiveTable:
         """The server's step of the last message; -1 when it does not say."""
         return self._follower.content.step
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns in view."""
+        return tuple(self.schema.names)
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """The first ``rows`` rows in view, in order. Only those are read."""
+        version = self.version
+        return version.to_table(rows=version.row_set.slice(0, integer(rows, "rows")))
+
+    def tail(self, rows: int = 5) -> pa.Table:
+        """The last ``rows`` rows in view, in order. Only those are read."""
+        version = self.version
+        return version.to_table(rows=version.row_set.slice(max(0, version.size - integer(rows, "rows")), version.size))
+
+    @overload
+    def __getitem__(self, columns: str) -> pa.ChunkedArray: ...
+
+    @overload
+    def __getitem__(self, columns: Sequence[str]) -> pa.Table: ...
+
+    def __getitem__(self, columns: str | Sequence[str]) -> pa.ChunkedArray | pa.Table:
+        """One column of the rows in view, by name; or a table of several, for a list of names.
+
+        Raises:
+            UnknownColumnError: a column that is not in view.
+        """
+        if isinstance(columns, str):
+            return self.to_arrow([columns]).column(0)
+        if isinstance(columns, list | tuple):
+            return self.to_arrow(columns)
+        raise InvalidRequestError(
+            f"A live table is indexed by column names, as in live['price'], not by {shown(columns)}. For rows, use "
+            f"live.head(10), or live.to_arrow().slice(start, length)."
+        )
+
+    def __contains__(self, column: object) -> bool:
+        """Whether a column of that name is in view."""
+        return column in self.schema.names
+
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows in view, in order; only ``columns`` when given.
 
@@ -150,37 +206,52 @@ class LiveTable:
         view = "" if self.viewport is None else f" of {self.table_size:,}"
         return f"<LiveTable {self.name!r} {follower.state} rows={self.size:,}{view} columns={self.schema.names}>"
 
+    def _repr_html_(self) -> str:
+        """The first rows in view, for notebooks."""
+        follower = self._follower
+        title = f"{self.name}, {follower.state}"
+        if follower.error is not None:
+            title = f"{title} ({follower.error})"
+        if not follower.content.is_complete:
+            return grid_html(f"{title}: nothing has come yet", (), ())
+        notes = () if self.viewport is None else (f"of {self.table_size:,} rows in the table",)
+        return table_html(title, self.version, key_columns=self.key_columns, notes=notes)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows in view for any library that reads Arrow streams."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     # Changes.
 
-    def updates(self, timeout: float | None = None) -> Iterator[Update]:
+    def updates(self, timeout: float | None = None) -> Updates:
         """Iterate over the updates, waiting for each.
 
         The iteration ends when nothing has come for ``timeout`` seconds (None: wait for ever) or when the live table is
         closed. What comes between two iterations, or while the loop's body runs, is not lost: the next step delivers
-        all of it as one update. There is one such place in the stream of updates for all iterators of a live table;
-        use :meth:`on_update` for several consumers. It begins with the first content, except that changes which
-        outweigh the table itself are not kept for the very first iteration.
+        all of it as one update.
+
+        Each iterator has its own place in the stream of updates: several at a time see all of them each, and threads
+        that share one get different ones. An iterator begins where the one that ended last has stopped, and the very
+        first with the first content, except that changes which outweigh the table itself are not kept for it. Beside
+        one that still runs, an iterator begins with what comes next.
 
         Raises:
             BarrageError: what the subscription has failed with, after the last update.
         """
         self._check_process()
-        with self._follower.changed:
-            self._follower.cursor.started = True
-        return self._updates(timeout)
+        return Updates(self._follower, None if timeout is None else seconds(timeout, "timeout"))
 
-    def _updates(self, timeout: float | None) -> Iterator[Update]:
-        follower = self._follower
-        while True:
-            with follower.changed:
-                follower.changed.wait_for(lambda: bool(follower.cursor) or follower.state.is_final, timeout)
-                update = follower.cursor.take()
-                if update is None:
-                    if follower.error is not None:
-                        raise _again(follower.error)
-                    return
-            if update:
-                yield update
+    def __iter__(self) -> Updates:
+        """Iterate over the updates until the live table is closed; see :meth:`updates`."""
+        return self.updates()
+
+    def __aiter__(self) -> AsyncUpdates:
+        """Iterate over the updates in a coroutine, without blocking its event loop, until the live table is closed.
+
+        Its place in the updates is its own, as with :meth:`updates`. A task that is cancelled ends at once.
+        """
+        self._check_process()
+        return AsyncUpdates(self._follower)
 
     def on_update(self, callback: Callable[[Update], None]) -> Callable[[], None]:
         """Have ``callback(update)`` called for every change of what is in view; returns a function that ends that.
@@ -189,6 +260,7 @@ class LiveTable:
         for this live table. What it raises is logged.
         """
         follower = self._follower
+        checked_callback(callback, "callback")
         with follower.changed:
             follower.update_callbacks = (*follower.update_callbacks, callback)
 
@@ -209,7 +281,8 @@ class LiveTable:
             DeadlineError: it did not hold in time.
             BarrageError: the subscription has ended, and it does not hold.
         """
-        wait = self._timeout if timeout is None else timeout
+        checked_callback(predicate, "predicate")
+        wait = self._limit(timeout)
         self._wait(lambda: predicate(self), wait, f"the condition on '{self.name}' did not come true in {wait:g} s")
 
     def wait_for_update(self, timeout: float | None = None) -> None:
@@ -220,7 +293,7 @@ class LiveTable:
             BarrageError: the subscription has ended.
         """
         seen = self._follower.messages
-        wait = self._timeout if timeout is None else timeout
+        wait = self._limit(timeout)
         self._wait(lambda: self._follower.messages > seen, wait, f"no update of '{self.name}' in {wait:g} s")
 
     def wait_for_content(self, timeout: float) -> None:
@@ -233,9 +306,45 @@ class LiveTable:
 
     # The window.
 
+    @overload
     def set_viewport(
         self,
         viewport: Viewport,
+        *,
+        columns: Sequence[str] | Keep | None = KEEP,
+        reverse: bool = False,
+        timeout: float | None = None,
+        wait: bool = True,
+    ) -> None: ...
+
+    @overload
+    def set_viewport(
+        self,
+        viewport: Viewport,
+        columns: Sequence[str] | Keep | None,
+        /,
+        *,
+        reverse: bool = False,
+        timeout: float | None = None,
+        wait: bool = True,
+    ) -> None: ...
+
+    @overload
+    def set_viewport(
+        self,
+        viewport: int,
+        stop: int,
+        columns: Sequence[str] | Keep | None = KEEP,
+        *,
+        reverse: bool = False,
+        timeout: float | None = None,
+        wait: bool = True,
+    ) -> None: ...
+
+    def set_viewport(
+        self,
+        viewport: Viewport | int,
+        stop: int | Sequence[str] | Keep | None = KEEP,
         columns: Sequence[str] | Keep | None = KEEP,
         *,
         reverse: bool = False,
@@ -244,11 +353,14 @@ class LiveTable:
     ) -> None:
         """Look at other rows, or other columns. Returns when they are in view.
 
+        ``set_viewport(0, 50)``, ``set_viewport(range(0, 50))`` and ``set_viewport(slice(0, 50))`` mean the same.
+
         Moving a window costs what is in the new window and was not in the old one. Going between a window and the whole
         table opens a new stream; what was in view stays until the new content is complete.
 
         Args:
             viewport: row positions, such as ``range(100, 200)``; may reach beyond the table. None for the whole table.
+            stop: the position after the last one, where ``viewport`` is the first one.
             columns: names of the columns wanted; None for all; those of now when left out.
             reverse: count positions from the end of the table: ``range(0, 10)`` are the last ten rows.
             timeout: seconds to wait; the client's timeout when None.
@@ -266,10 +378,12 @@ class LiveTable:
             raise UnsupportedOperationError(
                 "a callback must not wait for its own subscription; use set_viewport(..., wait=False)"
             )
-        names = follower.view.columns if isinstance(columns, Keep) else column_names(columns)
-        follower.show(View(positions_of(viewport), reverse, names))
+        rows, wanted = _rows_and_columns(viewport, stop, columns)
+        positions = positions_of(rows)
+        names = follower.view.columns if isinstance(wanted, Keep) else column_names(wanted)
+        limit = self._limit(timeout)
+        follower.show(View(positions, bool(reverse), names))
         if wait:
-            limit = self._timeout if timeout is None else timeout
             self._wait(
                 lambda: follower.content.is_settled, limit, f"the new view of '{self.name}' did not come in {limit:g} s"
             )
@@ -289,6 +403,7 @@ class LiveTable:
     def on_state(self, callback: Callable[[LiveState], None]) -> Callable[[], None]:
         """Have ``callback(state)`` called for every change of :attr:`state`; returns a function that ends that."""
         follower = self._follower
+        checked_callback(callback, "callback")
         with follower.changed:
             follower.state_callbacks = (*follower.state_callbacks, callback)
 
@@ -310,6 +425,17 @@ class LiveTable:
     ) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _limit(self, timeout: float | None) -> float:
+        return self._timeout if timeout is None else seconds(timeout, "timeout")
+
     def _wait(self, done: Callable[[], bool], timeout: float, text: str) -> None:
         self._check_process()
         follower = self._follower
@@ -326,7 +452,7 @@ class LiveTable:
 
     def _check_open(self) -> None:
         if self._follower.error is not None:
-            raise _again(self._follower.error)
+            raise again(self._follower.error)
         if self._follower.state.is_final:
             raise UnavailableError(f"the subscription to '{self.name}' is closed")
 
@@ -337,8 +463,13 @@ class LiveTable:
             )
 
 
-def _again(error: BarrageError) -> BarrageError:
-    """A fresh exception for an error that may be raised many times, so that tracebacks do not pile up on one object."""
-    fresh = type(error)(*error.args)
-    fresh.__cause__ = error
-    return fresh
+def _rows_and_columns(
+    viewport: Viewport | int, stop: int | Sequence[str] | Keep | None, columns: Sequence[str] | Keep | None
+) -> tuple[Viewport, Sequence[str] | Keep | None]:
+    """What :meth:`LiveTable.set_viewport` was given: its second argument is a stop, or the columns."""
+    if isinstance(stop, int | np.integer) and not isinstance(stop, bool):
+        start = integer(viewport, "The first of two positions")
+        return range(start, integer(stop, "The position after the last")), columns
+    if isinstance(stop, Keep):
+        return viewport, columns  # type: ignore[return-value]  # a number alone is refused as a viewport
+    return viewport, stop  # type: ignore[return-value]

@@ -11,9 +11,15 @@ from barrage_server.client.counterpart import Counterpart
 from barrage_server.errors import InvalidRequestError
 from barrage_server.wire.tickets import ApplicationTicket, name_of_path, parse_path, path_of_name, scope_ticket
 
-__all__ = ["descriptor_of", "listed_name", "ticket_of"]
+__all__ = ["checked_name", "descriptor_of", "listed_name", "ticket_of"]
 
 _APPLICATION: Final = ("app", "field")
+
+
+def checked_name(name: str) -> str:
+    """``name``; InvalidRequestError when no table can be called that."""
+    path_of_name(name)
+    return name
 
 
 def ticket_of(name: str, counterpart: Counterpart) -> bytes:
@@ -43,7 +49,7 @@ def listed_name(path: Sequence[bytes | str]) -> str | None:
 
 
 def _application(name: str, counterpart: Counterpart) -> list[str] | None:
-    parts = name.split("/")
+    parts = checked_name(name).split("/")
     if counterpart is Counterpart.DEEPHAVEN and len(parts) == 4 and (parts[0], parts[2]) == _APPLICATION:
         return parts
     return None

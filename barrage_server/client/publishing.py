@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, overload
 
-import pyarrow as pa
-
+from barrage_server.arguments import integer, optional_names
 from barrage_server.client.connection import Connection
 from barrage_server.client.live import LiveTable
+from barrage_server.client.names import checked_name
 from barrage_server.client.publication import Publication
 from barrage_server.client.upload import Uploadable, act
-from barrage_server.client.view import column_names
 from barrage_server.engine import Table
+from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import InvalidRequestError
 from barrage_server.wire.protocol import (
     CREATE_ACTION,
@@ -41,7 +41,7 @@ class Publishing(Connection):
         name: str,
         data: Uploadable,
         *,
-        key: Sequence[str] | None = None,
+        key: Sequence[str] | str | None = None,
         mode: PublishMode | str | None = None,
         kind: TableKind | str | None = None,
         capacity: int | None = None,
@@ -52,7 +52,7 @@ class Publishing(Connection):
         name: str,
         data: Table | LiveTable | Uploadable,
         *,
-        key: Sequence[str] | None = None,
+        key: Sequence[str] | str | None = None,
         mode: PublishMode | str | None = None,
         kind: TableKind | str | None = None,
         capacity: int | None = None,
@@ -88,6 +88,7 @@ class Publishing(Connection):
                     "a table that ticks is published as it is: leave out key, mode, kind and capacity"
                 )
             table = data.table if isinstance(data, LiveTable) else data
+            integer(interval_ms, "interval_ms")
             publication = Publication(self._channel, name, table, interval_ms=interval_ms, timeout=self._timeout)
             self._own(publication)
             return publication
@@ -112,42 +113,57 @@ class Publishing(Connection):
     def create_table(
         self,
         name: str,
-        schema: pa.Schema,
+        schema: SchemaLike,
         *,
-        key: Sequence[str] | None = None,
+        key: Sequence[str] | str | None = None,
         kind: TableKind | str | None = None,
         capacity: int | None = None,
     ) -> None:
         """Make an empty table; fine when there is one of the same kind, schema and keys.
+
+        Args:
+            name: the table on the server.
+            schema: its columns: a pyarrow schema, or a mapping of names to types such as
+                ``{"sym": "string", "price": "float64"}``.
+            key: key columns, which make it a keyed table.
+            kind: its kind; by default keyed with a key, a ring with a capacity, else append.
+            capacity: rows that a ring keeps.
 
         Raises:
             AlreadyExistsError: there is another one of that name.
         """
         self._channel.need("making tables")
         chosen = _kind(kind) or (TableKind.KEYED if key else TableKind.RING if capacity else TableKind.APPEND)
-        request = CreateRequest(name, schema, chosen, None if key is None else column_names(key), capacity)
+        keys = optional_names(key, "key", single=True)
+        request = CreateRequest(checked_name(name), as_schema(schema), chosen, keys, _capacity(capacity))
         act(self._channel, CREATE_ACTION, request.to_json())
 
     def drop(self, name: str) -> None:
         """Take a table off the server. Subscriptions to it end with an error."""
         self._channel.need("dropping tables")
-        act(self._channel, DROP_ACTION, DropRequest(name).to_json())
+        act(self._channel, DROP_ACTION, DropRequest(checked_name(name)).to_json())
 
     def _upload(
         self,
         name: str,
         data: Uploadable,
         *,
-        key: Sequence[str] | None = None,
+        key: Sequence[str] | str | None = None,
         mode: PublishMode | str | None = None,
         kind: TableKind | str | None = None,
         capacity: int | None = None,
     ) -> int:
         self._channel.need(_PUBLISHING)
-        keys = column_names(key) if key else None
+        keys = optional_names(key, "key", single=True) if key is not None and key != () else None
         chosen = _mode(mode) or (PublishMode.UPSERT if keys else PublishMode.APPEND)
-        target = CommitRequest("", name, 0, mode=chosen, key=keys, kind=_kind(kind), capacity=capacity)
+        target = CommitRequest(
+            "", checked_name(name), 0, mode=chosen, key=keys, kind=_kind(kind), capacity=_capacity(capacity)
+        )
         return self._uploader.publish(target, data)
+
+
+def _capacity(capacity: int | None) -> int | None:
+    return None if capacity is None else integer(capacity, "capacity", least=1)
 
 
 def _mode(mode: PublishMode | str | None) -> PublishMode | None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from barrage_server.arguments import number
 from barrage_server.errors import InvalidRequestError
 
 __all__ = ["RetryPolicy"]
@@ -33,6 +34,9 @@ class RetryPolicy:
     deadline: float | None = 300.0
 
     def __post_init__(self) -> None:
+        for name in ("first_delay", "factor", "max_delay", "jitter", "deadline"):
+            if name != "deadline" or self.deadline is not None:
+                number(getattr(self, name), name)
         if self.first_delay < 0 or self.max_delay < self.first_delay or self.factor < 1:
             raise InvalidRequestError("a retry policy needs 0 <= first_delay <= max_delay and factor >= 1")
         if not 0 <= self.jitter <= 1:

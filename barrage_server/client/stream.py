@@ -78,7 +78,7 @@ class SubscriptionStream:
             except StopIteration:
                 raise UnavailableError(f"{self._address} ended the stream") from None
             except (flight.FlightError, pa.ArrowException, OSError) as error:
-                raise self._reason(error) from error
+                raise self._reason(error) from None
             metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
             if chunk.data is None:
                 # No message of the protocol comes without a batch: a sign of life, or why the stream is ending.

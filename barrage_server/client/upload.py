@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +15,8 @@ import pyarrow.flight as flight
 from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated
 from barrage_server.client.patience import Progress, patiently
-from barrage_server.errors import BarrageError, PublishError, SchemaMismatchError, UnavailableError
+from barrage_server.engine.frames import arrow_rows
+from barrage_server.errors import BarrageError, PublishError, UnavailableError
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
@@ -43,18 +44,10 @@ def record_batches_of(data: Uploadable) -> tuple[pa.Schema, Iterator[pa.RecordBa
     Raises:
         SchemaMismatchError: it is nothing that holds rows.
     """
-    if isinstance(data, pa.RecordBatchReader):
-        return data.schema, _sliced(data)
-    if isinstance(data, pa.RecordBatch):
-        return data.schema, _sliced([data])
-    try:
-        table = data if isinstance(data, pa.Table) else pa.table(dict(data) if isinstance(data, Mapping) else data)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SchemaMismatchError(
-            f"cannot take rows from a {type(data).__name__}: {error}. Pass a pyarrow table, a mapping of columns, or a "
-            f"data frame."
-        ) from error
-    return table.schema, _sliced(table.to_batches())
+    rows = arrow_rows(data)
+    if isinstance(rows, pa.RecordBatch):
+        return rows.schema, _sliced([rows])
+    return rows.schema, _sliced(rows if isinstance(rows, pa.RecordBatchReader) else rows.to_batches())
 
 
 def _sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from barrage_server.arguments import optional_names
 from barrage_server.engine.types import check_type
-from barrage_server.errors import InvalidRequestError, UnknownColumnError, UnsupportedTypeError
+from barrage_server.errors import UnknownColumnError, UnsupportedTypeError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Window
 
@@ -79,12 +80,6 @@ def column_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     """Columns as a user gives them; None for all.
 
     Raises:
-        InvalidRequestError: none at all, or a bare string.
+        InvalidRequestError: none at all, a bare string, or no list of names.
     """
-    if columns is None:
-        return None
-    if isinstance(columns, str):
-        raise InvalidRequestError(f"columns is a list of names; write [{columns!r}]")
-    if not columns:
-        raise InvalidRequestError("name at least one column, or pass None for all of them")
-    return tuple(columns)
+    return optional_names(columns, "columns")

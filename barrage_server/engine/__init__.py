@@ -5,6 +5,7 @@ from barrage_server.engine.conform import Rows
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable, ReplacedTable
 from barrage_server.engine.replica import ReplicaTable, ReplicaUpdate
+from barrage_server.engine.standalone import StandaloneGraph
 from barrage_server.engine.table import DerivedTable, SourceTable, Table, TableListener
 from barrage_server.engine.update import TableUpdate, UpdateNode, coalesce, coalesce_nodes
 from barrage_server.engine.version import TableVersion
@@ -20,6 +21,7 @@ __all__ = [
     "RingTable",
     "Rows",
     "SourceTable",
+    "StandaloneGraph",
     "Table",
     "TableListener",
     "TableUpdate",

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from barrage_server.arguments import shown
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.conform import Rows, conform
 from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.schemas import SchemaLike
 from barrage_server.engine.table import SourceTable
 from barrage_server.engine.update import TableUpdate
 from barrage_server.errors import InvalidRequestError
@@ -30,7 +32,7 @@ _MIN_PAGE_BITS = 10
 class AppendTable(SourceTable):
     """Rows are added at the end, and stay as they are."""
 
-    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema) -> None:
+    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike) -> None:
         self._next_key = 0
         super().__init__(
             graph,
@@ -81,10 +83,10 @@ class _BoundedTable(AppendTable):
     """Rows are added at the end, and storage before a moving first key is freed."""
 
     def __init__(
-        self, graph: UpdateGraph, name: str, schema: pa.Schema, capacity: int, attributes: dict[str, object]
+        self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int, attributes: dict[str, object]
     ) -> None:
-        if capacity < 1:
-            raise InvalidRequestError(f"Table '{name}' needs a capacity of at least one row, not {capacity}.")
+        if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
+            raise InvalidRequestError(f"Table '{name}' needs a capacity of at least one row, not {shown(capacity)}.")
         self.capacity = capacity
         self._next_key = 0
         bits = max(_MIN_PAGE_BITS, min(MAX_PAGE_BITS, (capacity // _PAGES_PER_CAPACITY).bit_length()))
@@ -101,7 +103,7 @@ class RingTable(_BoundedTable):
     Rows of one cycle that would be pushed out by the same cycle never appear.
     """
 
-    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema, capacity: int) -> None:
+    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int) -> None:
         super().__init__(graph, name, schema, capacity, {"RingCapacity": capacity})
 
     def apply_operations(self, operations: Sequence[Batch]) -> TableUpdate:
@@ -123,7 +125,7 @@ class BlinkTable(_BoundedTable):
     miss none.
     """
 
-    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema, history: int = 1_000_000) -> None:
+    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, history: int = 1_000_000) -> None:
         super().__init__(graph, name, schema, history, {"BlinkTable": True})
         graph.run_always(self)
 

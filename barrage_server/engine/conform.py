@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from barrage_server.engine.frames import arrow_column, arrow_rows, column_name
 from barrage_server.engine.types import normalise
 from barrage_server.errors import SchemaMismatchError
 
-__all__ = ["Rows", "conform"]
+__all__ = ["ArrowStream", "Rows", "conform"]
 
-Rows: TypeAlias = pa.RecordBatch | pa.Table | Mapping[str, Any]
+
+class ArrowStream(Protocol):
+    """What offers its rows through Arrow's PyCapsule interface: pandas and polars data frames, among others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A capsule of an ``ArrowArrayStream``."""
+
+
+Rows: TypeAlias = pa.RecordBatch | pa.Table | Mapping[str, Any] | ArrowStream
+"""Rows to publish: a pyarrow table, record batch or reader, a pandas or polars data frame or another that offers Arrow
+streams, or a mapping of column names to values."""
 
 
 def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | None = None) -> list[pa.Array]:
@@ -22,7 +33,7 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
 
     Args:
         schema: the table's schema.
-        rows: a record batch, a table, or a mapping of column names to arrays or sequences.
+        rows: a record batch, a table, a data frame, or a mapping of column names to arrays or sequences.
         table: the table's name, for messages.
         only: take just these columns, and ignore any others.
 
@@ -50,32 +61,32 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
 
 
 def _columns_of(rows: Rows, types: Mapping[str, pa.DataType], table: str) -> dict[str, Any]:
-    if isinstance(rows, pa.RecordBatch | pa.Table):
-        if len(set(rows.schema.names)) != len(rows.schema.names):
-            raise SchemaMismatchError(f"The batch for table '{table}' has two columns of one name.")
-        return dict(zip(rows.schema.names, rows.columns, strict=True))
     if isinstance(rows, Mapping):
-        return {name: _array(name, values, types.get(name), table) for name, values in rows.items()}
-    raise SchemaMismatchError(
-        f"Rows for table '{table}' must be a pyarrow RecordBatch or Table, or a mapping of column names to values, "
-        f"not {type(rows).__name__}."
-    )
+        try:
+            return {column_name(name): arrow_column(name, values, types.get(name)) for name, values in rows.items()}
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(f"Rows for table '{table}': {error}") from None
+    found = _read(rows, table)
+    if len(set(found.schema.names)) != len(found.schema.names):
+        raise SchemaMismatchError(f"The batch for table '{table}' has two columns of one name.")
+    return dict(zip(found.schema.names, found.columns, strict=True))
 
 
-def _array(name: str, values: Any, data_type: pa.DataType | None, table: str) -> Any:
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values
+def _read(rows: Rows, table: str) -> pa.Table | pa.RecordBatch:
+    if isinstance(rows, pa.RecordBatch | pa.Table):
+        return rows
     try:
-        return pa.array(values, type=data_type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-        raise SchemaMismatchError(f"Column '{name}' of table '{table}' takes {data_type}: {error}") from error
+        found = arrow_rows(rows)
+        return found.read_all() if isinstance(found, pa.RecordBatchReader) else found
+    except (SchemaMismatchError, pa.ArrowException) as error:
+        raise SchemaMismatchError(f"Rows for table '{table}': {error}") from None
 
 
 def _typed(values: Any, field: pa.Field, table: str) -> pa.Array:
     try:
         array = normalise(values, field.type)
     except SchemaMismatchError as error:
-        raise SchemaMismatchError(f"Column '{field.name}' of table '{table}': {error}") from error
+        raise SchemaMismatchError(f"Column '{field.name}' of table '{table}': {error}") from None
     if not field.nullable and array.null_count:
         raise SchemaMismatchError(
             f"Column '{field.name}' of table '{table}' is declared without nulls, and the batch has some."

@@ -138,6 +138,20 @@ class UpdateGraph:
             table.start(self._step)
             self._derived = sorted([*self._derived, table], key=lambda entry: entry.height)
 
+    def join(self, table: Table, step: int) -> None:
+        """Take ``table``, whose own steps have reached ``step``, from another graph, which runs no cycle meanwhile.
+
+        Raises:
+            UnavailableError: this graph is closed.
+
+        """
+        with self._cycle_lock:
+            self._check_not_applying()
+            self._check_open(table)
+            with self._visible_lock:
+                self._step = max(self._step, step)
+            table.graph = self
+
     def detach(self, table: Table) -> None:
         """Stop updating ``table`` from inside the graph: it is dropped, or was derived and is not needed any more."""
         with self._cycle_lock:

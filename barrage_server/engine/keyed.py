@@ -9,11 +9,13 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
+from barrage_server.arguments import names
 from barrage_server.engine.conform import Rows, conform
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.key_index import KeyIndex
 from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.engine.table import SourceTable
 from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
@@ -91,12 +93,13 @@ class KeyedTable(_OverwrittenTable):
     once, its last row wins. A row keeps its row key as long as it lives.
     """
 
-    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema, key: Sequence[str]) -> None:
-        key = [key] if isinstance(key, str) else list(key)
-        if not key:
+    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, key: Sequence[str] | str) -> None:
+        schema = as_schema(schema)
+        if key is None or (isinstance(key, Sequence) and not key):
             raise KeyMismatchError(
                 f"Table '{name}' needs at least one key column; a table without keys is an append table."
             )
+        key = names(key, "key", single=True)
         if len(set(key)) != len(key):
             raise KeyMismatchError(f"Table '{name}' names a key column twice: {', '.join(key)}.")
         missing = [column for column in key if column not in schema.names]
@@ -155,7 +158,7 @@ class KeyedTable(_OverwrittenTable):
         except SchemaMismatchError as error:
             raise KeyMismatchError(
                 f"Deleting from '{self.name}' takes its key columns {', '.join(self.key_columns)}: {error}"
-            ) from error
+            ) from None
         names = [name for name in self.schema.names if name in self.key_columns]
         return [ordered[names.index(name)] for name in self.key_columns]
 
@@ -276,7 +279,7 @@ class ReplacedTable(_OverwrittenTable):
     added or removed at the end.
     """
 
-    def __init__(self, graph: UpdateGraph, name: str, schema: pa.Schema) -> None:
+    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike) -> None:
         super().__init__(graph, name, schema, attributes={"IsFlat": True})
         self._written = 0
 

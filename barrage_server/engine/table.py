@@ -5,20 +5,29 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from barrage_server.arguments import callback, integer
+from barrage_server.arguments import names as checked_names
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.columns import Column, make_column
+from barrage_server.engine.frames import to_pandas, to_polars
 from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.html import table_html
+from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.engine.types import check_type
 from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
 from barrage_server.errors import InternalError, InvalidRequestError, UnknownColumnError
 from barrage_server.rowset import RowSet
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 __all__ = ["DerivedTable", "SourceTable", "Table", "TableListener"]
 
@@ -36,7 +45,7 @@ class Table:
     Args:
         graph: the update graph whose cycles move this table.
         name: what messages and logs call it.
-        schema: column names and Arrow types, in order.
+        schema: column names and Arrow types, in order; or a mapping of names to types.
         key_columns: the columns whose values identify a row; empty when there are none.
         attributes: what subscribers may rely on, such as ``AppendOnly`` or ``BlinkTable``.
         overwrites: whether cells that a version may hold can be overwritten later, and values go one by one. When
@@ -50,7 +59,7 @@ class Table:
         self,
         graph: UpdateGraph,
         name: str,
-        schema: pa.Schema,
+        schema: SchemaLike,
         *,
         key_columns: Sequence[str] = (),
         attributes: Mapping[str, object] | None = None,
@@ -58,6 +67,7 @@ class Table:
         page_bits: int = MAX_PAGE_BITS,
         interns: bool = True,
     ) -> None:
+        schema = as_schema(schema)
         check_schema(schema)
         self.graph = graph
         self.name = name
@@ -106,6 +116,19 @@ class Table:
         numbers = None if columns is None else self.column_numbers(columns)
         return self._version.to_table(numbers)
 
+    def to_pandas(self) -> pd.DataFrame:
+        """The current content as a pandas data frame; DependencyError when pandas is missing."""
+        return to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """The current content as a polars data frame; DependencyError when polars is missing."""
+        return to_polars(self.to_arrow())
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """The first ``rows`` rows of the current content, in the order of the row keys."""
+        version = self._version
+        return version.to_table(rows=version.row_set.slice(0, integer(rows, "rows")))
+
     def column_numbers(self, names: Sequence[str]) -> list[int]:
         """The numbers of columns by name.
 
@@ -122,6 +145,7 @@ class Table:
         It runs on the publishing thread, after the cycle is visible: it must be quick, and must not wait for another
         publisher.
         """
+        callback(listener, "listener")
         return self._listeners.add(listener)
 
     @property
@@ -190,8 +214,17 @@ class Table:
                 f"Table '{self.name}' does not change any more since it failed in a cycle. Drop and create it again."
             )
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The current content for any library that reads Arrow streams."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} rows={self.size} step={self._version.step}>"
+
+    def _repr_html_(self) -> str:
+        """The first rows, for notebooks."""
+        version = self._version
+        return table_html(f"{type(self).__name__} {self.name}", version, key_columns=self.key_columns)
 
 
 class SourceTable(Table, ABC):
@@ -253,10 +286,11 @@ def check_schema(schema: pa.Schema) -> None:
 def column_numbers(schema: pa.Schema, names: Sequence[str], table: str) -> list[int]:
     """The numbers of ``names`` in ``schema``; UnknownColumnError lists what there is otherwise."""
     known = {name: number for number, name in enumerate(schema.names)}
-    missing = [name for name in names if name not in known]
+    wanted = checked_names(names, "columns")
+    missing = [name for name in wanted if name not in known]
     if missing:
         raise UnknownColumnError(
             f"Table '{table}' has no column {', '.join(map(repr, missing))}. "
             f"Its columns are: {', '.join(schema.names)}."
         )
-    return [known[name] for name in names]
+    return [known[name] for name in wanted]

@@ -150,8 +150,8 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
 def normalise(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array:
     """``values`` as one array of exactly the type ``target``.
 
-    Undone are chunks, dictionaries, run ends and views; a column of type null fits every type. Nothing else is
-    converted: an int32 for an int64 is refused, so that a publisher hears of a mistake instead of a subscriber.
+    Undone are chunks, dictionaries, run ends, views and 64-bit offsets; a column of type null fits every type. Nothing
+    else is converted: an int32 for an int64 is refused, so that a publisher hears of a mistake instead of a subscriber.
 
     Raises:
         SchemaMismatchError: the type differs; the text names both.
@@ -178,7 +178,7 @@ def _normalise_array(array: pa.Array, target: pa.DataType) -> pa.Array:
         array = _decode(array)
         return array if array.type == target else array.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise SchemaMismatchError(f"Values of type {array.type} could not be decoded to {target}: {error}") from error
+        raise SchemaMismatchError(f"Values of type {array.type} could not be decoded to {target}: {error}") from None
 
 
 def _decode(array: pa.Array) -> pa.Array:
@@ -186,9 +186,16 @@ def _decode(array: pa.Array) -> pa.Array:
     if pat.is_run_end_encoded(array.type):
         return _decode(pc.run_end_decode(array))
     if pat.is_dictionary(array.type):
-        return _decode(array.dictionary_decode())
+        # Arrow takes from no views, which polars has in its dictionaries: they are decoded first.
+        return _decode(_plain_views(array.dictionary).take(array.indices))
     if pat.is_list_view(array.type) or pat.is_large_list_view(array.type):
         return _decode_list_view(array)
+    return array
+
+
+def _plain_views(array: pa.Array) -> pa.Array:
+    if pat.is_string_view(array.type) or pat.is_binary_view(array.type):
+        return array.cast(plain_type(array.type))
     return array
 
 
@@ -216,15 +223,31 @@ def _combine(chunks: list[pa.Array], target: pa.DataType) -> pa.Array:
         ) from error
 
 
+# Types that differ only in the width of their offsets: data frames and pyarrow choose either for the same values.
+_OFFSET_WIDTHS = (
+    {pat.lib.Type_STRING, pat.lib.Type_LARGE_STRING},
+    {pat.lib.Type_BINARY, pat.lib.Type_LARGE_BINARY},
+    {pat.lib.Type_LIST, pat.lib.Type_LARGE_LIST},
+)
+
+
+def _is_same_kind(given: pa.DataType, target: pa.DataType) -> bool:
+    return given.id == target.id or any(given.id in pair and target.id in pair for pair in _OFFSET_WIDTHS)
+
+
 def _holds_same_values(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether ``given`` is ``target`` up to encodings, names of list items and nullability of nested fields."""
+    """Whether ``given`` is ``target`` up to encodings, offset widths, and names and nullability of nested fields."""
     try:
         given = plain_type(given)
     except UnsupportedTypeError:
         return False
     if given == target or pat.is_null(given):
         return True
-    if given.id != target.id or not pat.is_nested(target) or given.num_fields != target.num_fields:
+    if not _is_same_kind(given, target):
+        return False
+    if not pat.is_nested(target):
+        return bool(given.id != target.id)
+    if given.num_fields != target.num_fields:
         return False
     if pat.is_fixed_size_list(target) and given.list_size != target.list_size:
         return False

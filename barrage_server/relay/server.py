@@ -7,6 +7,7 @@ import secrets
 import threading
 from collections.abc import Mapping, Sequence
 
+from barrage_server.arguments import integer, optional_names, seconds, text
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.pem import Pem, read_pem
 from barrage_server.relay.followed import Followed
@@ -92,13 +93,15 @@ class Server(TableServer):
             UnavailableError, DeadlineError: the upstream does not answer, or stopped answering.
             AuthenticationError: the upstream does not let this server in.
         """
-        if isinstance(columns, str) or (columns is not None and not columns):
-            raise InvalidRequestError("columns is a list of names; pass None for all of them")
-        if max_delay <= 0:
-            raise InvalidRequestError(f"max_delay must be a positive number of seconds, got {max_delay}")
+        integer(interval_ms, "interval_ms", most=(1 << 31) - 1)
+        timeout = seconds(timeout, "timeout", positive=True)
+        max_delay = seconds(max_delay, "max_delay", positive=True)
+        wait = None if wait is None else seconds(wait, "wait")
+        if as_ is not None:
+            text(as_, "as_")
         certificates = None if tls_root_certs is None else read_pem(tls_root_certs, "tls_root_certs")
         access = Access(token, user, password, headers, certificates)
-        wanted = None if columns is None else tuple(columns)
+        wanted = optional_names(columns, "columns")
         source = Source.parse(uri, access, columns=wanted, interval_ms=interval_ms, timeout=timeout)
         if source.is_at(self.host, self._ports()):
             raise InvalidRequestError(f"{uri!r} is a table of this very server; it is served already.")
@@ -125,7 +128,7 @@ class Server(TableServer):
         Of a table that follows another server, this ends the following.
         """
         with self._following_lock:
-            followed = self._following.get(name)
+            followed = self._following.get(text(name, "A table's name"))
         if followed is None:
             super().drop(name)
         else:
@@ -143,6 +146,7 @@ class Server(TableServer):
         Subscribers are told; connections that do not end within ``grace`` seconds are cut. Returns in bounded time,
         whatever clients and upstreams do. May be called again.
         """
+        grace = seconds(grace, "grace")
         with self._following_lock:
             self._ending = True
             following = tuple(self._following.values())

@@ -8,6 +8,7 @@ become ranges or a bitmap when an operation asks for them: most sets of scattere
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import index
 from typing import Final, Self, cast
 
 import numpy as np
@@ -87,7 +88,10 @@ class HeldKeys:
 
         RowSetError when a key is out of bounds.
         """
-        first, last = int(first), int(last)
+        try:
+            first, last = index(first), index(last)
+        except TypeError:
+            raise RowSetError("the first and the last key of a range are integers") from None
         if last < first:
             return cls()
         if first < 0 or last > MAX_KEY:
@@ -97,9 +101,13 @@ class HeldKeys:
     @classmethod
     def flat(cls, size: int) -> Self:
         """Give the keys 0..size-1."""
-        if size < 0:
+        try:
+            last = index(size) - 1
+        except TypeError:
+            raise RowSetError("the size of a set is an integer") from None
+        if last < -1:
             raise RowSetError(f"a set cannot have {size} keys")
-        return cls.from_range(0, size - 1)
+        return cls.from_range(0, last)
 
     @classmethod
     def from_ranges(cls, starts: npt.ArrayLike, ends: npt.ArrayLike) -> Self:
@@ -132,7 +140,10 @@ class HeldKeys:
     def from_keys(cls, keys: npt.ArrayLike | Iterable[int]) -> Self:
         """Give the set of ``keys``, in any order, repeated or not. RowSetError when one is out of bounds."""
         if not isinstance(keys, np.ndarray | list | tuple):
-            keys = list(cast("Iterable[int]", keys))
+            try:
+                keys = list(cast("Iterable[int]", keys))
+            except TypeError:
+                raise RowSetError("row keys come as a collection of integers") from None
         array = as_keys(keys)
         if not (array[1:] > array[:-1]).all():
             array = np.unique(array)

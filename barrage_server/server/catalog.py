@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from barrage_server.arguments import shown, text
 from barrage_server.engine import (
     AppendTable,
     BlinkTable,
@@ -17,9 +18,12 @@ from barrage_server.engine import (
     ReplacedTable,
     ReplicaTable,
     RingTable,
+    SourceTable,
+    StandaloneGraph,
     Table,
     UpdateGraph,
 )
+from barrage_server.engine.frames import is_rows
 from barrage_server.engine.types import plain_type
 from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnknownTableError
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY, TableKind
@@ -75,7 +79,7 @@ class Catalog:
             UnknownTableError: there is none; the text names similar ones.
 
         """
-        table = self._tables.get(name)
+        table = self._tables.get(text(name, "A table's name"))
         if table is not None:
             return table
         with self._lock:
@@ -106,7 +110,7 @@ class Catalog:
             InvalidRequestError: the arguments do not go together, or the name or the schema is impossible.
 
         """
-        there = self._tables.get(name)
+        there = self._tables.get(text(name, "A table's name"))
         if there is not None:
             _check_kind(kind, key, capacity)
             _check_same(there, own_schema(schema), kind, key, capacity)
@@ -232,8 +236,12 @@ class Catalog:
             InvalidRequestError: the table belongs to another graph, or is served under another name.
 
         """
+        _check_table(table)
         name = table.name if name is None else name
         path_of_name(name)
+        if isinstance(table, SourceTable) and isinstance(table.graph, StandaloneGraph):
+            self._check_new(name, table, reserved=reserved)
+            table.graph.move(table, self._graph)
         if table.graph is not self._graph:
             raise InvalidRequestError(
                 f"Table '{name}' belongs to another update graph and cannot be served here; make it in server.graph."
@@ -241,11 +249,7 @@ class Catalog:
         with self._lock:
             if name != table.name and self._tables.get(table.name) is table:
                 raise InvalidRequestError(f"This table is served as '{table.name}' already, and a table has one name.")
-            there = self._tables.get(name)
-            if there is not None and there is not table:
-                raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")
-            if not reserved:
-                self._check_free(name)
+            self._check_new_locked(name, table, reserved=reserved)
             table.name = name
             self._tables[name] = table
         self._tell_watchers()
@@ -302,6 +306,17 @@ class Catalog:
 
         return stop
 
+    def _check_new(self, name: str, table: Table, *, reserved: bool) -> None:
+        with self._lock:
+            self._check_new_locked(name, table, reserved=reserved)
+
+    def _check_new_locked(self, name: str, table: Table, *, reserved: bool) -> None:
+        there = self._tables.get(name)
+        if there is not None and there is not table:
+            raise AlreadyExistsError(f"There is a table '{name}' already; drop it first, or use another name.")
+        if not reserved:
+            self._check_free(name)
+
     def _check_free(self, name: str) -> None:
         reason = self._reserved.get(name)
         if reason is not None:
@@ -352,6 +367,12 @@ def _check_same(there: Table, schema: pa.Schema, kind: TableKind, key: Sequence[
         raise AlreadyExistsError(
             f"Table '{there.name}' exists and differs: {'; '.join(wrong)}. Drop it first, or use another name."
         )
+
+
+def _check_table(table: object) -> None:
+    if not isinstance(table, Table):
+        hint = " To make a table of rows, write bs.table(rows)." if is_rows(table) else ""
+        raise InvalidRequestError(f"What is served is a table of the engine, not {shown(table)}.{hint}")
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:

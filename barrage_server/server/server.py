@@ -9,11 +9,13 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import pyarrow as pa
 
+from barrage_server.arguments import instance, integer, names, seconds, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
+from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.extras import missing_extra
 from barrage_server.pem import Pem, read_pem
@@ -24,17 +26,21 @@ from barrage_server.server.flight import Door, TlsIdentity
 from barrage_server.server.followers import Followers
 from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
+from barrage_server.server.listing import ServedTables, tables_html
 from barrage_server.server.pump import Pump
 from barrage_server.server.sockets import shut_all, shut_peer
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
 from barrage_server.server.streams import Streams, SubscriptionStream, Watchdog
 from barrage_server.subscription import Limits as SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
+from barrage_server.wire.tickets import path_of_name
 
 if TYPE_CHECKING:
     from barrage_server.server.deephaven.door import DeephavenDoor
 
 __all__ = ["Server"]
+
+AnyTable = TypeVar("AnyTable", bound=Table)
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -88,6 +94,18 @@ class Server:
         deephaven_web_port: int | None = None,
         deephaven_web_origins: Collection[str] = (),
     ) -> None:
+        text(host, "host")
+        for number, what in (
+            (port, "port"),
+            (0 if deephaven_port is None else deephaven_port, "deephaven_port"),
+            (0 if deephaven_web_port is None else deephaven_web_port, "deephaven_web_port"),
+        ):
+            integer(number, what, most=65_535)
+        if token is not None and not isinstance(token, str) and not callable(token):
+            raise InvalidRequestError(f"token must be a string or a function, not a {type(token).__name__}.")
+        instance(limits, Limits, "limits")
+        instance(subscriptions, SubscriptionLimits, "subscriptions")
+        integer(writers, "writers", least=1, most=10_000)
         if token is None and not insecure and not _is_loopback(host):
             raise InvalidRequestError(
                 f"Listening on {host} lets other machines in. Set a token, or allow it with insecure=True "
@@ -115,8 +133,8 @@ class Server:
                 self._advertised,
                 identity,
             )
-        except (pa.ArrowException, OSError) as error:
-            raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from error
+        except (pa.ArrowException, OSError):
+            raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from None
         self._port = int(self._door.port)
         self._watchdog = Watchdog(
             self._hub.streams,
@@ -187,58 +205,72 @@ class Server:
 
     # Tables. Each of these gives the table that is there already when it is the same.
 
-    def append_table(self, name: str, schema: pa.Schema) -> AppendTable:
+    def append_table(self, name: str, schema: SchemaLike) -> AppendTable:
         """A table to whose end rows are added.
+
+        Args:
+            name: what clients call it.
+            schema: its columns: a pyarrow schema, or a mapping of names to types such as
+                ``{"sym": "string", "price": "float64"}``.
 
         Raises:
             AlreadyExistsError: there is another table of that name.
             UnsupportedTypeError: a column has a type that tables cannot hold.
 
         """
-        table, _ = self._hub.catalog.ensure(name, schema, TableKind.APPEND)
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableKind.APPEND)
         assert isinstance(table, AppendTable)
         return table
 
-    def ring_table(self, name: str, schema: pa.Schema, *, capacity: int) -> RingTable:
+    def ring_table(self, name: str, schema: SchemaLike, *, capacity: int) -> RingTable:
         """A table that keeps the last ``capacity`` rows of those appended. Raises what :meth:`append_table` does."""
-        table, _ = self._hub.catalog.ensure(name, schema, TableKind.RING, capacity=capacity)
+        table, _ = self._hub.catalog.ensure(
+            name, as_schema(schema), TableKind.RING, capacity=integer(capacity, "capacity", least=1)
+        )
         assert isinstance(table, RingTable)
         return table
 
-    def blink_table(self, name: str, schema: pa.Schema) -> BlinkTable:
+    def blink_table(self, name: str, schema: SchemaLike) -> BlinkTable:
         """A table whose rows live for one cycle. Raises what :meth:`append_table` does."""
-        table, _ = self._hub.catalog.ensure(name, schema, TableKind.BLINK)
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableKind.BLINK)
         assert isinstance(table, BlinkTable)
         return table
 
-    def keyed_table(self, name: str, schema: pa.Schema, *, key: Sequence[str]) -> KeyedTable:
+    def keyed_table(self, name: str, schema: SchemaLike, *, key: Sequence[str] | str) -> KeyedTable:
         """A table with one row per value of the ``key`` columns.
 
         Raises what :meth:`append_table` does, and:
             KeyMismatchError: the schema lacks a key column.
         """
-        key = (key,) if isinstance(key, str) else tuple(key)
-        table, _ = self._hub.catalog.ensure(name, schema, TableKind.KEYED, key)
+        key = names(key, "key", single=True)
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableKind.KEYED, key)
         assert isinstance(table, KeyedTable)
         return table
 
-    def replaced_table(self, name: str, schema: pa.Schema) -> ReplacedTable:
+    def replaced_table(self, name: str, schema: SchemaLike) -> ReplacedTable:
         """A table without keys that is replaced as a whole. Raises what :meth:`append_table` does."""
-        table, _ = self._hub.catalog.ensure(name, schema, TableKind.REPLACED)
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableKind.REPLACED)
         assert isinstance(table, ReplacedTable)
         return table
 
-    def add_table(self, name: str, table: Table) -> None:
-        """Serve any table of this server's :attr:`graph`: one that is derived from others, say, and attached to it.
+    def add_table(self, name: str, table: AnyTable) -> AnyTable:
+        """Serve a table: one that ``bs.table`` made of rows, or any of :attr:`graph`.
 
         The table is called ``name`` from now on. Subscribers are what any other table has; whether it can be published
         to is for the table's class to say. :meth:`drop` takes it out of the server again, and leaves it in the graph.
+
+        >>> quotes = server.add_table("quotes", bs.table(frame, key="sym"))
+
+        Returns:
+            The table itself.
 
         Raises:
             AlreadyExistsError: there is another table of that name.
             InvalidRequestError: the table belongs to another graph, or is served under another name.
         """
+        path_of_name(name)
         self._hub.catalog.add(table, name)
+        return table
 
     def cycle(self) -> AbstractContextManager[None]:
         """Let everything that the ``with`` body publishes, to however many tables, become visible at once.
@@ -247,9 +279,9 @@ class Server:
         """
         return self.graph.cycle()
 
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> ServedTables:
         """All tables, by name."""
-        return self._hub.catalog.tables()
+        return ServedTables(self._hub.catalog.tables())
 
     def table(self, name: str) -> Table:
         """The table of that name; UnknownTableError when there is none."""
@@ -294,7 +326,7 @@ class Server:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to ``timeout`` seconds (``None``: for ever) until the server is closed; whether it is."""
-        return self._closed.wait(timeout)
+        return self._closed.wait(None if timeout is None else seconds(timeout, "timeout"))
 
     def serve_forever(self) -> None:
         """Serve until :meth:`close` is called from another thread, or Ctrl-C is pressed; then close."""
@@ -312,6 +344,7 @@ class Server:
 
         Returns in bounded time, whatever clients do. May be called again.
         """
+        grace = seconds(grace, "grace")
         with self._close_lock:
             if self._closed.is_set():
                 return
@@ -367,6 +400,11 @@ class Server:
         for stream in hub.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)
+
+    def _repr_html_(self) -> str:
+        """Where it listens, and its tables, for notebooks."""
+        state = ", closed" if self._closed.is_set() else ""
+        return tables_html(f"Server {self.uri}{state}", self.tables())
 
     def _end_followers(self, table: Table) -> None:
         self._hub.ledger.forget_table(table.name, table)

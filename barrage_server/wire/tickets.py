@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError
 
 __all__ = [
@@ -140,6 +141,8 @@ def _text(data: bytes) -> str:
 
 
 def _checked(name: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidRequestError(f"A table's name must be a string, not {shown(name)}.")
     if not name:
         raise InvalidRequestError("no table is named; use the ticket s/<table name>")
     if len(name) > MAX_NAME_BYTES or not name.isprintable():

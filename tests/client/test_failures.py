@@ -54,7 +54,8 @@ def test_each_is_mapped(theirs: type[Exception], ours: type[BarrageError]) -> No
     with pytest.raises(ours) as caught, translated():
         raise error
     assert type(caught.value) is ours
-    assert caught.value.__cause__ is error
+    assert caught.value.__context__ is error
+    assert caught.value.__suppress_context__, "one traceback is enough"
 
 
 @pytest.mark.parametrize(

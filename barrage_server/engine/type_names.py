@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from barrage_server.arguments import shown
 from barrage_server.errors import UnsupportedTypeError
 
 __all__ = ["parse_type"]
@@ -35,7 +36,10 @@ def parse_type(text: str) -> pa.DataType:
         UnsupportedTypeError: no such type.
     """
     parser = _Parser(text)
-    parsed = parser.type()
+    try:
+        parsed = parser.type()
+    except RecursionError:
+        raise UnsupportedTypeError(f"{shown(text)} is nested deeper than any type is.") from None
     parser.end()
     return parsed
 
@@ -57,8 +61,8 @@ class _Parser:
 
     def error(self) -> UnsupportedTypeError:
         return UnsupportedTypeError(
-            f"{self.text!r} is not an Arrow type that is known here; examples: int64, double, string, bool, date32, "
-            "timestamp[us, tz=UTC], decimal128(10, 2), list<int64>, struct<a: int64, b: string>"
+            f"{shown(self.text)} is not an Arrow type that is known here; examples: int64, double, string, bool, "
+            "date32, timestamp[us, tz=UTC], decimal128(10, 2), list<int64>, struct<a: int64, b: string>"
         )
 
     def peek(self) -> str:

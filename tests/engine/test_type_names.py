@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.cli.arrow_types import parse_type
+from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import UnsupportedTypeError
 
 SIMPLE = [

@@ -1,0 +1,135 @@
+"""Iterators over the updates of a live table: blocking, and for event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Self
+
+from barrage_server.client.cursor import Cursor
+from barrage_server.client.follower import Follower
+from barrage_server.client.update import Update
+from barrage_server.errors import BarrageError
+
+__all__ = ["AsyncUpdates", "Updates", "again"]
+
+
+class _Place:
+    """A place in the updates of one live table, which is given back when its iterator ends or is freed."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+        self._cursor: Cursor | None = follower.positions.begin()
+
+    def _take(self) -> Update | None:
+        """The next update that changes something; None when there is none now."""
+        cursor = self._cursor
+        while cursor is not None and (update := self._follower.positions.take(cursor)) is not None:
+            if update:
+                return update
+        return None
+
+    def _end(self) -> None:
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            self._follower.positions.end(cursor)
+
+    def __del__(self) -> None:
+        self._end()
+
+
+class Updates(_Place, Iterator[Update]):
+    """Iterates over the updates, waiting for each. Threads that share one iterator get different updates.
+
+    Args:
+        follower: what is followed.
+        timeout: seconds without an update after which the iteration ends; None for never.
+    """
+
+    def __init__(self, follower: Follower, timeout: float | None) -> None:
+        super().__init__(follower)
+        self._timeout = timeout
+        self._ended = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Update:
+        follower = self._follower
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        while not self._ended:
+            with follower.changed:
+                update = self._take()
+                if update is not None:
+                    return update
+                if follower.state.is_final:
+                    self.close()
+                    if follower.error is not None:
+                        raise again(follower.error)
+                    break
+                rest = None if deadline is None else deadline - time.monotonic()
+                if rest is not None and rest <= 0:
+                    self.close()
+                    break
+                follower.changed.wait(rest)
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the iteration. The next iterator of the live table goes on from here."""
+        self._ended = True
+        self._end()
+
+
+class AsyncUpdates(_Place, AsyncIterator[Update]):
+    """Iterates over the updates without blocking the event loop. A task that is cancelled leaves nothing behind."""
+
+    def __init__(self, follower: Follower) -> None:
+        super().__init__(follower)
+        self._ended = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Update:
+        follower, positions = self._follower, self._follower.positions
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(changed.set)
+
+        positions.watch(wake)
+        try:
+            if self._cursor is None and not self._ended:  # given back by a wait that was cancelled
+                self._cursor = positions.begin()
+            while not self._ended:
+                changed.clear()
+                is_final = follower.state.is_final  # before the look: what came before the end is to be delivered
+                update = self._take()
+                if update is not None:
+                    return update
+                if is_final:
+                    await self.aclose()
+                    if follower.error is not None:
+                        raise again(follower.error)
+                    break
+                await changed.wait()
+        except asyncio.CancelledError:
+            self._end()
+            raise
+        finally:
+            positions.unwatch(wake)
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """End the iteration. The next iterator of the live table goes on from here."""
+        self._ended = True
+        self._end()
+
+
+def again(error: BarrageError) -> BarrageError:
+    """A fresh exception for an error that may be raised many times, so that tracebacks do not pile up on one object."""
+    fresh = type(error)(*error.args)
+    fresh.__suppress_context__ = True
+    return fresh

@@ -1,0 +1,78 @@
+"""The places of a live table's consumers in its stream of updates."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from barrage_server.client.cursor import Cursor
+from barrage_server.client.update import Update
+
+__all__ = ["Positions"]
+
+logger = logging.getLogger("barrage_server.client")
+
+
+class Positions:
+    """One cursor for each iterator over the updates, and one that waits for the next iterator.
+
+    An iterator takes over the cursor of the one that ended last, so that loops that follow each other miss nothing;
+    beside an iterator that still runs, a new one begins with what comes next. All methods may be called from any
+    thread; none waits for another thread's work.
+
+    Args:
+        collects: whether updates are kept for the first iterator before it begins.
+    """
+
+    def __init__(self, *, collects: bool) -> None:
+        # Iterators give their cursors back when they are freed, which may happen within any of the methods here.
+        self._lock = threading.RLock()
+        self._resting: Cursor | None = Cursor() if collects else None
+        self._taken: tuple[Cursor, ...] = ()
+        self._watchers: tuple[Callable[[], None], ...] = ()
+
+    def begin(self) -> Cursor:
+        """The cursor of a new iterator."""
+        with self._lock:
+            cursor, self._resting = self._resting or Cursor(), None
+            cursor.started = True
+            self._taken = (*self._taken, cursor)
+            return cursor
+
+    def end(self, cursor: Cursor) -> None:
+        """The iterator has ended: the next one goes on from there."""
+        with self._lock:
+            if any(entry is cursor for entry in self._taken):
+                self._taken = tuple(entry for entry in self._taken if entry is not cursor)
+                self._resting = cursor
+
+    def offer(self, update: Update) -> None:
+        """Add an update, which follows the one offered before."""
+        with self._lock:
+            for cursor in (*self._taken, *(() if self._resting is None else (self._resting,))):
+                cursor.offer(update)
+
+    def take(self, cursor: Cursor) -> Update | None:
+        """What has come since ``cursor`` was taken from last, as one update; None when that is nothing."""
+        with self._lock:
+            return cursor.take()
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Have ``watcher()`` called, on any thread, when there may be something to take or no more will come."""
+        with self._lock:
+            self._watchers = (*self._watchers, watcher)
+
+    def unwatch(self, watcher: Callable[[], None]) -> None:
+        """End :meth:`watch`."""
+        with self._lock:
+            self._watchers = tuple(entry for entry in self._watchers if entry is not watcher)
+
+    def wake(self) -> None:
+        """Call the watchers."""
+        for watcher in self._watchers:
+            try:
+                watcher()
+            except Exception:  # an event loop that has closed: its waiter is gone, and others must still be woken
+                logger.debug("a waiter for updates is gone", exc_info=True)
+                self.unwatch(watcher)

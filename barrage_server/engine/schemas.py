@@ -1,0 +1,103 @@
+"""Schemas as users write them, and schemas inferred from rows."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.arguments import shown
+from barrage_server.engine.type_names import parse_type
+from barrage_server.engine.types import plain_type
+from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnsupportedTypeError
+
+__all__ = ["SchemaLike", "as_schema", "inferred_schema"]
+
+SchemaLike: TypeAlias = pa.Schema | Mapping[str, Any]
+"""A schema as users write it: Arrow's own, or a mapping of column names to types: names of Arrow types such as
+``"float64"`` or ``"timestamp[us, tz=UTC]"``, Arrow types, numpy dtypes, or ``int``, ``float``, ``str``, ``bool``,
+``bytes`` and the classes of :mod:`datetime`."""
+
+_EXAMPLE: Final = '{"sym": "string", "price": "float64"}'
+_PYTHON_TYPES: Final[Mapping[type, pa.DataType]] = {
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bool: pa.bool_(),
+    bytes: pa.binary(),
+    datetime.datetime: pa.timestamp("us"),
+    datetime.date: pa.date32(),
+    datetime.time: pa.time64("us"),
+    datetime.timedelta: pa.duration("us"),
+}
+
+
+def as_schema(given: SchemaLike) -> pa.Schema:
+    """The Arrow schema that ``given`` stands for; see :data:`SchemaLike`.
+
+    Raises:
+        InvalidRequestError: it is nothing that can be read as a schema.
+        UnsupportedTypeError: a type that is not known; the text names its column.
+    """
+    if isinstance(given, pa.Schema):
+        return given
+    if isinstance(given, Mapping):
+        return pa.schema([_field(name, kind) for name, kind in given.items()])
+    hint = ""
+    if hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+        hint = " To make a table of rows, write bs.table(rows)."
+    raise InvalidRequestError(
+        f"A schema is a pyarrow.Schema or a mapping of column names to types, such as {_EXAMPLE}; "
+        f"not {shown(given)}.{hint}"
+    )
+
+
+def inferred_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of a table for rows of ``schema``: plain types, every column nullable.
+
+    Raises:
+        SchemaMismatchError: a column has no values, from which its type could be told.
+    """
+    fields = []
+    for field in schema:
+        if pa.types.is_null(field.type):
+            raise SchemaMismatchError(
+                f"Column '{field.name}' has no values to tell its type from: pass schema=, such as {_EXAMPLE}."
+            )
+        fields.append(pa.field(field.name, plain_type(field.type), metadata=field.metadata))
+    return pa.schema(fields, metadata=schema.metadata)
+
+
+def _field(name: Any, kind: Any) -> pa.Field:
+    if not isinstance(name, str):
+        raise InvalidRequestError(f"Column names are strings, not {shown(name)}; a schema is such as {_EXAMPLE}.")
+    if isinstance(kind, pa.Field):
+        return kind.with_name(name)
+    return pa.field(name, _data_type(name, kind))
+
+
+def _data_type(name: str, kind: Any) -> pa.DataType:
+    if isinstance(kind, pa.DataType):
+        return kind
+    if isinstance(kind, str):
+        try:
+            return parse_type(kind)
+        except UnsupportedTypeError as error:
+            raise UnsupportedTypeError(f"Column '{name}': {error}") from None
+    if isinstance(kind, type) and kind in _PYTHON_TYPES:
+        return _PYTHON_TYPES[kind]
+    if kind is decimal.Decimal:
+        raise UnsupportedTypeError(f"Column '{name}': decimals need their digits: write \"decimal128(18, 4)\".")
+    if isinstance(kind, np.dtype) or (isinstance(kind, type) and issubclass(kind, np.generic)):
+        try:
+            return pa.from_numpy_dtype(kind)
+        except (pa.ArrowException, TypeError):
+            pass
+    raise UnsupportedTypeError(
+        f"Column '{name}': {shown(kind)} is no type. Name an Arrow type, as in {_EXAMPLE}, or pass int, float, str, "
+        f"bool, bytes or a class of datetime."
+    )

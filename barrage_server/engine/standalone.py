@@ -1,0 +1,122 @@
+"""Tables made of rows, before a server has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+from barrage_server.arguments import integer, names, text
+from barrage_server.engine.append import AppendTable, RingTable
+from barrage_server.engine.conform import Rows
+from barrage_server.engine.frames import arrow_rows
+from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.keyed import KeyedTable
+from barrage_server.engine.schemas import SchemaLike, as_schema, inferred_schema
+from barrage_server.engine.table import SourceTable
+from barrage_server.errors import InvalidRequestError
+
+__all__ = ["StandaloneGraph", "table"]
+
+
+class StandaloneGraph(UpdateGraph):
+    """The update graph of one table that no server has yet; :meth:`move` takes the table to another graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._moved_to: UpdateGraph | None = None
+
+    def move(self, table: SourceTable, graph: UpdateGraph) -> None:
+        """Have ``table`` belong to ``graph`` from now on. Writes that are under way go there.
+
+        Raises:
+            InvalidRequestError: other tables are derived from it here, or this thread is within a cycle of it.
+        """
+        with self._cycle_lock:
+            if self._derived or self._always:
+                raise InvalidRequestError(
+                    f"Table '{table.name}' has derived tables. Serve it first, and derive from it in server.graph then."
+                )
+            if self._staging.open:
+                raise InvalidRequestError(f"Table '{table.name}' is within a cycle; serve it before or after that.")
+            graph.join(table, self._step)
+            self._moved_to = graph
+
+    def _run(self, operations: list[tuple[SourceTable, Any]]) -> None:
+        with self._cycle_lock:
+            if self._moved_to is None:
+                super()._run(operations)
+                return
+        self._moved_to._run(operations)
+
+
+@overload
+def table(
+    rows: Rows,
+    *,
+    key: Sequence[str] | str,
+    schema: SchemaLike | None = None,
+    capacity: None = None,
+    name: str = "table",
+) -> KeyedTable: ...
+
+
+@overload
+def table(
+    rows: Rows, *, key: None = None, schema: SchemaLike | None = None, capacity: int, name: str = "table"
+) -> RingTable: ...
+
+
+@overload
+def table(
+    rows: Rows, *, key: None = None, schema: SchemaLike | None = None, capacity: None = None, name: str = "table"
+) -> AppendTable: ...
+
+
+def table(
+    rows: Rows,
+    *,
+    key: Sequence[str] | str | None = None,
+    schema: SchemaLike | None = None,
+    capacity: int | None = None,
+    name: str = "table",
+) -> AppendTable | KeyedTable | RingTable:
+    """A live table with the columns and the content of ``rows``.
+
+    It ticks like any other: ``upsert``, ``append`` and so on change it. ``server.add_table`` serves it, and
+    ``client.publish`` keeps a table of another server equal to it.
+
+    >>> quotes = server.add_table("quotes", bs.table(frame, key="sym"))
+    >>> quotes.upsert({"sym": ["A"], "price": [1.5]})
+
+    Args:
+        rows: a data frame, a pyarrow table, or a mapping of column names to values.
+        key: key columns: the table is a keyed one, and the last row of each key wins. Without, rows are appended.
+        schema: names and types of the columns; those of ``rows`` when None.
+        capacity: rows that are kept: the table is a ring.
+        name: what messages and logs call it until it is served.
+
+    Raises:
+        SchemaMismatchError: ``rows`` hold no rows, do not fit ``schema``, or a column has no values to tell its type
+            from.
+        KeyMismatchError: the rows lack a key column.
+        UnsupportedTypeError: a column has a type that tables cannot hold.
+    """
+    text(name, "name")
+    if key is not None and capacity is not None:
+        raise InvalidRequestError("A table has a key or a capacity, not both: a ring has no keys.")
+    keys = None if key is None else names(key, "key", single=True)
+    kept = None if capacity is None else integer(capacity, "capacity", least=1)
+    if schema is None:
+        rows = arrow_rows(rows)
+        columns = inferred_schema(rows.schema)
+    else:
+        columns = as_schema(schema)
+    graph = StandaloneGraph()
+    made: AppendTable | KeyedTable | RingTable
+    if keys is not None:
+        made = KeyedTable(graph, name, columns, keys)
+        made.upsert(rows)
+    else:
+        made = AppendTable(graph, name, columns) if kept is None else RingTable(graph, name, columns, kept)
+        made.append(rows)
+    return made

@@ -1,0 +1,256 @@
+"""Public calls with wrong arguments: an error of the tree, in words, and never one from the inside."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+
+WRONG: dict[str, list[Any]] = {
+    "text": [None, 3, 3.5, b"bytes", "", ["t"], object()],
+    "optional text": [3, b"bytes", ["t"], object()],
+    "schema": [None, 3, "int64", [], ["a"], {"a": 3}, {3: "int64"}, {"a": "nonsense"}, {}, pa.int64(), object()],
+    "names": [3, b"k", [3], [None], object(), ["nope"], [], ""],
+    "rows": [None, 3, "rows", [1], [{"k": "a"}], {"k": 3}, {"nope": [1]}, {}, object(), {3: [1]}, {"k": [object()]}],
+    "viewport": [3, True, 1.5, "abc", (0, 5), [0, 5], [-1], range(-3, 3), [None], object(), slice("a", "b"), {1: 1}],
+    "columns": [3, "k", [], [3], ["nope"], object(), b"k", [None]],
+    "count": [None, "3", 3.5, -1, [], object(), True, 1 << 70],
+    "positive": ["3", 3.5, -1, 0, [], object(), True, 1 << 70],
+    "seconds": ["3", -1.0, float("nan"), [], object(), float("inf")],
+    "function": [None, 3, "f", []],
+    "port": [-1, "nonsense", 3.5, True, 70_000, []],
+    "token": [3, b"bytes", ["t"], object()],
+    "integer": [None, "3", 3.5, [], object()],
+    "schema or none": [3, "int64", ["a"], {"a": 3}, {"a": "nonsense"}, {"k": "string"}],
+    "any rows": [None, 3, "rows", [1], {"k": 3}, {}, object(), {3: [1]}, {"k": [object()]}],
+    "choice": [3, "nonsense", b"append", []],
+    "table": [None, 3, "t", {"k": ["a"]}, pa.table({"k": ["a"]}), object()],
+}
+SCHEMA = {"k": "string", "x": "float64"}
+ROWS = {"k": ["a"], "x": [1.0]}
+
+Case = tuple[Callable[..., Any], dict[str, Any], dict[str, str]]
+
+
+class World:
+    """A server with a table of every kind, a client and a live table."""
+
+    def __init__(self, server: bs.Server, client: bs.Client, live: bs.LiveTable, upstream: bs.Server) -> None:
+        self.server, self.client, self.live, self.upstream = server, client, live, upstream
+        self.append = server.append_table("append", SCHEMA)
+        self.keyed = server.keyed_table("keyed", SCHEMA, key="k")
+        self.replaced = server.replaced_table("replaced", SCHEMA)
+        self.ring = server.ring_table("ring", SCHEMA, capacity=3)
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with bs.Server() as upstream, bs.Server() as server, bs.connect(server.uri, timeout=20) as client:
+        upstream.append_table("up", SCHEMA)
+        server.append_table("t", SCHEMA).append(ROWS)
+        with client.subscribe("t", viewport=range(5)) as live:
+            yield World(server, client, live, upstream)
+
+
+def calls(world: World) -> dict[str, Case]:
+    """Every public call with good arguments, and which of them are to be wrong in which way."""
+    server, client, live = world.server, world.client, world.live
+    schema = {"schema": SCHEMA}
+    return {
+        "Server": (
+            bs.Server,
+            {},
+            {
+                "host": "text",
+                "port": "port",
+                "token": "token",
+                "limits": "table",
+                "subscriptions": "table",
+                "writers": "positive",
+                "deephaven_port": "port",
+            },
+        ),
+        "Server.append_table": (server.append_table, {"name": "n", **schema}, {"name": "text", "schema": "schema"}),
+        "Server.blink_table": (server.blink_table, {"name": "n", **schema}, {"name": "text", "schema": "schema"}),
+        "Server.replaced_table": (server.replaced_table, {"name": "n", **schema}, {"name": "text", "schema": "schema"}),
+        "Server.ring_table": (
+            server.ring_table,
+            {"name": "n", **schema, "capacity": 3},
+            {"name": "text", "schema": "schema", "capacity": "positive"},
+        ),
+        "Server.keyed_table": (
+            server.keyed_table,
+            {"name": "n", **schema, "key": "k"},
+            {"name": "text", "schema": "schema", "key": "names"},
+        ),
+        "Server.add_table": (
+            server.add_table,
+            {"name": "n", "table": bs.table(ROWS)},
+            {"name": "text", "table": "table"},
+        ),
+        "Server.table": (server.table, {"name": "t"}, {"name": "text"}),
+        "Server.drop": (server.drop, {"name": "n"}, {"name": "text"}),
+        "Server.wait": (server.wait, {"timeout": 0}, {"timeout": "seconds"}),
+        "Server.close": (server.close, {"grace": 1.0}, {"grace": "seconds"}),
+        "Server.follow": (
+            server.follow,
+            {"uri": f"{world.upstream.uri}/up"},
+            {
+                "uri": "text",
+                "as_": "optional text",
+                "token": "optional text",
+                "user": "optional text",
+                "password": "optional text",
+                "headers": "count",
+                "columns": "columns",
+                "interval_ms": "count",
+                "timeout": "seconds",
+                "max_delay": "seconds",
+                "wait": "seconds",
+            },
+        ),
+        "table": (
+            bs.table,
+            {"rows": ROWS},
+            {"rows": "any rows", "key": "names", "schema": "schema or none", "capacity": "positive", "name": "text"},
+        ),
+        "connect": (
+            bs.connect,
+            {"uri": server.uri},
+            {
+                "uri": "text",
+                "token": "optional text",
+                "user": "optional text",
+                "password": "optional text",
+                "timeout": "seconds",
+                "retry": "table",
+                "headers": "count",
+                "tls_root_certs": "count",
+                "wait": "seconds",
+                "graph": "table",
+            },
+        ),
+        "Client.table": (client.table, {"name": "t"}, {"name": "text"}),
+        "Client.snapshot": (
+            client.snapshot,
+            {"name": "t"},
+            {"name": "text", "columns": "columns", "viewport": "viewport"},
+        ),
+        "Client.subscribe": (
+            client.subscribe,
+            {"name": "t"},
+            {
+                "name": "text",
+                "columns": "columns",
+                "viewport": "viewport",
+                "interval_ms": "count",
+                "dialect": "choice",
+                "timeout": "seconds",
+                "onto": "table",
+                "on_update": "function",
+            },
+        ),
+        "Client.publish": (
+            client.publish,
+            {"name": "n", "data": ROWS},
+            {
+                "name": "text",
+                "data": "any rows",
+                "key": "names",
+                "mode": "choice",
+                "kind": "choice",
+                "capacity": "positive",
+            },
+        ),
+        "Client.publish a table": (
+            client.publish,
+            {"name": "n", "data": bs.table(ROWS)},
+            {"name": "text", "interval_ms": "count"},
+        ),
+        "Client.append": (client.append, {"name": "t", "rows": ROWS}, {"name": "text", "rows": "rows"}),
+        "Client.upsert": (client.upsert, {"name": "keyed", "rows": ROWS}, {"name": "text", "rows": "rows"}),
+        "Client.delete": (client.delete, {"name": "keyed", "keys": ROWS}, {"name": "text", "keys": "rows"}),
+        "Client.replace": (client.replace, {"name": "replaced", "rows": ROWS}, {"name": "text", "rows": "rows"}),
+        "Client.create_table": (
+            client.create_table,
+            {"name": "n", **schema},
+            {"name": "text", "schema": "schema", "key": "names", "kind": "choice", "capacity": "positive"},
+        ),
+        "Client.drop": (client.drop, {"name": "n"}, {"name": "text"}),
+        "LiveTable.to_arrow": (live.to_arrow, {}, {"columns": "columns"}),
+        "LiveTable.head": (live.head, {}, {"rows": "count"}),
+        "LiveTable.tail": (live.tail, {}, {"rows": "count"}),
+        "LiveTable.updates": (live.updates, {}, {"timeout": "seconds"}),
+        "LiveTable.on_update": (live.on_update, {}, {"callback": "function"}),
+        "LiveTable.on_state": (live.on_state, {}, {"callback": "function"}),
+        "LiveTable.wait_until": (
+            live.wait_until,
+            {"predicate": lambda _: True},
+            {"predicate": "function", "timeout": "seconds"},
+        ),
+        "LiveTable.wait_for_update": (live.wait_for_update, {}, {"timeout": "seconds"}),
+        "LiveTable.set_viewport": (
+            live.set_viewport,
+            {"viewport": range(3)},
+            {"viewport": "viewport", "columns": "columns", "timeout": "seconds"},
+        ),
+        "AppendTable.append": (world.append.append, {"rows": ROWS}, {"rows": "rows"}),
+        "AppendTable.to_arrow": (world.append.to_arrow, {}, {"columns": "columns"}),
+        "AppendTable.head": (world.append.head, {}, {"rows": "count"}),
+        "AppendTable.add_listener": (world.append.add_listener, {}, {"listener": "function"}),
+        "RingTable.append": (world.ring.append, {"rows": ROWS}, {"rows": "rows"}),
+        "KeyedTable.upsert": (world.keyed.upsert, {"rows": ROWS}, {"rows": "rows"}),
+        "KeyedTable.replace": (world.keyed.replace, {"rows": ROWS}, {"rows": "rows"}),
+        "KeyedTable.delete": (world.keyed.delete, {"keys": ROWS}, {"keys": "rows"}),
+        "ReplacedTable.replace": (world.replaced.replace, {"rows": ROWS}, {"rows": "rows"}),
+        "RetryPolicy": (
+            bs.RetryPolicy,
+            {},
+            {"first_delay": "seconds", "factor": "seconds", "max_delay": "seconds", "jitter": "seconds"},
+        ),
+        "RowSet.from_range": (bs.RowSet.from_range, {"first": 0, "last": 3}, {"first": "integer", "last": "integer"}),
+        "RowSet.from_keys": (bs.RowSet.from_keys, {}, {"keys": "table"}),
+        "RowSet.flat": (bs.RowSet.flat, {}, {"size": "integer"}),
+    }
+
+
+def _cases() -> list[str]:
+    class _Any:
+        def __getattr__(self, name: str) -> Any:
+            return _Any()
+
+        uri = ""
+
+    return list(calls(_Any()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", _cases())
+def test_a_wrong_argument_is_refused_in_words(world: World, name: str) -> None:
+    call, good, kinds = calls(world)[name]
+    faults = []
+    defaults = inspect.signature(call).parameters
+    for argument, kind in kinds.items():
+        for wrong in WRONG[kind]:
+            if wrong is None and argument in defaults and defaults[argument].default is None:
+                continue
+            try:
+                made = call(**{**good, argument: wrong})
+            except bs.BarrageError as error:
+                text = traceback.format_exc()
+                if text.count("Traceback (most recent call last)") > 1:
+                    faults.append(f"{argument}={wrong!r}: several tracebacks: {error}")
+                if not str(error).strip():
+                    faults.append(f"{argument}={wrong!r}: no words")
+            except BaseException as error:  # whatever it is, it is wrong
+                faults.append(f"{argument}={wrong!r}: {type(error).__name__}: {error}")
+            else:
+                faults.append(f"{argument}={wrong!r} was taken: {made!r}")
+                if isinstance(made, bs.Server | bs.Client | bs.LiveTable | bs.Followed):
+                    made.close()
+    assert not faults, "\n".join(faults)
