@@ -226,7 +226,10 @@ class Mirror:
         if not included.is_superset(wanted):
             missing = wanted - included
             raise WireFormatError(f"the server sent no data for {missing.size} rows that came into view: {missing}")
-        return [picked(values, included, wanted) for values in self._adds(message)]
+        columns = self._adds(message)
+        if wanted and any(len(values) != included.size for values in columns):
+            raise WireFormatError(f"the server sent fewer than {included.size} values of a column that is in view")
+        return [picked(values, included, wanted) for values in columns]
 
     def _modified(self, metadata: UpdateMetadata) -> tuple[RowSet, ...]:
         nodes = metadata.modified_rows

@@ -130,7 +130,9 @@ class ReadPlan:
             the positions in the plan, and which of ``keys`` are at them (a slice or positions); of equal length.
 
         """
-        low, high = keys.searchsorted((self.first_key, self.last_key + 1)).tolist()
+        # No bound is last_key + 1, which may be beyond int64: the keys would be compared as floats.
+        low = int(keys.searchsorted(self.first_key))
+        high = int(keys.searchsorted(self.last_key, "right"))
         wanted = keys[low:high]
         if self.is_contiguous:
             return wanted - self.first_key, slice(low, high)

@@ -25,6 +25,12 @@ def replica_update(table: ReplicaTable, message: IncomingMessage) -> ReplicaUpda
             f"A publication must carry all rows that it adds: {added.size} are named, and "
             f"{metadata.added_rows_included.size} come with values."
         )
+    for number, values in enumerate(message.add_columns):
+        if added and len(values) != added.size:
+            raise WireFormatError(
+                f"A publication must carry all columns: {added.size} rows are added, and column "
+                f"'{table.schema.names[number]}' has {len(values)} values."
+            )
     modified = {
         number: (rows, values)
         for number, (rows, values) in enumerate(zip(metadata.modified_rows or (), message.mod_columns, strict=False))

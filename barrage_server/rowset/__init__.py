@@ -5,6 +5,7 @@ Everything here is an immutable value; nothing knows of sockets, threads or cloc
 
 from __future__ import annotations
 
+from barrage_server.rowset._ranges import MAX_KEY
 from barrage_server.rowset.bitset import decode_bit_set, encode_bit_set
 from barrage_server.rowset.codec import (
     decode_row_set,
@@ -17,6 +18,7 @@ from barrage_server.rowset.row_set import RowSet
 from barrage_server.rowset.shift_data import RowSetShiftData
 
 __all__ = [
+    "MAX_KEY",
     "RowSet",
     "RowSetShiftData",
     "decode_bit_set",

@@ -258,6 +258,9 @@ class HeldKeys:
         return self._size
 
     def __len__(self) -> int:
+        """The number of keys; RowSetError for that of all keys there are, which ``len`` cannot give: see ``size``."""
+        if self._size > MAX_KEY:
+            raise RowSetError("a row set of 2**63 keys has a size and no len()")
         return self._size
 
     def __bool__(self) -> bool:

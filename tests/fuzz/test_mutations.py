@@ -60,7 +60,13 @@ def test_calls_are_the_same_for_a_seed(endpoint: str) -> None:
     sound = set(valid_calls())
     assert sum(call in sound for call in made) < len(made) / 5
     methods = {call.method for call in made}
-    assert {method.rpartition("/")[2] for method in methods} >= {"DoPut", "DoExchange", "DoGet", "DoAction", "Handshake"}
+    assert {method.rpartition("/")[2] for method in methods} >= {
+        "DoPut",
+        "DoExchange",
+        "DoGet",
+        "DoAction",
+        "Handshake",
+    }
     assert any(call.is_deephaven for call in made) == (endpoint != "flight")
 
 
