@@ -91,9 +91,12 @@ class Conversation:
 
         Raises:
             InvalidRequestError: it does not go with the requests before it, or names columns that there are not.
+            UnknownTableError: the table was dropped since, and there is another one of its name.
 
         """
         if self.table is not None and self.table is not table:
+            if self.table.name == table.name:
+                raise UnknownTableError(f"Table '{table.name}' was dropped.")
             raise InvalidRequestError(f"This stream is about '{self.table.name}'; open another one for another table.")
         if isinstance(request, SnapshotRequest):
             self._snapshot(request, table)

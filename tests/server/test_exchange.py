@@ -383,3 +383,17 @@ def test_statistics_are_plain_values(server: Server, quotes: KeyedTable) -> None
     assert [(table.name, table.kind, table.rows) for table in figures.tables] == [("quotes", "KeyedTable", 2)]
     json.dumps(figures.uptime_seconds)
     assert figures.subscriptions == ()
+
+
+def test_a_table_that_was_made_anew_is_not_the_one_of_the_stream(
+    client: fl.FlightClient, server: Server, quotes: KeyedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request may come before the drop has met its stream: the client hears of the drop then, too."""
+    with Follower(client, "quotes") as follower:
+        follower.wait(lambda follower: follower.messages)
+        with monkeypatch.context() as patch:
+            patch.setattr(type(server._hub.streams), "open", lambda *_: ())
+            server.drop("quotes")
+        server.append_table("quotes", SCHEMA)
+        follower.send(SubscriptionRequest(b"s/quotes", viewport=RowSet.from_range(0, 1), options=QUICK))
+        assert isinstance(follower.wait_ended(), UnknownTableError)
