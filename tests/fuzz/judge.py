@@ -77,12 +77,19 @@ class GoodClient:
     def wait_for_rest(self) -> None:
         """Until no stream of the others is left."""
 
-        def rests() -> bool:
+        def left() -> str:
             figures = self._main.statistics()
-            streams = len(figures["subscriptions"]) + figures["uploads"] + figures["downloads"]
-            return streams == len(self._live) and not figures["staging"]["entries"]
+            streams = [(entry["table"], entry["peer"]) for entry in figures["subscriptions"]]
+            entries = figures["staging"]["entries"]
+            if len(streams) == len(self._live) and not (figures["uploads"] or figures["downloads"] or entries):
+                return ""
+            uploads, downloads = figures["uploads"], figures["downloads"]
+            return f"{uploads} uploads, {downloads} downloads, {entries} staged entries, subscriptions {streams}"
 
-        until(rests, "the streams and staged rows of clients that have gone are gone, too")
+        try:
+            until(lambda: not left(), "")
+        except AssertionError:
+            raise AssertionError(f"clients have gone, and these are left: {left()}") from None
 
     def close(self) -> None:
         for client in self._clients:
