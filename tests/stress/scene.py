@@ -206,6 +206,8 @@ class Scene:
     def _wait_for_view(
         self, subscriber: Subscriber, content: dict[str, list[Row]], schemas: dict[str, pa.Schema], deadline: float
     ) -> None:
+        written = {writer.name: writer.written for writer in self._writers}
+
         def equal() -> bool:
             try:
                 subscriber.ready()
@@ -216,11 +218,12 @@ class Scene:
             assert live is not None
             if live.state is not bs.LiveState.LIVE or not set(live.schema.names) <= set(names):
                 return False
-            if subscriber.seen() == subscriber.expected(content[subscriber.table], names):
-                return True
-            # the last message to a follower of a blink table may have rows that are gone since: the next one says so
-            self._flush()
-            return False
+            seen = subscriber.seen()
+            if subscriber.shows_last_rows:
+                # those of the last message stay in view until the next one
+                last = subscriber.expected(written[subscriber.table], names)
+                return seen == last[len(last) - len(seen) :]
+            return seen == subscriber.expected(content[subscriber.table], names)
 
         try:
             until(equal, "", max(5.0, deadline - time.monotonic()))

@@ -87,6 +87,12 @@ class Subscriber:
         if self.live is None or self.live.state in (bs.LiveState.FAILED, bs.LiveState.CLOSED):
             self.open()
 
+    @property
+    def shows_last_rows(self) -> bool:
+        """Whether it follows a whole blink table, and so sees the rows of its last message."""
+        live = self.live
+        return live is not None and live.viewport is None and bool(live.attributes.get("BlinkTable"))
+
     def seen(self) -> list[Row]:
         """The rows in view."""
         assert self.live is not None

@@ -81,6 +81,11 @@ class Writer(ABC):
         assert self._client is not None
         return self._client
 
+    @property
+    def written(self) -> list[Row]:
+        """All rows since the table was made, where they are looked at after they have gone."""
+        return []
+
     @abstractmethod
     def expected(self) -> list[Row]:
         """The rows that the table must have now."""
@@ -185,6 +190,10 @@ class BlinkWriter(AppendWriter):
 
     def expected(self) -> list[Row]:
         return []
+
+    @property
+    def written(self) -> list[Row]:
+        return self._rows
 
 
 class ReplacedWriter(AppendWriter):
