@@ -1,4 +1,4 @@
-"""The command line: ``barrage-server serve``, ``demo``, ``tables``, ``watch``, ``snapshot``, ``publish``.
+"""The command line, ``barrage-server``: a server, and what there is to do with one.
 
 Nothing heavy is imported before a command runs, so that ``--help`` and shell completion answer at once.
 """

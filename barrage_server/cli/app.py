@@ -22,7 +22,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Uri = Annotated[str, typer.Argument(metavar="URI", help="Where the server is, as in grpc://127.0.0.1:8815.")]
+Uri = Annotated[
+    str,
+    typer.Argument(metavar="URI", help="Where the server is, as in grpc://127.0.0.1:8815; the port may be left out."),
+]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.")]
 Token = Annotated[
     str | None,
@@ -33,7 +36,41 @@ Columns = Annotated[str | None, typer.Option(help="Only these columns, separated
 Viewport = Annotated[
     str | None, typer.Option(help="Row positions, the end not included, as in 0:50.", metavar="START:STOP")
 ]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        help="parquet, arrow, arrows (a stream), csv or jsonl, where no ending tells it.",
+        metavar="FORMAT",
+    ),
+]
+Key = Annotated[
+    list[str] | None, typer.Option(help="Key column of a new table; repeat it for several.", metavar="COLUMN")
+]
+Kind = Annotated[
+    str | None, typer.Option(help="Kind of a new table: append, keyed, ring, blink or replaced.", metavar="KIND")
+]
+Capacity = Annotated[int | None, typer.Option(help="Rows that a new ring keeps.", metavar="N", min=1)]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of a text for people.")]
 Reverse = Annotated[bool, typer.Option("--reverse", help="Count positions from the last row.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from barrage_server import __version__
+
+        typer.echo(f"barrage-server {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Live tables over Arrow Flight: publish from Spark or Python, follow them from anywhere."""
 
 
 @app.command()
@@ -58,6 +95,17 @@ def serve(
         int | None,
         typer.Option(help="Port for Deephaven's JavaScript client; 0 takes a free one  [none]", metavar="N"),
     ] = None,
+    tls_certificate: Annotated[
+        str | None, typer.Option(help="Certificate chain, a PEM file: serves grpc+tls, with --tls-key.", metavar="FILE")
+    ] = None,
+    tls_key: Annotated[str | None, typer.Option(help="Private key of it, a PEM file.", metavar="FILE")] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(help="What the log on stderr shows: debug, info, warning or error  [info]", metavar="LEVEL"),
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Serve example tables too, which tick: quotes, trades, totals.")
+    ] = False,
     follow: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,6 +128,10 @@ def serve(
         "insecure": insecure or None,
         "deephaven_port": deephaven_port,
         "deephaven_web_port": deephaven_web_port,
+        "tls_certificate": tls_certificate,
+        "tls_key": tls_key,
+        "log_level": None if log_level is None else log_level.lower(),
+        "example": example or None,
         "follow": follow or None,
     }
     serve_until_stopped(config, {name: value for name, value in flags.items() if value is not None})
@@ -126,9 +178,9 @@ def demo(
 @app.command()
 def tables(
     uri: Uri,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     token: Token = None,
     tls_ca: TlsCa = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """List the tables of a server: size, kind, columns."""
     from barrage_server.cli.tables import list_tables
@@ -158,7 +210,7 @@ def watch(
     token: Token = None,
     tls_ca: TlsCa = None,
 ) -> None:
-    """Watch a table tick. In a terminal a live view, else a line for every change."""
+    """Watch a table tick. In a terminal a live view with keys to scroll (? tells them), else lines of changes."""
     from barrage_server.cli.watch import Watch
 
     if full and viewport is not None:
@@ -182,8 +234,12 @@ def snapshot(
     uri: Uri,
     table: TableName,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write: .parquet, .arrow or .csv.", metavar="FILE")
+        Path,
+        typer.Option(
+            "--output", "-o", help="File: .parquet, .arrow, .arrows, .csv, .jsonl; - for stdout.", metavar="FILE"
+        ),
     ],
+    format_: Format = None,
     viewport: Viewport = None,
     reverse: Reverse = False,
     columns: Columns = None,
@@ -195,17 +251,18 @@ def snapshot(
 
     window = None if viewport is None else parse_viewport(viewport)
     address = _address(uri, token, tls_ca)
-    save_snapshot(address, table, output, viewport=window, reverse=reverse, columns=names(columns))
+    save_snapshot(address, table, output, written_as=format_, viewport=window, reverse=reverse, columns=names(columns))
 
 
 @app.command()
 def publish(
     uri: Uri,
     table: TableName,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to read: .parquet, .arrow, .csv, or .jsonl.")],
-    key: Annotated[
-        list[str] | None, typer.Option(help="Key column of a new table; repeat it for several.", metavar="COLUMN")
-    ] = None,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File: .parquet, .arrow, .arrows, .csv, .jsonl; - for stdin.")
+    ],
+    format_: Format = None,
+    key: Key = None,
     mode: Annotated[
         str | None,
         typer.Option(
@@ -213,18 +270,63 @@ def publish(
             metavar="MODE",
         ),
     ] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="Kind of a new table: append, keyed, ring, blink or replaced.", metavar="KIND")
-    ] = None,
-    capacity: Annotated[int | None, typer.Option(help="Rows that a new ring keeps.", metavar="N", min=1)] = None,
+    kind: Kind = None,
+    capacity: Capacity = None,
     token: Token = None,
     tls_ca: TlsCa = None,
 ) -> None:
-    """Publish a file to a table, which is made if there is none. All of it becomes visible at once."""
+    """Publish a file to a table, which is made if there is none. All of it becomes visible at once.
+
+    CSV and JSON are read with the column types of the table; for a new table their values suggest the types.
+    """
     from barrage_server.cli.transfer import publish_file
 
     address = _address(uri, token, tls_ca)
-    publish_file(address, table, file, key=key or None, mode=mode, kind=kind, capacity=capacity)
+    publish_file(address, table, file, written_as=format_, key=key or None, mode=mode, kind=kind, capacity=capacity)
+
+
+@app.command()
+def create(
+    uri: Uri,
+    table: TableName,
+    columns: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME:TYPE...", help="Columns, as in sym:string price:double 'at:timestamp[us, tz=UTC]'."
+        ),
+    ],
+    key: Key = None,
+    kind: Kind = None,
+    capacity: Capacity = None,
+    token: Token = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Make an empty table. Nothing happens when the same one is there."""
+    from barrage_server.cli.tables import create_table
+
+    address = _address(uri, token, tls_ca)
+    create_table(address, table, columns, key=key or None, kind=kind, capacity=capacity)
+
+
+@app.command()
+def drop(
+    uri: Uri,
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="Names of the tables.")],
+    token: Token = None,
+    tls_ca: TlsCa = None,
+) -> None:
+    """Take tables off the server. Subscriptions to them end with an error."""
+    from barrage_server.cli.tables import drop_tables
+
+    drop_tables(_address(uri, token, tls_ca), tables)
+
+
+@app.command()
+def stats(uri: Uri, json: Json = False, token: Token = None, tls_ca: TlsCa = None) -> None:
+    """Show a server's figures: tables, subscribers and how far they are behind, what is staged."""
+    from barrage_server.cli.stats import show_statistics
+
+    show_statistics(_address(uri, token, tls_ca), as_json=json)
 
 
 @app.command()

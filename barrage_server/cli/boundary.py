@@ -15,8 +15,9 @@ import typer
 
 from barrage_server.errors import BarrageError
 
-__all__ = ["EXIT_FAILURE", "EXIT_INTERRUPTED", "EXIT_TERMINATED", "EXIT_USAGE", "main", "run"]
+__all__ = ["EXIT_FAILURE", "EXIT_INTERRUPTED", "EXIT_SUCCESS", "EXIT_TERMINATED", "EXIT_USAGE", "main", "run"]
 
+EXIT_SUCCESS: Final = 0
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
@@ -47,11 +48,14 @@ def run(args: Sequence[str]) -> int:
         _explain(error)
         return EXIT_FAILURE
     except Exception as error:  # this is the last frame: what the user sees must be a sentence, not a traceback
+        if type(error).__name__ == "NoArgsIsHelpError":  # of typer's own copy of click, which has no public name
+            print(str(getattr(error, "message", error)), file=sys.stderr)  # noqa: T201
+            return EXIT_USAGE
         if _UsageError is not None and isinstance(error, _UsageError):
             return _explain_usage(error, args)
         _explain(error, unexpected=True)
         return EXIT_FAILURE
-    return outcome if isinstance(outcome, int) else 0
+    return outcome if isinstance(outcome, int) else EXIT_SUCCESS
 
 
 def main() -> NoReturn:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import barrage_server as bs
+from barrage_server.errors import AuthenticationError
 from barrage_server.pem import read_pem
 
 if TYPE_CHECKING:
@@ -38,4 +39,10 @@ class Address:
             AuthenticationError: the token is missing or wrong.
         """
         roots = None if self.tls_ca is None else read_pem(self.tls_ca, "--tls-ca")
-        return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)
+        try:
+            return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)
+        except AuthenticationError as error:
+            wrong = "asks for a token" if self.token is None else "does not accept this token"
+            raise AuthenticationError(
+                f"{self.uri} {wrong}: pass it with --token, or better as BARRAGE_TOKEN in the environment"
+            ) from error

@@ -1,68 +1,109 @@
-"""Arrow, Parquet, CSV and JSON files, by the ending of their names."""
+"""Arrow, Parquet, CSV and JSON files, by the ending of their names; ``-`` is standard input or output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 
-from barrage_server.errors import InvalidRequestError
+from barrage_server.cli.text_tables import read_csv, read_json_lines, write_csv, write_json_lines
+from barrage_server.errors import InvalidRequestError, SchemaMismatchError
 
-__all__ = ["ENDINGS_READ", "ENDINGS_WRITTEN", "checked_target", "open_file", "write_file"]
+__all__ = ["ENDINGS", "STANDARD", "FileFormat", "checked_target", "format_of", "open_file", "write_file"]
 
-ENDINGS_READ: Final = (".parquet", ".arrow", ".feather", ".ipc", ".arrows", ".csv", ".jsonl", ".ndjson", ".json")
-ENDINGS_WRITTEN: Final = (".parquet", ".arrow", ".csv")
+STANDARD: Final = Path("-")
+"""Stands for standard input and output."""
+
+
+class FileFormat(StrEnum):
+    """How rows are written into a file."""
+
+    PARQUET = "parquet"
+    ARROW = "arrow"
+    ARROW_STREAM = "arrows"
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+
+
+ENDINGS: Final = {
+    ".parquet": FileFormat.PARQUET,
+    ".arrow": FileFormat.ARROW,
+    ".feather": FileFormat.ARROW,
+    ".ipc": FileFormat.ARROW,
+    ".arrows": FileFormat.ARROW_STREAM,
+    ".csv": FileFormat.CSV,
+    ".jsonl": FileFormat.JSON_LINES,
+    ".ndjson": FileFormat.JSON_LINES,
+    ".json": FileFormat.JSON_LINES,
+}
+"""Formats by the endings of file names."""
+
+
+def format_of(path: Path, named: str | None = None) -> FileFormat:
+    """The format of a file: the one ``named``, or else what the ending of its name says.
+
+    Raises:
+        InvalidRequestError: an ending that is not known, or ``-`` without a name.
+    """
+    if named is not None:
+        try:
+            return FileFormat(named)
+        except ValueError:
+            raise InvalidRequestError(f"{named!r} is no format; --format is one of {', '.join(FileFormat)}") from None
+    if path == STANDARD:
+        raise InvalidRequestError(f"'-' has no ending that tells a format; add --format: {', '.join(FileFormat)}")
+    found = ENDINGS.get(path.suffix.lower())
+    if found is None:
+        known = ", ".join(ENDINGS)
+        raise InvalidRequestError(f"{path.name!r} has no ending that is known here; use one of {known}, or --format")
+    return found
 
 
 @contextmanager
-def open_file(path: Path) -> Iterator[tuple[pa.RecordBatchReader, int | None]]:
+def open_file(
+    path: Path, named: str | None = None, schema: pa.Schema | None = None
+) -> Iterator[tuple[pa.RecordBatchReader, int | None]]:
     """A reader over the rows of ``path``, and their number where the file tells it beforehand.
 
-    Arrow files may be in the file or the stream format. A JSON file has one object a line.
+    Args:
+        path: the file; ``-`` is standard input.
+        named: its format, when the ending does not tell it.
+        schema: of the table that the rows are for: CSV and JSON, which have no types of their own, are read with its.
 
     Raises:
         InvalidRequestError: an ending that is not known, no such file, or content that is not what the ending says.
     """
-    ending = _known_ending(path, ENDINGS_READ)
-    if not path.is_file():
+    wanted = format_of(path, named)
+    if path != STANDARD and not path.is_file() and not path.is_fifo():
         raise InvalidRequestError(f"there is no file {str(path)!r}")
-    try:
-        match ending:
-            case ".parquet":
-                opened = _open_parquet(path)
-            case ".csv":
-                from pyarrow import csv
-
-                opened = csv.open_csv(path), None
-            case ".jsonl" | ".ndjson" | ".json":
-                from pyarrow import json
-
-                table = json.read_json(path)
-                opened = table.to_reader(), table.num_rows
-            case _:
-                opened = _open_arrow(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InvalidRequestError(f"{str(path)!r} cannot be read as {ending}: {error}") from None
-    reader = opened[0]
-    try:
-        yield opened
-    finally:
-        reader.close()
+    with ExitStack() as stack:
+        with _readable(path, wanted):
+            source = _standard_input() if path == STANDARD else stack.enter_context(path.open("rb"))
+            reader, rows = _open(source, wanted, schema)
+        stack.callback(reader.close)
+        yield pa.RecordBatchReader.from_batches(reader.schema, _told(reader, path, wanted)), rows
 
 
-def write_file(table: pa.Table, path: Path) -> None:
-    """Write ``table`` to ``path`` in the format of its ending; the file appears whole or not at all.
+def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
+    """Write ``table`` to ``path``; a file appears whole or not at all, ``-`` is standard output.
 
     Raises:
-        InvalidRequestError: an unknown ending, a folder that cannot be written, or a type the format cannot hold.
+        InvalidRequestError: an unknown format, a folder that cannot be written, or a type the format cannot hold.
     """
-    ending = checked_target(path)
+    wanted = checked_target(path, named)
+    if path == STANDARD:
+        _write_to_pipe(table, wanted)
+        return
     part = path.with_name(f".{path.name}.part")
     try:
-        _WRITERS[ending](table, part)
+        with part.open("wb") as sink:
+            _write(table, sink, wanted)
         part.replace(path)
     except (pa.ArrowException, OSError) as error:
         raise InvalidRequestError(f"cannot write {str(path)!r}: {error}") from None
@@ -70,30 +111,71 @@ def write_file(table: pa.Table, path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def checked_target(path: Path) -> str:
-    """The ending of a file that is to be written, checked before any work is done for it."""
-    ending = _known_ending(path, ENDINGS_WRITTEN)
-    if not path.parent.is_dir():
+def checked_target(path: Path, named: str | None = None) -> FileFormat:
+    """The format of a file that is to be written, checked before any work is done for it."""
+    wanted = format_of(path, named)
+    if path != STANDARD and not path.parent.is_dir():
         raise InvalidRequestError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
-    return ending
+    if path == STANDARD and wanted not in _TEXTS and sys.stdout.isatty():
+        raise InvalidRequestError(f"{wanted} is no text for a terminal; write to a file or a pipe, or --format csv")
+    return wanted
 
 
-def _known_ending(path: Path, known: tuple[str, ...]) -> str:
-    ending = path.suffix.lower()
-    if ending not in known:
-        raise InvalidRequestError(f"{path.name!r} has no ending that is known here; use one of {', '.join(known)}")
-    return ending
+_TEXTS: Final = (FileFormat.CSV, FileFormat.JSON_LINES)
 
 
-def _open_parquet(path: Path) -> tuple[pa.RecordBatchReader, int | None]:
+@contextmanager
+def _readable(path: Path, wanted: FileFormat) -> Iterator[None]:
+    name = "standard input" if path == STANDARD else repr(str(path))
+    try:
+        yield
+    except (pa.ArrowException, SchemaMismatchError, OSError) as error:
+        raise InvalidRequestError(f"{name} cannot be read as {wanted}: {error}") from None
+
+
+def _told(reader: pa.RecordBatchReader, path: Path, wanted: FileFormat) -> Iterator[pa.RecordBatch]:
+    """The batches; what is found to be wrong while reading is told like what is found at the beginning."""
+    while True:
+        with _readable(path, wanted):
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+        yield batch
+
+
+def _standard_input() -> BinaryIO:
+    return sys.stdin.buffer
+
+
+def _open(source: BinaryIO, wanted: FileFormat, schema: pa.Schema | None) -> tuple[pa.RecordBatchReader, int | None]:
+    match wanted:
+        case FileFormat.CSV:
+            return read_csv(source, schema), None
+        case FileFormat.JSON_LINES:
+            table = read_json_lines(source, schema)
+            return table.to_reader(), table.num_rows
+        case FileFormat.PARQUET:
+            return _open_parquet(_seekable(source))
+        case FileFormat.ARROW_STREAM:
+            return pa.ipc.open_stream(source), None
+        case _:
+            return _open_arrow(_seekable(source))
+
+
+def _seekable(source: BinaryIO) -> BinaryIO:
+    """A pipe is read to its end: these formats have their table of contents there."""
+    return source if source.seekable() else io.BytesIO(source.read())
+
+
+def _open_parquet(source: BinaryIO) -> tuple[pa.RecordBatchReader, int | None]:
     from pyarrow import parquet
 
-    file = parquet.ParquetFile(path)
+    file = parquet.ParquetFile(source)
     return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches()), file.metadata.num_rows
 
 
-def _open_arrow(path: Path) -> tuple[pa.RecordBatchReader, int | None]:
-    source = pa.memory_map(str(path))
+def _open_arrow(source: BinaryIO) -> tuple[pa.RecordBatchReader, int | None]:
     try:
         file = pa.ipc.open_file(source)
     except pa.ArrowInvalid:
@@ -104,25 +186,30 @@ def _open_arrow(path: Path) -> tuple[pa.RecordBatchReader, int | None]:
     return pa.RecordBatchReader.from_batches(file.schema, batches), rows
 
 
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    from pyarrow import parquet
+def _write(table: pa.Table, sink: BinaryIO, wanted: FileFormat) -> None:
+    match wanted:
+        case FileFormat.CSV:
+            write_csv(table, sink)
+        case FileFormat.JSON_LINES:
+            write_json_lines(table, sink)
+        case FileFormat.PARQUET:
+            from pyarrow import parquet
 
-    parquet.write_table(table, path)
+            parquet.write_table(table, sink)
+        case _:
+            new = pa.ipc.new_stream if wanted is FileFormat.ARROW_STREAM else pa.ipc.new_file
+            with new(sink, table.schema) as writer:
+                writer.write_table(table, max_chunksize=65536)
 
 
-def _write_arrow(table: pa.Table, path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=65536)
-
-
-def _write_csv(table: pa.Table, path: Path) -> None:
-    from pyarrow import csv
-
-    csv.write_csv(table, path)
-
-
-_WRITERS: Final[dict[str, Callable[[pa.Table, Path], None]]] = {
-    ".parquet": _write_parquet,
-    ".arrow": _write_arrow,
-    ".csv": _write_csv,
-}
+def _write_to_pipe(table: pa.Table, wanted: FileFormat) -> None:
+    whole = (
+        io.BytesIO()
+    )  # a failure leaves nothing half-written, and Arrow does not turn a closed pipe into its own error
+    try:
+        _write(table, whole, wanted)
+    except pa.ArrowException as error:
+        raise InvalidRequestError(f"cannot write {wanted}: {error}") from None
+    sys.stdout.flush()
+    sys.stdout.buffer.write(whole.getbuffer())
+    sys.stdout.buffer.flush()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import barrage_server as bs
+from barrage_server.cli.example import example_tables
 from barrage_server.cli.following import follow
 from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.cli.text import count
@@ -36,22 +38,27 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
         level=settings.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    with bs.Server(
-        settings.host,
-        settings.port,
-        token=any_of(settings.accepted_tokens),
-        limits=settings.limits,
-        subscriptions=settings.subscriptions,
-        tls=settings.tls_identity(),
-        insecure=settings.insecure,
-        deephaven_port=settings.deephaven_port,
-        deephaven_web_port=settings.deephaven_web_port,
-        deephaven_web_origins=settings.deephaven_web_origins,
-    ) as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(
+            bs.Server(
+                settings.host,
+                settings.port,
+                token=any_of(settings.accepted_tokens),
+                limits=settings.limits,
+                subscriptions=settings.subscriptions,
+                tls=settings.tls_identity(),
+                insecure=settings.insecure,
+                deephaven_port=settings.deephaven_port,
+                deephaven_web_port=settings.deephaven_web_port,
+                deephaven_web_origins=settings.deephaven_web_origins,
+            )
+        )
         for table in settings.tables:
             declare(server, table)
         for entry in settings.follow:
             follow(server, entry, settings.follow_token)
+        if settings.example:
+            stack.enter_context(example_tables(server))
         if not settings.accepted_tokens:
             logger.warning("no token is set: everybody who can reach %s may read and write", server.uri)
         declared, followed = count(len(settings.tables), "tables"), count(len(settings.follow), "tables")

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import pyarrow as pa
+import typer
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
+from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli.following import FollowSettings
 from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.pem import read_pem
 from barrage_server.server import Limits
 from barrage_server.subscription import Limits as SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 
 __all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]
 
-DEFAULT_PORT: Final = 8815
+_PREFIX: Final = "BARRAGE_"
+_OTHER_VARIABLES: Final = {"BARRAGE_DEBUG"}
+_NEAR: Final = 0.85
+"""How alike two names of variables are when one is taken to be the other, misspelt: of the letters, this share."""
 
 
 class TableSettings(BaseModel):
@@ -65,6 +75,13 @@ def _separated(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def unknown_text(name: str, known: Collection[str]) -> str:
+    """Says that there is no setting of this name, and which is nearest."""
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+    return f"unknown setting {name!r}; {hint}"
+
+
 def _known_fields(of: type) -> BeforeValidator:
     """Refuse names that a dataclass does not have: pydantic would drop them without a word."""
     known = {field.name for field in dataclasses.fields(of)}
@@ -72,7 +89,7 @@ def _known_fields(of: type) -> BeforeValidator:
     def check(value: object) -> object:
         unknown = sorted(set(value) - known) if isinstance(value, Mapping) else []
         if unknown:
-            raise ValueError(f"unknown: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+            raise ValueError(unknown_text(unknown[0], known))
         return value
 
     return BeforeValidator(check)
@@ -91,17 +108,18 @@ class ServeSettings(BaseSettings):
         token: what clients must show.
         tokens: further tokens, with commas in the environment: several are good at a time while one is replaced.
         insecure: allow an address beyond this machine without a token.
-        tls_certificate: PEM file of the certificate chain; serves ``grpc+tls`` together with ``tls_key``.
-        tls_key: PEM file of the private key.
+        tls_certificate: certificate chain; serves ``grpc+tls`` together with ``tls_key``. PEM, or a file's path.
+        tls_key: private key. PEM, or a file's path.
         log_level: what the log on stderr shows.
         limits: see :class:`barrage_server.server.Limits`; its ``staging`` too.
         subscriptions: see :class:`barrage_server.subscription.Limits`: update intervals, sizes of first snapshots.
         tables: tables that exist from the start.
         follow: tables of other servers to serve on; as lines with commas in the environment.
         follow_token: what those upstreams are shown that have no token of their own.
+        example: serve example tables that tick, beside the others.
     """
 
-    model_config = SettingsConfigDict(env_prefix="BARRAGE_", env_nested_delimiter="__", extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_nested_delimiter="__", extra="forbid")
 
     host: str = "127.0.0.1"
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)
@@ -111,8 +129,8 @@ class ServeSettings(BaseSettings):
     token: SecretStr | None = None
     tokens: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_separated)] = ()
     insecure: bool = False
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
+    tls_certificate: str | None = None
+    tls_key: SecretStr | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limits: Annotated[Limits, _known_fields(Limits)] = Field(default_factory=Limits)
     subscriptions: Annotated[SubscriptionLimits, _known_fields(SubscriptionLimits)] = Field(
@@ -121,6 +139,7 @@ class ServeSettings(BaseSettings):
     tables: tuple[TableSettings, ...] = ()
     follow: Annotated[tuple[FollowSettings, ...], NoDecode, BeforeValidator(_separated)] = ()
     follow_token: SecretStr | None = None
+    example: bool = False
 
     @classmethod
     def settings_customise_sources(  # the signature is the library's
@@ -146,10 +165,8 @@ class ServeSettings(BaseSettings):
             return None
         if self.tls_certificate is None or self.tls_key is None:
             raise InvalidRequestError("TLS needs both tls_certificate and tls_key, two PEM files; one is missing.")
-        try:
-            return self.tls_certificate.read_bytes(), self.tls_key.read_bytes()
-        except OSError as error:
-            raise InvalidRequestError(f"cannot read {error.filename!r} for TLS: {error.strerror}") from None
+        key = self.tls_key.get_secret_value()
+        return read_pem(self.tls_certificate, "tls_certificate"), read_pem(key, "tls_key")
 
 
 def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSettings:
@@ -161,9 +178,12 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
 
     Raises:
         InvalidRequestError: the file is missing or is not TOML, or a setting is unknown or wrong.
+        typer.BadParameter: a flag is wrong.
     """
     if config is not None and not config.is_file():
         raise InvalidRequestError(f"there is no configuration file {str(config)!r}")
+
+    _check_environment()
 
     class Configured(ServeSettings):
         model_config = SettingsConfigDict(toml_file=config)
@@ -172,10 +192,71 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
         return Configured(**flags)
     except tomllib.TOMLDecodeError as error:
         raise InvalidRequestError(f"{str(config)!r} is not TOML: {error}") from None
+    except SettingsError as error:
+        raise InvalidRequestError(f"environment: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "settings"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise InvalidRequestError(f"setting {where}: {first['msg'].removeprefix('Value error, ')}{more}") from None
+        told = f"{_told(first, config, flags)}{more}"
+        if first["loc"] and first["loc"][0] in flags:
+            raise typer.BadParameter(told) from None
+        raise InvalidRequestError(told) from None
     except BarrageError as error:
-        raise InvalidRequestError(f"settings: {error}") from None
+        source = "settings" if config is None else str(config)
+        raise InvalidRequestError(f"{source}: {error}") from None
+
+
+def _told(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
+    """What is wrong with a setting: where it was said, its name, and the nearest right one."""
+    path = [str(part) for part in error["loc"]]
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+        message = unknown_text(path.pop(), _names_at(path))
+    name = ".".join(path)
+    if path and path[0] in flags:
+        return f"--{path[0].replace('_', '-')}: {message}."
+    if variable := _variable_of(path):
+        source, name = "environment", variable
+    else:
+        source = "settings" if config is None else str(config)
+    return f"{source}: {name}: {message}" if name else f"{source}: {message}"
+
+
+def _names_at(path: Sequence[str]) -> Collection[str]:
+    """The names of settings below ``path``."""
+    models: dict[str, type] = {
+        "": ServeSettings,
+        "tables": TableSettings,
+        "follow": FollowSettings,
+        "limits": Limits,
+        "subscriptions": SubscriptionLimits,
+    }
+    found: Any = models.get(path[0] if path else "", ServeSettings)
+    if issubclass(found, BaseModel):
+        return list(found.model_fields)
+    for name in path[1:]:
+        found = get_type_hints(found)[name]
+    return [field.name for field in dataclasses.fields(found)]
+
+
+def _variable_of(path: Sequence[str]) -> str | None:
+    """The variable of the environment that sets what is at ``path``, or a part of it."""
+    names = {f"{_PREFIX}{'__'.join(path[:depth])}".upper() for depth in range(1, len(path) + 1)}
+    below = f"{_PREFIX}{'__'.join(path)}__".upper()
+    return next(
+        (name for name in os.environ if path and (name.upper() in names or name.upper().startswith(below))), None
+    )
+
+
+def _check_environment() -> None:
+    """Refuse a variable that is a misspelt setting: without its token a server would let everybody in.
+
+    Other variables with the prefix are not refused; a container's platform makes some of its own accord.
+    """
+    known = {f"{_PREFIX}{name}".upper() for name in ServeSettings.model_fields}
+    for name in os.environ:
+        upper = name.upper()
+        if upper.startswith(_PREFIX) and upper.partition("__")[0] not in known | _OTHER_VARIABLES:
+            close = difflib.get_close_matches(upper, known, n=1, cutoff=_NEAR)
+            if close:
+                raise InvalidRequestError(f"environment: unknown setting {name!r}; did you mean {close[0]!r}?")

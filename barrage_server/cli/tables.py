@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import platform
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -15,11 +17,13 @@ from rich.text import Text
 import barrage_server as bs
 from barrage_server.cli.connection import Address
 from barrage_server.cli.text import count
+from barrage_server.engine.type_names import parse_type
+from barrage_server.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from barrage_server.client import TableInfo
 
-__all__ = ["list_tables", "print_versions"]
+__all__ = ["create_table", "drop_tables", "list_tables", "print_versions"]
 
 _NO_WRAPPING: Final = 10_000
 _JSON_SCALARS: Final = (str, int, float, bool)
@@ -50,6 +54,43 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
         rows = "?" if info.size < 0 else count(info.size)
         listing.add_row(Text(info.name), rows, Text(", ".join(info.key_columns) or "-"), Text(columns))
     console.print(listing)
+
+
+def create_table(
+    address: Address,
+    table: str,
+    columns: Sequence[str],
+    *,
+    key: Sequence[str] | None,
+    kind: str | None,
+    capacity: int | None,
+) -> None:
+    """Make an empty table with ``columns``, each written ``NAME:TYPE``.
+
+    Raises:
+        InvalidRequestError: a column without a type, or given twice; a type that there is not.
+        AlreadyExistsError: there is another table of that name.
+    """
+    fields: dict[str, pa.DataType] = {}
+    for column in columns:
+        name, separator, kind_of_values = column.partition(":")
+        if not name or not separator:
+            raise InvalidRequestError(f"{column!r} is no column: write NAME:TYPE, as in price:double")
+        if name in fields:
+            raise InvalidRequestError(f"there are two columns {name!r}")
+        fields[name] = parse_type(kind_of_values)
+    with address.connect() as client:
+        client.create_table(table, pa.schema(fields), key=key, kind=kind, capacity=capacity)
+    Console(stderr=True, highlight=False).print(f"{table} is there, with {count(len(fields), 'columns')}", markup=False)
+
+
+def drop_tables(address: Address, tables: Sequence[str]) -> None:
+    """Take tables off the server, one after the other; UnknownTableError names the first that there is not."""
+    console = Console(stderr=True, highlight=False)
+    with address.connect() as client:
+        for table in tables:
+            client.drop(table)
+            console.print(f"{table} is dropped", markup=False)
 
 
 def _described(info: TableInfo) -> dict[str, object]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from barrage_server.cli.connection import Address
-from barrage_server.cli.files import checked_target, open_file, write_file
+from barrage_server.cli.files import STANDARD, checked_target, format_of, open_file, write_file
 from barrage_server.cli.text import count, rate
+from barrage_server.errors import UnknownTableError
+
+if TYPE_CHECKING:
+    from barrage_server.client import Client
 
 __all__ = ["publish_file", "save_snapshot"]
 
@@ -26,16 +30,19 @@ def save_snapshot(
     table: str,
     output: Path,
     *,
+    written_as: str | None,
     viewport: range | None,
     reverse: bool,
     columns: Sequence[str] | None,
 ) -> None:
-    """Write the present content of ``table``, or the part in the window, to ``output``."""
-    checked_target(output)
+    """Write the present content of ``table``, or the part in the window, to ``output``: a file, or ``-``."""
+    checked_target(output, written_as)
     started = time.monotonic()
     with address.connect() as client:
         content = client.snapshot(table, columns=columns, viewport=viewport, reverse=reverse)
-    write_file(content, output)
+    write_file(content, output, written_as)
+    if output == STANDARD:
+        return
     seconds = time.monotonic() - started
     Console(stderr=True, highlight=False).print(
         f"{count(content.num_rows, 'rows')} of {table} written to {output} in {seconds:.2f} s", markup=False
@@ -47,16 +54,22 @@ def publish_file(
     table: str,
     file: Path,
     *,
+    written_as: str | None,
     key: Sequence[str] | None,
     mode: str | None,
     kind: str | None,
     capacity: int | None,
 ) -> None:
-    """Publish all rows of ``file`` to ``table`` in one cycle, showing progress in a terminal."""
+    """Publish all rows of ``file``, or of standard input, to ``table`` in one cycle; a terminal shows the progress."""
     console = Console(stderr=True, highlight=False)
     started = time.monotonic()
     sent = 0
-    with open_file(file) as (source, rows), address.connect() as client, _progress(console, file, table, rows) as show:
+    name = "standard input" if file == STANDARD else file.name
+    format_of(file, written_as)  # before a server is looked for
+    with ExitStack() as stack:
+        client = stack.enter_context(address.connect())
+        source, rows = stack.enter_context(open_file(file, written_as, _schema_of(client, table)))
+        show = stack.enter_context(_progress(console, f"{name} -> {table}", rows))
 
         def batches() -> Iterator[pa.RecordBatch]:
             nonlocal sent
@@ -71,16 +84,23 @@ def publish_file(
         client.publish(table, reader, key=key, mode=mode, kind=kind, capacity=capacity)
     seconds = time.monotonic() - started
     speed = f", {rate(sent, seconds)}" if sent >= _ROWS_PER_BATCH else ""
-    console.print(f"{count(sent, 'rows')} of {file} published to {table} in {seconds:.2f} s{speed}", markup=False)
+    console.print(f"{count(sent, 'rows')} of {name} published to {table} in {seconds:.2f} s{speed}", markup=False)
+
+
+def _schema_of(client: Client, table: str) -> pa.Schema | None:
+    try:
+        return client.table(table).schema
+    except UnknownTableError:
+        return None
 
 
 @contextmanager
-def _progress(console: Console, file: Path, table: str, rows: int | None) -> Iterator[Callable[[int], None]]:
+def _progress(console: Console, what: str, rows: int | None) -> Iterator[Callable[[int], None]]:
     """Shows in a terminal how many rows have been sent, and nothing elsewhere."""
     if not console.is_terminal:
         yield lambda _sent: None
         return
     parts = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*parts, TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task(f"{file.name} -> {table}", total=rows)
+        task = progress.add_task(what, total=rows)
         yield lambda sent: progress.update(task, completed=sent)

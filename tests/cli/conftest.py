@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -58,13 +59,15 @@ def program(tmp_path: Path) -> Iterator[Program]:
     """Start the program in a process of its own; what still runs at the end of the test is killed."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*args: object, **settings: str) -> subprocess.Popen[str]:
+    def start(
+        *args: object, stdin: Any = subprocess.DEVNULL, stdout: Any = subprocess.PIPE, **settings: str
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-c", "from barrage_server.cli import main; main()", *map(str, args)],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **settings},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdin=stdin,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -117,6 +117,78 @@ def test_publish_makes_a_ring(server: bs.Server, command: Command, tmp_path: Pat
     assert server.table("recent").to_arrow().to_pydict() == {"n": [6, 7, 8, 9]}
 
 
+def test_publish_reads_text_with_the_types_of_the_table(server: bs.Server, command: Command, tmp_path: Path) -> None:
+    """Not with those that its values suggest."""
+    schema = pa.schema([("code", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("tags", pa.list_(pa.int8()))])
+    server.append_table("codes", schema)
+    (tmp_path / "codes.csv").write_text('code,at,tags\n007,2024-01-31 09:30:00Z,"[1, 2]"\nNA,,\n')
+    (tmp_path / "codes.jsonl").write_text('{"code": "0x1", "at": "2024-01-31T09:30:00Z", "tags": [3]}\n')
+    for name in ("codes.csv", "codes.jsonl"):
+        code, _, err = command("publish", server.uri, "codes", tmp_path / name)
+        assert code == 0, err
+    found = server.table("codes").to_arrow()
+    assert found.schema == schema
+    assert found.column("code").to_pylist() == ["007", "NA", "0x1"]
+    assert found.column("tags").to_pylist() == [[1, 2], None, [3]]
+
+
+def test_a_text_that_does_not_fit_publishes_nothing(server: bs.Server, command: Command, tmp_path: Path) -> None:
+    server.append_table("prices", pa.schema([("price", pa.float64())]))
+    path = tmp_path / "prices.csv"
+    path.write_text("price\n" + "1.5\n" * 400_000 + "much\n")
+    code, out, err = command("publish", server.uri, "prices", path)
+    assert (code, out) == (EXIT_FAILURE, "")
+    assert "prices.csv' cannot be read as csv: " in err
+    assert "'much'" in err
+    assert server.table("prices").size == 0
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".arrow", ".arrows"])
+def test_a_snapshot_of_any_format_can_be_published_again(
+    server: bs.Server, quotes: KeyedTable, command: Command, tmp_path: Path, ending: str
+) -> None:
+    path = tmp_path / f"quotes{ending}"
+    before = quotes.to_arrow()
+    assert command("snapshot", server.uri, "quotes", "-o", path)[0] == 0
+    quotes.delete({"sym": ["A", "C"]})
+    assert command("publish", server.uri, "quotes", path)[0] == 0
+    assert quotes.to_arrow().sort_by("sym") == before
+
+
+def test_create_drop_and_the_errors_between(server: bs.Server, command: Command) -> None:
+    columns = ["sym:string", "price:double", "at:timestamp[us, tz=+02:00]", "book:struct<bid: double, ask: double>"]
+    for _ in range(2):  # the second time it is there already
+        code, out, err = command("create", server.uri, "made", *columns, "--key", "sym")
+        assert (code, out, err) == (0, "", "made is there, with 4 columns\n")
+    made = server.table("made")
+    assert made.key_columns == ("sym",)
+    assert made.schema.field("at").type == pa.timestamp("us", tz="+02:00")
+    assert command("create", server.uri, "made", "sym:string")[0] == EXIT_FAILURE
+    assert command("create", server.uri, "last", "n:int64", "--kind", "ring", "--capacity", 3)[0] == 0
+    code, _, err = command("drop", server.uri, "made", "last", "none")
+    assert code == EXIT_FAILURE
+    assert err.splitlines()[:2] == ["made is dropped", "last is dropped"]
+    assert "There is no table 'none'" in err
+    assert server.tables() == ()
+
+
+def test_stats_show_tables_and_subscribers(server: bs.Server, quotes: KeyedTable, command: Command) -> None:
+    with bs.connect(server.uri) as client, client.subscribe("quotes", viewport=range(2)):
+        code, out, err = command("stats", server.uri)
+        assert (code, err) == (0, "")
+        headline, *rest = out.splitlines()
+        assert "1 table ·" in headline
+        assert "1 subscription ·" in headline
+        assert [line.split()[:3] for line in rest if line.startswith("quotes")] == [
+            ["quotes", "KeyedTable", "3"],
+            ["quotes", *[line.split()[1:3] for line in rest if line.startswith("quotes")][1]],
+        ]
+        code, out, _ = command("stats", server.uri, "--json")
+    figures = json.loads(out)
+    assert [table["name"] for table in figures["tables"]] == ["quotes"]
+    assert figures["subscriptions"][0]["viewport_rows"] == 2
+
+
 def test_watch_once_prints_what_is_there(server: bs.Server, quotes: KeyedTable, command: Command) -> None:
     code, out, _ = command("watch", server.uri, "quotes", "--once", "--columns", "sym,price", "--viewport", "1:3")
     assert code == 0
@@ -168,12 +240,26 @@ def _when_subscribed(server: bs.Server, change: object) -> None:
         (["watch", "{uri}", "quotes", "--columns", "a,,b"], EXIT_USAGE, "separated by commas"),
         (["nonsense"], EXIT_USAGE, "nonsense"),
         (
+            ["create", "{uri}", "made", "price"],
+            EXIT_FAILURE,
+            "'price' is no column: write NAME:TYPE, as in price:double",
+        ),
+        (["create", "{uri}", "made", "a:int8", "a:int8"], EXIT_FAILURE, "there are two columns 'a'"),
+        (["create", "{uri}", "made", "a:int9"], EXIT_FAILURE, "'int9' is not an Arrow type"),
+        (["drop", "{uri}"], EXIT_USAGE, "Missing argument 'TABLE...'"),
+        (["publish", "{uri}", "quotes", "-"], EXIT_FAILURE, "add --format"),
+        (["snapshot", "{uri}", "quotes", "-o", "-"], EXIT_FAILURE, "add --format"),
+        (["snapshot", "{uri}", "quotes", "-o", "x", "--format", "xml"], EXIT_FAILURE, "'xml' is no format"),
+        (["tables", "http://127.0.0.1:1"], EXIT_FAILURE, "write grpc://"),
+        (["serve", "--log-level", "loud"], EXIT_USAGE, "--log-level: "),
+        (["serve", "--tls-key", "k.pem"], EXIT_FAILURE, "TLS needs both"),
+        (
             ["watch", "{uri}", "quote", "--once"],
             EXIT_FAILURE,
             "There is no table 'quote' on this server. Did you mean 'quotes'?",
         ),
         (["watch", "{uri}", "quotes", "--once", "--columns", "x"], EXIT_FAILURE, "'x'"),
-        (["snapshot", "{uri}", "quotes", "-o", "out.xlsx"], EXIT_FAILURE, "use one of .parquet, .arrow, .csv"),
+        (["snapshot", "{uri}", "quotes", "-o", "out.xlsx"], EXIT_FAILURE, "use one of .parquet, .arrow"),
         (["snapshot", "{uri}", "none", "-o", "out.csv"], EXIT_FAILURE, "There is no table 'none'"),
         (["publish", "{uri}", "quotes", "missing.csv"], EXIT_FAILURE, "there is no file 'missing.csv'"),
         (["publish", "{uri}", "quotes", "{file}", "--mode", "merge"], EXIT_FAILURE, "mode is one of append"),
@@ -223,8 +309,11 @@ def test_the_debug_variable_brings_the_traceback(
 
 def test_tokens_let_in_and_keep_out(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     with bs.Server(token="right") as server:
-        assert command("tables", server.uri)[0] == EXIT_FAILURE
-        assert command("tables", server.uri, "--token", "wrong")[0] == EXIT_FAILURE
+        for args, problem in (((), "asks for a token"), (("--token", "wrong"), "does not accept this token")):
+            code, _, err = command("tables", server.uri, *args)
+            assert code == EXIT_FAILURE
+            assert f"{server.uri} {problem}: pass it with --token, or better as BARRAGE_TOKEN" in err
+            assert "token=" not in err
         assert command("tables", server.uri, "--token", "right")[0] == 0
         monkeypatch.setenv("BARRAGE_TOKEN", "right")
         assert command("tables", server.uri)[0] == 0
@@ -264,6 +353,19 @@ def test_demo_refuses_what_cannot_be(command: Command) -> None:
     code, _, err = command("demo", "--seconds", 0)
     assert code == EXIT_FAILURE
     assert "seconds must be more than nothing" in err
+
+
+def test_bare_it_prints_its_help_and_ends_as_every_typer_program_does(command: Command) -> None:
+    code, out, err = command()
+    assert (code, out) == (EXIT_USAGE, "")
+    assert err.startswith("Usage: barrage-server [OPTIONS] COMMAND [ARGS]...\n")
+    for name in ("serve", "watch", "stats", "drop", "create"):
+        assert f"\n  {name} " in err
+    assert command("--help")[0] == 0
+
+
+def test_version_as_an_option_is_one_line(command: Command) -> None:
+    assert command("--version") == (0, f"barrage-server {bs.__version__}\n", "")
 
 
 def test_version_names_what_it_stands_on(command: Command) -> None:

@@ -1,33 +1,68 @@
-"""Files by the ending of their names: read in batches, written whole or not at all."""
+"""Files by the ending of their names, and pipes: read in batches, written whole or not at all."""
 
 from __future__ import annotations
 
+import io
+import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
 
-from barrage_server.cli.files import ENDINGS_READ, ENDINGS_WRITTEN, open_file, write_file
+from barrage_server.cli.files import ENDINGS, STANDARD, FileFormat, format_of, open_file, write_file
 from barrage_server.errors import InvalidRequestError
 
 TABLE = pa.table({"sym": ["A", "B", None], "price": [1.5, 2.5, 3.5], "size": pa.array([1, None, 3], pa.int64())})
 
 
-def read(path: Path) -> tuple[pa.Table, int | None]:
-    with open_file(path) as (reader, rows):
+def read(path: Path, named: str | None = None, schema: pa.Schema | None = None) -> tuple[pa.Table, int | None]:
+    with open_file(path, named, schema) as (reader, rows):
         return reader.read_all(), rows
 
 
-@pytest.mark.parametrize("ending", [ending for ending in ENDINGS_WRITTEN if ending != ".csv"])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_what_is_written_is_read_back(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"trades{ending}"
     write_file(TABLE, path)
-    assert read(path) == (TABLE, 3)
+    table, rows = read(path, schema=TABLE.schema)
+    assert table == TABLE
+    assert rows == (None if ending in {".csv", ".arrows"} else 3)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
-def test_csv_keeps_what_csv_can_keep(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", FileFormat)
+def test_a_pipe_carries_every_format(wanted: FileFormat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be read from a pipe as it comes is read to its end first."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb") as sink:
+        monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=sink, flush=sink.flush, isatty=lambda: False))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=source))
+        write_file(TABLE, STANDARD, wanted)
+        sink.close()
+        assert read(STANDARD, wanted, TABLE.schema)[0] == TABLE
+
+
+def test_a_pipe_needs_the_name_of_a_format() -> None:
+    with pytest.raises(InvalidRequestError, match="add --format: parquet, arrow"):
+        format_of(STANDARD)
+    with pytest.raises(InvalidRequestError, match="'xml' is no format; --format is one of parquet"):
+        format_of(STANDARD, "xml")
+    assert format_of(Path("a.txt"), "csv") is FileFormat.CSV
+
+
+def test_a_terminal_gets_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=sink, flush=sink.flush, isatty=lambda: True))
+    with pytest.raises(InvalidRequestError, match="parquet is no text for a terminal"):
+        write_file(TABLE, STANDARD, "parquet")
+    write_file(TABLE, STANDARD, "csv")
+    assert sink.getvalue().startswith(b'"sym","price","size"\n')
+
+
+def test_csv_for_a_new_table_gets_the_types_that_its_values_suggest(tmp_path: Path) -> None:
     path = tmp_path / "trades.csv"
     write_file(TABLE, path)
     table, rows = read(path)
@@ -47,7 +82,7 @@ def test_every_ending_that_is_offered_is_read(tmp_path: Path) -> None:
         writer.write_table(TABLE)
     for ending in (".jsonl", ".ndjson", ".json"):
         (tmp_path / f"a{ending}").write_text("".join(f'{{"price": {price}}}\n' for price in (1.5, 2.5, 3.5)))
-    for ending in ENDINGS_READ:
+    for ending in ENDINGS:
         table, _ = read(tmp_path / f"a{ending}")
         assert table.column("price").to_pylist() == [1.5, 2.5, 3.5], ending
 
@@ -64,8 +99,9 @@ def test_an_arrow_stream_is_recognised_by_its_content(tmp_path: Path) -> None:
     [
         ("missing.parquet", None, "there is no file"),
         ("trades.xlsx", b"x", "no ending that is known here; use one of .parquet"),
-        ("trades.parquet", b"not parquet at all", "cannot be read as .parquet"),
-        ("trades.arrow", b"not arrow at all", "cannot be read as .arrow"),
+        ("trades.parquet", b"not parquet at all", "cannot be read as parquet"),
+        ("trades.arrow", b"not arrow at all", "cannot be read as arrow"),
+        ("trades.jsonl", b"{1: 2}", "cannot be read as jsonl"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content: bytes | None, text: str) -> None:
@@ -76,11 +112,21 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content:
         pass
 
 
+def test_what_is_found_to_be_wrong_later_is_told_in_the_same_words(tmp_path: Path) -> None:
+    path = tmp_path / "trades.csv"
+    path.write_text("price\n" + "1.5\n" * 500_000 + "much\n")
+    with (
+        open_file(path, None, pa.schema([("price", pa.float64())])) as (reader, _),
+        pytest.raises(InvalidRequestError, match=r"trades.csv' cannot be read as csv: .*'much'"),
+    ):
+        reader.read_all()
+
+
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
-    nested = pa.table({"a": [[1, 2], [3]]})
-    (tmp_path / "old.csv").write_text("kept")
+    union = pa.table({"a": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])})
+    (tmp_path / "old.parquet").write_text("kept")
     with pytest.raises(InvalidRequestError, match="cannot write"):
-        write_file(nested, tmp_path / "old.csv")
+        write_file(union, tmp_path / "old.parquet")
     assert [entry.read_text() for entry in tmp_path.iterdir()] == ["kept"]
 
 

@@ -59,9 +59,9 @@ def test_a_section_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[follow]]\nname = 'a'", "setting follow.0.uri: "),
-        ("[[follow]]\nuri = 'grpc://h:1/t'\nas = 'b'", "setting follow.0.as: "),
-        ("[[follow]]\nuri = 'grpc://h:1/t'\ncolumns = []", "setting follow.0.columns: "),
+        ("[[follow]]\nname = 'a'", "follow.0.uri: "),
+        ("[[follow]]\nuri = 'grpc://h:1/t'\nas = 'b'", "follow.0: unknown setting 'as'"),
+        ("[[follow]]\nuri = 'grpc://h:1/t'\ncolumns = []", "follow.0.columns: "),
         ("follow = ['grpc://h:1/t=']", "write URI=NAME"),
     ],
 )

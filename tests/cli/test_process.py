@@ -193,6 +193,24 @@ def test_several_tokens_are_good_at_a_time(program: Program) -> None:
             bs.connect(uri, token=wrong)
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "arrow", "arrows", "parquet"])
+def test_pipes_carry_a_table_from_server_to_server(
+    program: Program, server: bs.Server, quotes: KeyedTable, form: str
+) -> None:
+    """``snapshot -o -`` into ``publish -``, as a shell would."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb") as sink:
+        writer = program("snapshot", server.uri, "quotes", "-o", "-", "--format", form, stdout=sink)
+        sink.close()
+        reader = program("publish", server.uri, "copy", "-", "--format", form, "--key", "sym", stdin=source)
+        source.close()
+        assert writer.communicate(timeout=SOON)[1] == ""
+        err = reader.communicate(timeout=SOON)[1]
+    assert (writer.returncode, reader.returncode) == (0, 0), err
+    assert "3 rows of standard input published to copy" in err
+    assert server.table("copy").to_arrow().to_pylist() == quotes.to_arrow().to_pylist()
+
+
 def test_json_lines_survive_a_pipe(program: Program, server: bs.Server, quotes: KeyedTable) -> None:
     out, err = program("tables", server.uri, "--json").communicate(timeout=SOON)
     assert json.loads(out)["name"] == "quotes"

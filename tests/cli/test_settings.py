@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import typer
 
 import barrage_server as bs
+from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli.serve import any_of, declare
-from barrage_server.cli.settings import DEFAULT_PORT, TableSettings, load_settings
+from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.server import Credentials
 from barrage_server.wire.protocol import TableKind
@@ -55,13 +57,24 @@ def test_tokens_are_collected_and_never_printed(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hots = 'x'", "setting hots: "),
-        ("port = 'many'", "setting port: "),
-        ("port = 70000", "setting port: "),
-        ("[limits]\nsubscription = 1", "setting limits: unknown: subscription; there are .*subscriptions"),
+        ("hots = 'x'", "barrage.toml: unknown setting 'hots'; did you mean 'host'"),
+        ("zzz = 'x'", "barrage.toml: unknown setting 'zzz'; there are .*host, .*port"),
+        ("port = 'many'", "barrage.toml: port: "),
+        ("port = 70000", "barrage.toml: port: "),
+        (
+            "[limits]\nsubscription = 1",
+            "barrage.toml: limits: unknown setting 'subscription'; did you mean 'subscr",
+        ),
+        (
+            "[limits.staging]\nentris = 1",
+            "barrage.toml: limits.staging: unknown setting 'entris'; did you mean 'entr",
+        ),
         ("[limits]\nsubscriptions = -1", "subscriptions must not be negative"),
-        ("[[tables]]\nname = 'a'\ncolumns = {}", "setting tables.0.columns: "),
-        ("[[tables]]\nname = 'a'\ncolumns = {a = 'int64'}\nkeys = ['a']", "setting tables.0.keys: "),
+        ("[[tables]]\nname = 'a'\ncolumns = {}", "barrage.toml: tables.0.columns: "),
+        (
+            "[[tables]]\nname = 'a'\ncolumns = {a = 'int64'}\nkeys = ['a']",
+            "barrage.toml: tables.0: unknown setting 'keys'; did you mean 'key'",
+        ),
         ("port = ", "is not TOML"),
     ],
 )
@@ -72,12 +85,48 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str)
         load_settings(config, {})
 
 
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ("BARRAGE_TOKNE", "environment: unknown setting 'BARRAGE_TOKNE'; did you mean 'BARRAGE_TOKEN'"),
+        ("BARRAGE_PORT", "environment: BARRAGE_PORT: "),
+        ("BARRAGE_LIMITS__SUBSCRIPTION", "environment: BARRAGE_LIMITS__SUBSCRIPTION: unknown setting 'subscription'"),
+        ("BARRAGE_TABLES", "environment: .*tables"),
+    ],
+)
+def test_a_mistake_in_the_environment_is_named(variable: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt token would leave the server open."""
+    monkeypatch.setenv(variable, "x")
+    with pytest.raises(InvalidRequestError, match=message):
+        load_settings(None, {})
+
+
+@pytest.mark.parametrize("variable", ["BARRAGE_DEBUG", "BARRAGE_SERVICE_HOST", "BARRAGE_PORT_8815_TCP"])
+def test_variables_that_others_set_are_left_alone(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The platform of a container makes variables of the names of services."""
+    monkeypatch.setenv(variable, "tcp://10.0.0.1:8815")
+    assert load_settings(None, {}).port == DEFAULT_PORT
+
+
+def test_a_wrong_flag_is_a_wrong_use() -> None:
+    with pytest.raises(typer.BadParameter, match=r"--log-level: .*'debug'"):
+        load_settings(None, {"log_level": "loud"})
+
+
 def test_half_of_a_tls_identity_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="TLS needs both"):
-        load_settings(None, {"tls_key": tmp_path / "key.pem"}).tls_identity()
-    both = {"tls_key": tmp_path / "key.pem", "tls_certificate": tmp_path / "cert.pem"}
-    with pytest.raises(InvalidRequestError, match="cannot read"):
+        load_settings(None, {"tls_key": str(tmp_path / "key.pem")}).tls_identity()
+    both = {"tls_key": str(tmp_path / "key.pem"), "tls_certificate": str(tmp_path / "cert.pem")}
+    with pytest.raises(InvalidRequestError, match=r"tls_certificate .*cannot be read"):
         load_settings(None, both).tls_identity()
+
+
+def test_a_tls_identity_is_pem_or_paths(tmp_path: Path) -> None:
+    pem = "-----BEGIN SECRET-----\n"
+    (tmp_path / "key.pem").write_text(pem)
+    settings = load_settings(None, {"tls_key": str(tmp_path / "key.pem"), "tls_certificate": pem})
+    assert settings.tls_identity() == (pem.encode(), pem.encode())
+    assert pem not in repr(load_settings(None, {"tls_key": pem}))
 
 
 @pytest.mark.parametrize(

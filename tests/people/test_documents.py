@@ -126,11 +126,29 @@ def test_commands_work(
     monkeypatch.delenv("BARRAGE_TOKEN", raising=False)
     for line in block.text.splitlines():
         assert line.startswith("$ barrage-server "), line
+        if "|" in line:
+            _run_in_a_shell(line.removeprefix("$ ").replace(EXAMPLE_URI, server.uri), tmp_path)
+            continue
         words = shlex.split(line.removeprefix("$ barrage-server ").replace(EXAMPLE_URI, server.uri))
         if words[0] in {"serve", "demo"}:  # these have tests of their own; here their options must be known
             words = [words[0], "--help"]
         code_ = run(words)
         assert code_ == 0, (line, capsys.readouterr().err)
+
+
+def _run_in_a_shell(line: str, folder: Path) -> None:
+    bin_ = Path(sys.executable).parent
+    env = {**os.environ, "PATH": os.pathsep.join([str(bin_), os.environ.get("PATH", "")])}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, (line, done.stderr)
 
 
 def test_make_verbs_exist() -> None:

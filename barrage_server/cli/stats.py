@@ -1,0 +1,87 @@
+"""A server's figures, for people and as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from barrage_server.cli.connection import Address
+from barrage_server.cli.text import count
+
+__all__ = ["show_statistics"]
+
+_NO_WRAPPING: Final = 10_000
+_TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step")
+_SUBSCRIPTIONS: Final = ("table", "peer", "user", "behind", "viewport_rows", "messages", "rows", "nbytes")
+_HEADINGS: Final = {"name": "table", "nbytes": "bytes", "viewport_rows": "window"}
+_NAMES: Final = frozenset({"name", "table", "kind", "peer", "user"})
+
+
+def show_statistics(address: Address, *, as_json: bool) -> None:
+    """Print the figures of a server: as one JSON object, or as tables.
+
+    Raises:
+        UnsupportedOperationError: the server is Deephaven's.
+    """
+    with address.connect() as client:
+        found = client.statistics()
+    if as_json:
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _NO_WRAPPING
+    tables, subscriptions = _rows(found, "tables"), _rows(found, "subscriptions")
+    staging = found.get("staging") or {}
+    facts = [
+        f"up {_span(found.get('uptime_seconds', 0.0))}",
+        f"step {count(found.get('step', 0))}",
+        count(len(tables), "tables"),
+        count(len(subscriptions), "subscriptions"),
+        count(found.get("sessions", 0), "Deephaven sessions"),
+        count(staging.get("entries", 0), "batches staged"),
+    ]
+    console.print(" · ".join(facts), markup=False)
+    for rows, columns in ((tables, _TABLES), (subscriptions, _SUBSCRIPTIONS)):
+        if rows:
+            console.print()
+            console.print(_grid(rows, columns))
+
+
+def _rows(found: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
+    rows = found.get(name)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _grid(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Table:
+    grid = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    for name in columns:
+        is_name = name in _NAMES
+        grid.add_column(
+            _HEADINGS.get(name, name), justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name
+        )
+    for row in rows:
+        grid.add_row(*(Text(_cell(row.get(name))) for name in columns))
+    return grid
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return count(value) if isinstance(value, int) else str(value)
+
+
+def _span(seconds: float) -> str:
+    whole = int(seconds)
+    days, rest = divmod(whole, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    minutes, rest = divmod(rest, 60)
+    parts = ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
+    told = [f"{number} {unit}" for number, unit in parts if number]
+    return " ".join(told[:2]) or "0 s"

@@ -1,0 +1,226 @@
+"""Tables as CSV and JSON lines: written so that they read back with the types of the table that they are for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
+from pyarrow import csv, types
+from pyarrow import json as arrow_json
+
+from barrage_server.cli.json_values import array_of_json, json_of_array
+from barrage_server.errors import SchemaMismatchError
+
+__all__ = ["read_csv", "read_json_lines", "write_csv", "write_json_lines"]
+
+_BLOCK_BYTES: Final = 16 << 20
+"""Bytes that Arrow parses at a time; no line of JSON may have more."""
+_ROWS: Final = 16_384
+"""Rows converted at a time."""
+
+
+def read_csv(source: BinaryIO, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    """The rows of CSV text with a header line, read as they are asked for.
+
+    Args:
+        source: the text, in UTF-8.
+        schema: types by column name; columns that it lacks, and all columns without it, get the type that their values
+            suggest. With it, an empty cell without quotes is null, and nothing else is.
+
+    Raises:
+        pyarrow.ArrowInvalid: it is no CSV, or a cell is not of its column's type.
+    """
+    if schema is None:
+        return csv.open_csv(source)
+    parsed = {field.name: _csv_type(field.type) for field in schema}
+    options = csv.ConvertOptions(
+        column_types=parsed, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+    )
+    reader = csv.open_csv(source, convert_options=options)
+    wanted = {field.name: field.type for field in schema}
+    fields = [field.with_type(wanted.get(field.name, field.type)) for field in reader.schema]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            columns = [_of_csv(batch.column(number), field) for number, field in enumerate(fields)]
+            yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+    return pa.RecordBatchReader.from_batches(pa.schema(fields), batches())
+
+
+def write_csv(table: pa.Table, sink: BinaryIO) -> None:
+    """Write ``table`` as CSV with a header line. Cells of nested types hold JSON, those of binary ones base64."""
+    columns = [_to_csv(column) for column in table.columns]
+    csv.write_csv(pa.Table.from_arrays(columns, names=table.column_names), sink)
+
+
+def read_json_lines(source: BinaryIO, schema: pa.Schema | None) -> pa.Table:
+    """The rows of JSON text with one object a line.
+
+    Args:
+        source: the text, in UTF-8.
+        schema: types by column name; columns that the text does not name are left out. Without it, and for columns that
+            it lacks, the values suggest the type.
+
+    Raises:
+        pyarrow.ArrowInvalid: it is no JSON, or the values of a column do not go together.
+        SchemaMismatchError: a value is not of its column's type; the text names the column.
+    """
+    text = source.read()
+    named = None if schema is None else _fields_of_json(text, schema)
+    if named is None or all(_is_plain_json(field.type) for field in named):
+        options = arrow_json.ParseOptions(explicit_schema=named)
+        blocks = arrow_json.ReadOptions(block_size=_BLOCK_BYTES)
+        try:
+            found = arrow_json.read_json(pa.BufferReader(text), read_options=blocks, parse_options=options)
+            if named is None or all(found.schema.field(field.name).type == field.type for field in named):
+                return found  # not where Arrow has added fields that a struct lacks
+        except pa.ArrowInvalid:
+            if named is None:
+                raise  # with a schema, what follows says which value of which column
+    return _table_of_objects(text, named)
+
+
+def write_json_lines(table: pa.Table, sink: BinaryIO) -> None:
+    """Write ``table`` as JSON, one object a line."""
+    names = [json.dumps(name, ensure_ascii=False) for name in table.column_names]
+    for batch in table.to_batches(max_chunksize=_ROWS):
+        columns = [map(_json_text, json_of_array(column)) for column in batch.columns]
+        lines = (
+            "{" + ", ".join(f"{name}: {text}" for name, text in zip(names, row, strict=True)) + "}\n"
+            for row in zip(*columns, strict=True)
+        )
+        sink.write("".join(lines).encode())
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+# CSV
+
+
+def _csv_type(kind: pa.DataType) -> pa.DataType:
+    """The type to parse cells as; what Arrow cannot parse at once is text first."""
+    if types.is_dictionary(kind):
+        return _csv_type(kind.value_type)
+    if types.is_float16(kind):
+        return pa.float32()
+    direct = (
+        types.is_boolean(kind)
+        or types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_temporal(kind)
+        or types.is_decimal128(kind)
+        or types.is_large_string(kind)
+    )
+    return kind if direct else pa.string()
+
+
+def _of_csv(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    if _is_bytes(field.type) or types.is_null(field.type):
+        return _named(column.to_pylist(), field)
+    if types.is_nested(field.type):
+        try:
+            values = [None if text is None else json.loads(text) for text in column.to_pylist()]
+        except ValueError as error:
+            raise SchemaMismatchError(f"column {field.name!r}: a cell of {field.type} holds JSON: {error}") from None
+        return _named(values, field)
+    return column.cast(field.type)
+
+
+def _to_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _to_csv(pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type))
+    if types.is_dictionary(kind):
+        return _to_csv(column.cast(kind.value_type))
+    if types.is_nested(kind) or _is_bytes(kind):
+        values = [value for chunk in column.chunks for value in json_of_array(chunk)]
+        texts = [value if value is None or isinstance(value, str) else _json_text(value) for value in values]
+        return pa.array(texts, pa.string())
+    if types.is_timestamp(kind) and kind.tz is not None:
+        return column.cast(pa.timestamp(kind.unit, "UTC"))  # offsets of the past have seconds, which texts lack
+    if types.is_string_view(kind):
+        return column.cast(pa.string())
+    if types.is_decimal(kind) and not types.is_decimal128(kind):
+        return column.cast(pa.string())
+    return column
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+# JSON
+
+
+def _fields_of_json(text: bytes, schema: pa.Schema) -> pa.Schema:
+    """The columns of ``schema`` that the text names somewhere: what it never names is no column of null."""
+    return pa.schema([field for field in schema if any(name in text for name in _spellings(field.name))])
+
+
+def _spellings(name: str) -> set[bytes]:
+    return {json.dumps(name).encode(), json.dumps(name, ensure_ascii=False).encode()}
+
+
+def _is_plain_json(kind: pa.DataType) -> bool:
+    """Whether Arrow's own reader of JSON reads the type as :func:`write_json_lines` writes it."""
+    if types.is_list(kind):
+        return _is_plain_json(kind.value_type)
+    if types.is_struct(kind):
+        return all(_is_plain_json(field.type) for field in kind)
+    return bool(
+        types.is_boolean(kind)
+        or types.is_integer(kind)
+        or types.is_float32(kind)
+        or types.is_float64(kind)
+        or types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_timestamp(kind)
+    )
+
+
+def _table_of_objects(text: bytes, schema: pa.Schema | None) -> pa.Table:
+    fields = list(schema or ())
+    names = {field.name for field in fields}
+    batches: list[pa.RecordBatch] = []
+    rows: list[dict[str, Any]] = []
+
+    def convert() -> None:
+        columns = [_named([row.get(field.name) for row in rows], field) for field in fields]
+        batches.append(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+        rows.clear()
+
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise SchemaMismatchError(f"line {number} is no JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise SchemaMismatchError(f"line {number} is no JSON object; write one object a line")
+        for name in row.keys() - names:
+            raise SchemaMismatchError(f"line {number} has a field {name!r}, which the table lacks")
+        rows.append(row)
+        if len(rows) == _ROWS:
+            convert()
+    convert()
+    return pa.Table.from_batches(batches, pa.schema(fields))
+
+
+def _named(values: list[Any], field: pa.Field) -> pa.Array:
+    try:
+        return array_of_json(values, field.type)
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(f"column {field.name!r}: {error}") from None
