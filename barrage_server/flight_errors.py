@@ -26,6 +26,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.flight as fl
 
+import barrage_server.process  # noqa: F401  (has gRPC keep quiet, before Flight loads it)
 from barrage_server import errors
 from barrage_server.errors import BarrageError
 from barrage_server.wire.json_object import JsonObject, json_bytes

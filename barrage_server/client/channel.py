@@ -27,6 +27,7 @@ from barrage_server.errors import (
     UnsupportedOperationError,
 )
 from barrage_server.pem import Pem, read_pem
+from barrage_server.process import Ending, end_with_process, leave_to_parent
 from barrage_server.wire.protocol import HEALTH_ACTION
 
 __all__ = ["Channel", "SessionStream"]
@@ -43,9 +44,6 @@ _OPTIONS: Final = (
     ("grpc.enable_retries", 0),
 )
 _AUTHORIZATION: Final = "authorization"
-
-# Connections made before a fork: their threads do not live in the child, so not even their destructors may run there.
-_LEFT_BEHIND: Final[list[flight.FlightClient]] = []
 
 
 class SessionStream(Protocol):
@@ -134,8 +132,7 @@ class Channel:
             if self._closed:
                 raise UnavailableError(f"this client of {self.address} is closed; connect again")
             if self._client is not None and self._pid != os.getpid():
-                _LEFT_BEHIND.append(self._client)
-                self._client = None
+                self._client = None  # it is the parent's, and stays in memory
             if self._client is None:
                 with translated(self.address):
                     self._client = flight.FlightClient(
@@ -144,7 +141,9 @@ class Channel:
                         middleware=[HeaderReader(self.login)],
                         generic_options=list(_OPTIONS),
                     )
+                leave_to_parent(self._client)
                 self._pid = os.getpid()
+                end_with_process(self, Ending.CHANNEL)
             return self._client
 
     def options(
@@ -271,12 +270,12 @@ class Channel:
         """Close the connection. Streams must have been cancelled before: Flight waits for them."""
         with self._lock:
             client, self._client, self._closed = self._client, None, True
-        if client is None:
-            return
-        if self._pid == os.getpid():
+        if client is not None and self._pid == os.getpid():
             client.close()
-        else:
-            _LEFT_BEHIND.append(client)
+
+    def end_with_process(self, _timeout: float) -> None:
+        """Close the connection, because the interpreter ends."""
+        self.close()
 
     def _asks_health(self) -> bool:
         """Make a cheap call; whether the server has the action, which only this project's have.

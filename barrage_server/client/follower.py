@@ -24,6 +24,7 @@ from barrage_server.client.stream import SubscriptionStream
 from barrage_server.client.update import Update
 from barrage_server.client.view import View, tell_left_out, unreadable
 from barrage_server.errors import BarrageError, InternalError, UnavailableError, UnknownTableError
+from barrage_server.process import Ending, end_with_process, is_ending, start_thread, wake_at_end
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
@@ -84,8 +85,14 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name=f"barrage-{name}", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread. It ends with the interpreter at the latest.
+
+        Raises:
+            LimitError: this process can start no further thread.
+        """
+        start_thread(self._thread)
+        wake_at_end(self)
+        end_with_process(self, Ending.SUBSCRIPTION)
 
     @property
     def is_on_own_thread(self) -> bool:
@@ -133,6 +140,24 @@ class Follower:
         if self._thread.is_alive() and not self.is_on_own_thread:
             self._thread.join(timeout)
         self._tell_states()
+
+    @property
+    def brings_no_more(self) -> bool:
+        """Whether it is of no use to wait for updates without end: it is over, or the main thread is."""
+        return self.state.is_final or is_ending()
+
+    def wake(self) -> None:
+        """Have those look again who wait for updates. Gives up where a callback holds the lock."""
+        if self.changed.acquire(timeout=1.0):
+            try:
+                self.changed.notify_all()
+            finally:
+                self.changed.release()
+        self.positions.wake()
+
+    def end_with_process(self, timeout: float) -> None:
+        """Stop following, because the interpreter ends."""
+        self.close(timeout)
 
     # On the thread.
 

@@ -63,7 +63,7 @@ class Updates(_Place, Iterator[Update]):
                 update = self._take()
                 if update is not None:
                     return update
-                if follower.state.is_final:
+                if follower.brings_no_more:
                     self.close()
                     if follower.error is not None:
                         raise again(follower.error)
@@ -105,7 +105,7 @@ class AsyncUpdates(_Place, AsyncIterator[Update]):
                 self._cursor = positions.begin()
             while not self._ended:
                 changed.clear()
-                is_final = follower.state.is_final  # before the look: what came before the end is to be delivered
+                is_final = follower.brings_no_more  # before the look: what came before the end is to be delivered
                 update = self._take()
                 if update is not None:
                     return update

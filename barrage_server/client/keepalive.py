@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from barrage_server.errors import BarrageError
+from barrage_server.process import start_thread
 
 __all__ = ["KeepAlive"]
 
@@ -46,12 +47,20 @@ class KeepAlive:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The session stays alive while the ``with`` body runs."""
+        """The session stays alive while the ``with`` body runs.
+
+        Raises:
+            LimitError: this process can start no further thread.
+        """
         with self._changed:
             self._holders += 1
             if not self.is_running:  # nor is it after a fork
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                try:
+                    start_thread(self._thread)
+                except BaseException:
+                    self._holders -= 1
+                    raise
         try:
             yield
         finally:

@@ -226,9 +226,9 @@ class LiveTable:
     def updates(self, timeout: float | None = None) -> Updates:
         """Iterate over the updates, waiting for each.
 
-        The iteration ends when nothing has come for ``timeout`` seconds (None: wait for ever) or when the live table is
-        closed. What comes between two iterations, or while the loop's body runs, is not lost: the next step delivers
-        all of it as one update.
+        The iteration ends when nothing has come for ``timeout`` seconds (None: wait for ever), when the live table is
+        closed, or when the main thread of the process has ended. What comes between two iterations, or while the loop's
+        body runs, is not lost: the next step delivers all of it as one update.
 
         Each iterator has its own place in the stream of updates: several at a time see all of them each, and threads
         that share one get different ones. An iterator begins where the one that ended last has stopped, and the very
@@ -431,7 +431,10 @@ class LiveTable:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.close)
+        try:
+            await asyncio.to_thread(self.close)
+        except RuntimeError:  # there is no further thread
+            self.close()
 
     def _limit(self, timeout: float | None) -> float:
         return self._timeout if timeout is None else seconds(timeout, "timeout")

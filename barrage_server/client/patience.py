@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from barrage_server.errors import DeadlineError, UnavailableError
+from barrage_server.process import Ending, end_with_process, start_thread
 
 __all__ = ["Progress", "patiently"]
 
@@ -51,10 +52,15 @@ class Progress:
 
 
 class _Outcome(Generic[T]):
-    def __init__(self) -> None:
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
         self.done = threading.Event()
         self.value: T | None = None
         self.error: BaseException | None = None
+
+    def end_with_process(self, timeout: float) -> None:
+        self.progress.give_up()
+        self.done.wait(timeout)
 
 
 def patiently(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
@@ -70,10 +76,11 @@ def patiently(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
 
     Raises:
         DeadlineError: no progress for ``timeout`` seconds.
+        LimitError: this process can start no further thread.
         BaseException: whatever ``call`` raised.
     """
     progress = Progress()
-    outcome: _Outcome[T] = _Outcome()
+    outcome: _Outcome[T] = _Outcome(progress)
 
     def run() -> None:
         try:
@@ -83,7 +90,8 @@ def patiently(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
         finally:
             outcome.done.set()
 
-    threading.Thread(target=run, name="barrage-call", daemon=True).start()
+    start_thread(threading.Thread(target=run, name="barrage-call", daemon=True))
+    end_with_process(outcome, Ending.SUBSCRIPTION)  # a thread inside of Flight must not outlive the interpreter
     try:
         while not outcome.done.wait(max(0.0, progress.last + timeout - time.monotonic())):
             if time.monotonic() - progress.last >= timeout:

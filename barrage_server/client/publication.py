@@ -16,6 +16,7 @@ from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated
 from barrage_server.engine import Table, TableUpdate, TableVersion
 from barrage_server.errors import BarrageError, DeadlineError, InternalError, UnavailableError
+from barrage_server.process import Ending, end_with_process, start_thread
 from barrage_server.subscription import Dialect, Limits, Subscription, TableFeed
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.metadata import PublicationRequest, SubscriptionOptions, SubscriptionRequest
@@ -69,8 +70,13 @@ class Publication:
         self._forget = table.add_listener(self._on_change)
         self._sender = threading.Thread(target=self._run, name=f"barrage-publish-{name}", daemon=True)
         self._listener = threading.Thread(target=self._listen, name=f"barrage-publish-{name}-answers", daemon=True)
-        self._listener.start()  # first: a sender that is refused at once waits for it
-        self._sender.start()
+        try:
+            start_thread(self._listener)  # first: a sender that is refused at once waits for it
+            start_thread(self._sender)
+        except BaseException:
+            self._abandon()
+            raise
+        end_with_process(self, Ending.PUBLICATION)
         self._wait_for_table()
 
     @property
@@ -125,6 +131,13 @@ class Publication:
         if self._error is not None and not raised:
             raise self._error
 
+    def end_with_process(self, timeout: float) -> None:
+        """Send what is outstanding, and end, because the interpreter does."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._sender.join(timeout)
+
     def __enter__(self) -> Self:
         return self
 
@@ -155,6 +168,19 @@ class Publication:
                 self._closing = True
                 self._changed.notify_all()
             raise
+
+    def _abandon(self) -> None:
+        """End what has begun, on the calling thread, because there are no others."""
+        self._forget()
+        self._subscription.close()
+        try:
+            with translated(self._channel.address):
+                self._writer.done_writing()
+                if self._listener.is_alive():
+                    self._listener.join(_FINISH_SECONDS)
+                self._writer.close()
+        except BarrageError as error:
+            logger.debug("publication of %r: %s", self.name, error)
 
     def _on_change(self, _update: TableUpdate, _before: TableVersion, _after: TableVersion) -> None:
         with self._changed:

@@ -20,6 +20,7 @@ from barrage_server.errors import (
     UnavailableError,
     UnknownTableError,
 )
+from barrage_server.process import Ending, end_with_process, start_thread
 from barrage_server.relay.blink import BlinkSink, FollowedBlinkTable
 from barrage_server.relay.promises import ROUTE, on_route, passed_on
 from barrage_server.relay.source import Source
@@ -84,8 +85,13 @@ class Followed:
         self._thread = threading.Thread(target=self._run, name=f"barrage-follow-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow."""
-        self._thread.start()
+        """Begin to follow.
+
+        Raises:
+            LimitError: this process can start no further thread.
+        """
+        start_thread(self._thread)
+        end_with_process(self, Ending.RELAY)
 
     # What can be seen of it.
 
@@ -193,10 +199,15 @@ class Followed:
         if client is not None:
             client.close()
 
-    def join(self) -> None:
+    def join(self, timeout: float = _JOIN_SECONDS) -> None:
         """Wait for the thread to end, within bounds."""
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(_JOIN_SECONDS)
+            self._thread.join(timeout)
+
+    def end_with_process(self, timeout: float) -> None:
+        """Stop following, because the interpreter ends."""
+        self.stop()
+        self.join(timeout)
 
     def __enter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
@@ -107,7 +108,11 @@ class Server(TableServer):
             raise InvalidRequestError(f"{uri!r} is a table of this very server; it is served already.")
         name = source.address.name if as_ is None else as_
         followed = self._enlist(name, source, max_delay)
-        followed.start()
+        try:
+            followed.start()
+        except BaseException:
+            followed.close()
+            raise
         if wait is not None:
             try:
                 followed.wait_first(wait)
@@ -146,6 +151,8 @@ class Server(TableServer):
         Subscribers are told; connections that do not end within ``grace`` seconds are cut. Returns in bounded time,
         whatever clients and upstreams do. May be called again.
         """
+        if self._pid != os.getpid():
+            return
         grace = seconds(grace, "grace")
         with self._following_lock:
             self._ending = True

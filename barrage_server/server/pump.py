@@ -9,6 +9,7 @@ is no longer counted, and another takes its place, so nobody waits for that clie
 from __future__ import annotations
 
 import heapq
+import logging
 import math
 import threading
 import time
@@ -17,7 +18,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
+from barrage_server.errors import LimitError
+from barrage_server.process import start_thread
+
 __all__ = ["Pump", "Slot", "Task", "Topic"]
+
+logger = logging.getLogger("barrage_server.server")
 
 # A step that has run for so many seconds is taken to be stuck, or large: the pool grows by one. Longer than the turn
 # that the interpreter gives to a thread, so that a step which merely waits for its turn does not count. With every step
@@ -106,6 +112,7 @@ class Pump:
         self._leading_until: float | None = None
         self._guarded = False  # the leader looks at the queue again by the time that somebody may be stuck
         self._closed = False
+        self._is_short = False  # of threads, which the log has been told
 
     @property
     def threads(self) -> int:
@@ -248,8 +255,17 @@ class Pump:
             self._start_thread()
 
     def _start_thread(self) -> None:
+        """Start a thread. Where none can be started the work is left to those that there are, or to a later attempt."""
         self._threads += 1
-        threading.Thread(target=self._serve, name="barrage-pump", daemon=True).start()
+        try:
+            start_thread(threading.Thread(target=self._serve, name="barrage-pump", daemon=True))
+        except LimitError as error:
+            self._threads -= 1
+            if not self._is_short:
+                logger.warning("subscribers are served late: %s", error)
+            self._is_short = True
+        else:
+            self._is_short = False
 
     def _serve(self) -> None:
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import threading
 import time
 from collections.abc import Collection, Sequence
@@ -19,6 +20,7 @@ from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.extras import missing_extra
 from barrage_server.pem import Pem, read_pem
+from barrage_server.process import Ending, end_with_process, leave_to_parent
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.auth import Authenticator, Bearers, Gate, HandshakeHandler, shared_token
 from barrage_server.server.catalog import Catalog
@@ -119,6 +121,8 @@ class Server:
         self._started = time.monotonic()
         self._closed = threading.Event()
         self._close_lock = threading.Lock()
+        self._may_shut = threading.Event()
+        self._pid = os.getpid()
         self._hub = self._make_hub(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
         authenticate = shared_token(token) if isinstance(token, str) else token
         bearers = Bearers()
@@ -135,13 +139,20 @@ class Server:
             )
         except (pa.ArrowException, OSError):
             raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from None
+        leave_to_parent(self._door)
         self._port = int(self._door.port)
         self._watchdog = Watchdog(
             self._hub.streams,
             lambda peer: any(shut_peer(peer, port) for port in self._ports()),
             self._tidy,
+            self._shut_door,
         )
-        self._watchdog.start()
+        try:
+            self._watchdog.start()
+        except BaseException:
+            self._door.shutdown()
+            raise
+        end_with_process(self, Ending.SERVER)
         if deephaven_port is not None or deephaven_web_port is not None:
             try:
                 self._deephaven = _deephaven_door(
@@ -342,8 +353,14 @@ class Server:
     def close(self, grace: float = 2.0) -> None:
         """Stop serving. Subscribers are told; connections that do not end within ``grace`` seconds are cut.
 
-        Returns in bounded time, whatever clients do. May be called again.
+        From then on the tables keep their content, and writing to one raises
+        :class:`~barrage_server.errors.UnavailableError`.
+
+        Returns in bounded time, whatever clients do, and starts no thread. May be called again. In a forked child it
+        does nothing: the server is its parent's.
         """
+        if self._pid != os.getpid():
+            return
         grace = seconds(grace, "grace")
         with self._close_lock:
             if self._closed.is_set():
@@ -358,25 +375,28 @@ class Server:
                 for port in self._ports():
                     shut_all(port)
                 hub.streams.wait_empty(grace / 2)
+            self.graph.close("its server is closed")
             if self._deephaven is not None:
                 self._deephaven.close(grace / 2)
-            # Flight's own shutdown waits for its handlers without a limit: it runs aside, and what holds it up is cut
-            stop = threading.Thread(target=self._door.shutdown, name="barrage-shutdown", daemon=True)
-            stop.start()
+            # Flight's own shutdown waits for its handlers without a limit: it runs aside, on a thread that is there
+            # already, and what holds it up is cut
+            self._may_shut.set()
             for _ in range(20):
-                stop.join(max(0.05, grace / 10))
-                if not stop.is_alive():
+                if self._watchdog.join(max(0.05, grace / 10)):
                     self._door.let_go()
                     break
                 shut_all(self._port)
             else:
                 logger.error("a call on %s does not end; the process may have to be killed", self.uri)
             hub.pump.close()
-            self._watchdog.join(grace)
             self._closed.set()
             logger.info("closed %s", self.uri)
 
     shutdown = close
+
+    def end_with_process(self, timeout: float) -> None:
+        """Stop serving, because the interpreter ends."""
+        self.close(min(1.0, timeout))
 
     def __enter__(self) -> Self:
         """The server itself, which serves already."""
@@ -405,6 +425,11 @@ class Server:
         """Where it listens, and its tables, for notebooks."""
         state = ", closed" if self._closed.is_set() else ""
         return tables_html(f"Server {self.uri}{state}", self.tables())
+
+    def _shut_door(self) -> None:
+        """End Flight's server, when :meth:`close` has come to that. On the watchdog's thread."""
+        self._may_shut.wait()
+        self._door.shutdown()
 
     def _end_followers(self, table: Table) -> None:
         self._hub.ledger.forget_table(table.name, table)

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
+from barrage_server.process import start_thread
 from barrage_server.server.statistics import SubscriptionGauges
 
 __all__ = ["Stream", "Streams", "SubscriptionStream", "Watchdog"]
@@ -135,6 +136,8 @@ class Watchdog:
         streams: what is watched.
         kick: ends the connection to a peer; whether there was one.
         housekeeping: called about once a second with the time.
+        last: called when the streams are closed, and the last thing that the thread does: what may take long then, and
+            must not need a thread that the process cannot start any more.
         clock: seconds, monotonic.
 
     """
@@ -147,22 +150,29 @@ class Watchdog:
         streams: Streams,
         kick: Callable[[str], bool],
         housekeeping: Callable[[float], object],
+        last: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._streams = streams
         self._kick = kick
         self._housekeeping = housekeeping
+        self._last = last
         self._clock = clock
         self.evicted = 0
         self._thread = threading.Thread(target=self._watch, name="barrage-watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin. It ends when the streams are closed and none is left."""
-        self._thread.start()
+        """Begin. It ends when the streams are closed.
 
-    def join(self, timeout: float) -> None:
-        """Wait for the thread to end."""
+        Raises:
+            LimitError: this process can start no further thread.
+        """
+        start_thread(self._thread)
+
+    def join(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for the thread to end; whether it has."""
         self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def check(self, now: float) -> None:
         """Look at every stream once."""
@@ -170,7 +180,8 @@ class Watchdog:
             reason = stream.overdue(now)
             if reason is not None and self._kick(stream.peer):
                 self.evicted += 1
-                logger.warning("%s of %s ended: %s", stream.kind, stream.peer, reason)
+                level = logging.INFO if self._streams.closing else logging.WARNING
+                logger.log(level, "%s of %s ended: %s", stream.kind, stream.peer, reason)
 
     def _watch(self) -> None:
         kept = self._clock()
@@ -185,3 +196,4 @@ class Watchdog:
                     self._housekeeping(now)
             except Exception:  # the watch goes on whatever one look has met
                 logger.exception("the watchdog met an error and goes on")
+        self._last()

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -171,3 +172,25 @@ def test_two_servers_live_in_one_process() -> None:
         for server, name in ((one, b"one"), (other, b"other")):
             with fl.connect(server.uri) as client:
                 assert [info.descriptor.path[1] for info in client.list_flights()] == [name]
+
+
+def test_the_tables_of_a_closed_server_can_be_read_and_not_written() -> None:
+    """Whatever kind they are: an embedding program hears that nothing it writes arrives anywhere."""
+    schema = pa.schema([("k", pa.int64())])
+    with Server() as server:
+        appended = server.append_table("appended", schema)
+        keyed = server.keyed_table("keyed", schema, key=["k"])
+        writes: list[Callable[[], object]] = [
+            lambda: appended.append({"k": [1]}),
+            lambda: server.ring_table("ring", schema, capacity=2).append({"k": [1]}),
+            lambda: server.blink_table("blink", schema).append({"k": [1]}),
+            lambda: keyed.upsert({"k": [1]}),
+            lambda: keyed.delete({"k": [1]}),
+            lambda: server.replaced_table("replaced", schema).replace({"k": [1]}),
+        ]
+        for write in writes:
+            write()
+    for write in writes:
+        with pytest.raises(UnavailableError, match="cannot be written: its server is closed"):
+            write()
+    assert appended.to_arrow().to_pydict() == {"k": [1]}

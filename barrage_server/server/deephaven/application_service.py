@@ -91,7 +91,7 @@ class ConsoleService:
         if there is not None:
             if state.bound.get(name) is not there:
                 raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
-            await asyncio.to_thread(state.hub.drop, name)  # it may wait for a cycle to end
+            await state.run(state.hub.drop, name)  # it may wait for a cycle to end
         table.name = name
         catalog.add(table)
         state.bound[name] = table

@@ -7,8 +7,10 @@ import concurrent.futures
 import logging
 import threading
 from collections.abc import Collection, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from barrage_server.process import start_thread
 from barrage_server.server.auth import Authenticator
 from barrage_server.server.deephaven.application_service import ApplicationService, ConsoleService
 from barrage_server.server.deephaven.flight_service import FlightService
@@ -44,6 +46,7 @@ class DeephavenDoor:
 
     Raises:
         UnavailableError: an address cannot be listened on.
+        LimitError: this process can start no further thread.
 
     """
 
@@ -76,8 +79,14 @@ class DeephavenDoor:
         )
         self._fronts: list[Any] = []
         self._loop = asyncio.new_event_loop()
+        self._resolver = ThreadPoolExecutor(1, "barrage-resolver")  # for asyncio to look names up
+        self._loop.set_default_executor(self._resolver)
         self._thread = threading.Thread(target=self._run, name="barrage-deephaven", daemon=True)
-        self._thread.start()
+        try:
+            start_thread(self._thread)
+        except BaseException:
+            self._loop.close()
+            raise
         try:
             self._call(self._open(port, web_port)).result()
         except BaseException:
@@ -103,6 +112,8 @@ class DeephavenDoor:
         except concurrent.futures.TimeoutError:
             logger.error("a call of the Deephaven door does not end")
         self._flight.close()
+        self._state.workers.shutdown()
+        self._resolver.shutdown(wait=False)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)
 
@@ -137,7 +148,6 @@ class DeephavenDoor:
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
-        await self._loop.shutdown_default_executor()
 
     async def _keep_house(self) -> None:
         while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -10,8 +9,8 @@ import pyarrow as pa
 from barrage_server.engine import TableVersion
 from barrage_server.errors import BarrageError
 from barrage_server.server.deephaven.call import Call
+from barrage_server.server.deephaven.state import DoorState
 from barrage_server.server.download import parts
-from barrage_server.server.hub import Hub
 from barrage_server.wire.arrow_message import encode_batch_header
 from barrage_server.wire.layout import take_apart
 from barrage_server.wire.raw import encode_flight_data, schema_flight_data
@@ -24,9 +23,10 @@ class RawDownload:
 
     kind = "download"
 
-    def __init__(self, hub: Hub, call: Call, version: TableVersion, schema: pa.Schema) -> None:
+    def __init__(self, state: DoorState, call: Call, version: TableVersion, schema: pa.Schema) -> None:
         self.peer = call.peer
-        self._hub = hub
+        self._state = state
+        self._hub = state.hub
         self._call = call
         self._version = version.detached()  # a slow reader must not keep later history alive
         self._schema = schema
@@ -39,7 +39,7 @@ class RawDownload:
         try:
             await self._send(schema_flight_data(self._schema))
             messages = self._messages()
-            while (message := await asyncio.to_thread(next, messages, None)) is not None:
+            while (message := await self._state.run(next, messages, None)) is not None:
                 await self._send(message)
         finally:
             self._hub.streams.release(self)

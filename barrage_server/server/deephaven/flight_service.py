@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
@@ -22,6 +21,7 @@ from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, pars
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState
 from barrage_server.server.deephaven.upload import ExportUpload, PutStream, reason
+from barrage_server.server.deephaven.workers import Workers
 from barrage_server.server.put import Upload
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.protocol import TABLES_ACTION
@@ -47,8 +47,7 @@ class FlightService:
         self._state = state
         self._location = location
         # a thread for each upload there may be, made when it is needed, and some to tell others that there are too many
-        workers = state.hub.limits.uploads + _REFUSING
-        self._uploads = ThreadPoolExecutor(workers, thread_name_prefix="barrage-upload")
+        self._uploads = Workers(state.hub.limits.uploads + _REFUSING, "barrage-upload")
 
     def methods(self) -> Methods:
         """Its handlers."""
@@ -66,7 +65,7 @@ class FlightService:
 
     def close(self) -> None:
         """Let the threads go. What they still read has been cut off by then."""
-        self._uploads.shutdown(wait=False, cancel_futures=True)
+        self._uploads.shutdown()
 
     async def _handshake(self, call: Call, session: Session) -> None:
         """Flight's own log-in: credentials in the header or in the payload, a token in both."""
@@ -103,7 +102,7 @@ class FlightService:
         table = await self._state.resolve(session, request.ticket)
         # as the table has it: whoever reads Arrow reads all of its types
         schema = self._state.schema(table, ClientFamily.ARROW)
-        await RawDownload(self._state.hub, call, table.version, schema).run()
+        await RawDownload(self._state, call, table.version, schema).run()
 
     async def _do_put(self, call: Call, session: Session) -> None:
         stream = PutStream(call)
@@ -148,7 +147,7 @@ class FlightService:
             for table in self._state.hub.catalog.tables():
                 await call.write(flight_pb2.Result(body=self._info(table).SerializeToString()).SerializeToString())
             return
-        body = await asyncio.to_thread(run_action, self._state.hub, action.type, action.body)
+        body = await self._state.run(run_action, self._state.hub, action.type, action.body)
         await call.write(flight_pb2.Result(body=body).SerializeToString())
 
     async def _list_actions(self, call: Call, _session: Session) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
@@ -14,6 +14,7 @@ from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, NotFoundError
 from barrage_server.server.auth import Authenticator
 from barrage_server.server.deephaven.sessions import Session, Sessions
+from barrage_server.server.deephaven.workers import Workers
 from barrage_server.server.hub import Hub
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.tickets import (
@@ -26,6 +27,12 @@ from barrage_server.wire.tickets import (
 )
 
 __all__ = ["DoorState", "exported_number"]
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_WORKERS: Final = 32
+"""Threads for calls that would block the event loop."""
 
 
 class DoorState:
@@ -51,6 +58,13 @@ class DoorState:
         self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
         self.private: weakref.WeakSet[Table] = weakref.WeakSet()
         self.stopping: Final = asyncio.Event()
+        self.workers: Final = Workers(_WORKERS, "barrage-deephaven-worker")
+
+    async def run(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
+    ) -> Result:
+        """``function(*args, **keywords)``, called on a thread."""
+        return await asyncio.wrap_future(self.workers.submit(function, *args, **keywords))
 
     async def resolve(self, session: Session, ticket: bytes) -> Table:
         """The table that a ticket names; waits for an export that is on its way.

@@ -116,7 +116,7 @@ class TableService:
         if kind == "in_memory_key_backed":
             table = KeyedTable(graph, name, schema, list(request.kind.in_memory_key_backed.key_columns))
         elif kind == "blink":
-            table = await asyncio.to_thread(BlinkTable, graph, name, schema)  # it may wait for a cycle to end
+            table = await self._state.run(BlinkTable, graph, name, schema)  # it may wait for a cycle to end
         else:
             table = AppendTable(graph, name, schema)
         table.attributes["InputTable"] = True
@@ -178,7 +178,7 @@ class InputTableService:
         def apply() -> None:
             apply_rows(table, mode, rows.schema, list(rows.batches()))
 
-        await asyncio.to_thread(apply)
+        await self._state.run(apply)
 
 
 def _result_of(operation: Operation) -> bytes:

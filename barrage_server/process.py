@@ -1,0 +1,169 @@
+"""The process that servers and clients live in: its interpreter's end, forks, threads that it cannot start, stderr.
+
+An interpreter that ends waits for threads, and frees Flight servers and clients, which wait for their streams. What is
+still open then is closed before: by :func:`end_with_process`, in the order of :class:`Ending`, in bounded time.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures.thread  # noqa: F401  (registers its end before ours: see below)
+import ctypes
+import logging
+import os
+import sys
+import threading
+import time
+import weakref
+from enum import IntEnum
+from typing import Any, Final, Protocol
+
+from barrage_server.errors import LimitError
+
+__all__ = [
+    "Endable",
+    "Ending",
+    "Waiting",
+    "end_with_process",
+    "is_ending",
+    "leave_to_parent",
+    "start_thread",
+    "wake_at_end",
+]
+
+logger = logging.getLogger("barrage_server")
+
+_SECONDS: Final = 5.0
+"""For everything that is open to end in, but for the last step of each."""
+
+
+class Ending(IntEnum):
+    """The order in which things end: those that send first, those that they need last."""
+
+    PUBLICATION = 0
+    RELAY = 1
+    SUBSCRIPTION = 2
+    CHANNEL = 3
+    SERVER = 4
+
+
+class Endable(Protocol):
+    """What must not be open when the interpreter is taken down."""
+
+    def end_with_process(self, timeout: float) -> None:
+        """Close, in about ``timeout`` seconds at most, without starting a thread."""
+
+
+class Waiting(Protocol):
+    """What threads wait for, possibly for ever."""
+
+    def wake(self) -> None:
+        """Have waiting threads look at :func:`is_ending`. Must not block."""
+
+
+class _Registry:
+    """What ends with this process. A forked child begins with an empty one: its parent's threads are not there."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: dict[Ending, weakref.WeakSet[Endable]] = {order: weakref.WeakSet() for order in Ending}
+        self.waiting: weakref.WeakSet[Waiting] = weakref.WeakSet()
+        self.threaded: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.is_ending = False
+
+
+_registry = _Registry()
+
+
+def end_with_process(thing: Endable, order: Ending) -> None:
+    """Have ``thing`` closed when the interpreter ends, unless it has been freed by then. Closing twice must be fine."""
+    with _registry.lock:
+        _registry.open[order].add(thing)
+
+
+def wake_at_end(thing: Waiting) -> None:
+    """Have ``thing.wake()`` called when the main thread has ended, before the interpreter waits for other threads."""
+    with _registry.lock:
+        _registry.waiting.add(thing)
+
+
+def leave_to_parent(thing: object) -> None:
+    """Have ``thing``, an object with threads of its own such as a Flight server, never be freed in a forked child."""
+    with _registry.lock:
+        _registry.threaded.add(thing)
+
+
+def is_ending() -> bool:
+    """Whether the main thread has ended, so that nothing should be waited for without end any more."""
+    return _registry.is_ending
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Start ``thread``.
+
+    Raises:
+        LimitError: this process can start no further thread.
+
+    """
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise LimitError(
+            f"The operating system or the end of the interpreter allows no further thread ({error}); "
+            f"'{thread.name}' was not started."
+        ) from error
+
+
+def _main_thread_ended() -> None:
+    _registry.is_ending = True
+    with _registry.lock:
+        waiting = list(_registry.waiting)
+    for thing in waiting:
+        thing.wake()
+
+
+def _close_all() -> None:
+    deadline = time.monotonic() + _SECONDS
+    for order in Ending:
+        with _registry.lock:
+            things = list(_registry.open[order])
+        for thing in things:
+            try:
+                thing.end_with_process(max(0.1, deadline - time.monotonic()))
+            except KeyboardInterrupt:
+                deadline = 0.0  # Ctrl-C again: the rest is not waited for
+            except Exception:  # the others have to end as well
+                logger.debug("%r did not end well with the process", thing, exc_info=True)
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: forget everything, and never free what would wait for threads of the parent."""
+    global _registry
+    threaded = set(_registry.threaded)
+    for finalizer in list(getattr(weakref.finalize, "_registry", ())):
+        alive = finalizer.peek()
+        if alive is not None and alive[0] in threaded:
+            finalizer.detach()
+    for thing in threaded:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    _registry = _Registry()
+
+
+# Run before the interpreter waits for threads that are no daemons, and after the pools of ``concurrent.futures`` have
+# registered theirs, because these functions are called last one first: a thread of a pool may wait here. There is no
+# public way to run before that; without this one such threads wait on, and everything else still ends.
+_register = getattr(threading, "_register_atexit", None)
+if _register is not None:
+    try:
+        _register(_main_thread_ended)
+    except RuntimeError:  # imported while the interpreter ends
+        _registry.is_ending = True
+# ``weakref`` calls the finalizers of Flight's servers, which wait for their streams, from an exit function that it
+# registers with the first finalizer there is. Ours has to be registered after that one, to be called before it.
+weakref.finalize(_main_thread_ended, lambda: None)
+atexit.register(_close_all)
+if "grpc" not in sys.modules:
+    # gRPC writes to stderr, past every logger; what it has to say is also in the errors that are raised. It reads this
+    # when it is loaded.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,108 @@
+"""Threads for what would block the event loop."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, Final, TypeVar
+
+from barrage_server.errors import LimitError, UnavailableError
+from barrage_server.process import start_thread
+
+__all__ = ["Workers"]
+
+Result = TypeVar("Result")
+
+_IDLE_SECONDS: Final = 5.0
+"""A thread that had nothing to do for this long ends."""
+
+
+class Workers(Executor):
+    """A pool of daemon threads, made when they are needed.
+
+    The interpreter waits for those of ``ThreadPoolExecutor`` when it ends, while they wait for a client that may never
+    say anything again; and from then on that pool takes no work, although the server is still there.
+
+    Args:
+        most: threads at a time; more calls wait for their turn.
+        name: of the threads.
+
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._changed = threading.Condition()
+        self._queue: deque[Callable[[], None]] = deque()
+        self._threads = 0
+        self._idle = 0
+        self._closed = False
+
+    @property
+    def threads(self) -> int:
+        """Threads that exist now."""
+        return self._threads
+
+    def submit(self, function: Callable[..., Result], /, *args: Any, **keywords: Any) -> Future[Result]:
+        """Call ``function(*args, **keywords)`` on a thread.
+
+        Raises:
+            UnavailableError: the pool is shut down.
+            LimitError: there is no thread, and the process can start none.
+
+        """
+        future: Future[Result] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = function(*args, **keywords)
+            except BaseException as error:  # it is raised where the future is waited for
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        with self._changed:
+            if self._closed:
+                raise UnavailableError("The server is shutting down.")
+            self._queue.append(run)
+            if self._idle >= len(self._queue):
+                self._changed.notify()
+            elif self._threads < self._most:
+                self._start()
+        return future
+
+    def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:  # noqa: ARG002  (as Executor has it)
+        """Take no more calls, and forget those that have not begun. Those that run end by themselves."""
+        with self._changed:
+            self._closed = True
+            self._queue.clear()
+            self._changed.notify_all()
+
+    def _start(self) -> None:
+        self._threads += 1
+        try:
+            start_thread(threading.Thread(target=self._work, name=self._name, daemon=True))
+        except LimitError:
+            self._threads -= 1
+            if not self._threads:
+                self._queue.pop()
+                raise
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._idle += 1
+                try:
+                    self._changed.wait_for(lambda: bool(self._queue) or self._closed, _IDLE_SECONDS)
+                finally:
+                    self._idle -= 1
+                if not self._queue:
+                    self._threads -= 1
+                    return
+                call = self._queue.popleft()
+            call()
+            del call  # and with it what it worked on, while there is nothing to do
