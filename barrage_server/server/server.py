@@ -123,6 +123,7 @@ class Server:
         self._close_lock = threading.Lock()
         self._may_shut = threading.Event()
         self._pid = os.getpid()
+        self._ends_with_process = False
         self._hub = self._make_hub(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
         authenticate = shared_token(token) if isinstance(token, str) else token
         bearers = Bearers()
@@ -375,7 +376,8 @@ class Server:
                 for port in self._ports():
                     shut_all(port)
                 hub.streams.wait_empty(grace / 2)
-            self.graph.close("its server is closed")
+            if not self._ends_with_process:  # a daemon that feeds tables must not end with a traceback then
+                self.graph.close("its server is closed")
             if self._deephaven is not None:
                 self._deephaven.close(grace / 2)
             # Flight's own shutdown waits for its handlers without a limit: it runs aside, on a thread that is there
@@ -396,6 +398,7 @@ class Server:
 
     def end_with_process(self, timeout: float) -> None:
         """Stop serving, because the interpreter ends."""
+        self._ends_with_process = True
         self.close(min(1.0, timeout))
 
     def __enter__(self) -> Self:

@@ -148,6 +148,13 @@ def start(held: ExitStack, script: str | Path, **settings: str) -> subprocess.Po
     return process
 
 
+def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Send a signal, once the process is ready."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+
+
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Exit code, stdout and stderr."""
     out, err = process.communicate(timeout=SOON)
@@ -156,21 +163,28 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("opened", OPEN.values(), ids=OPEN)
 def test_a_process_ends_with_what_it_has_open(opened: str, upstream: str) -> None:
-    """At the end of the script, by an exception, by Ctrl-C and by SIGTERM."""
+    """At the end of the script, and by Ctrl-C."""
     with ExitStack() as held:
-        ways = [start(held, BEGIN + opened + "\n" + last, URI=upstream) for last in (END, RAISE, WAIT, WAIT)]
-        for process, number in zip(ways[2:], (signal.SIGINT, signal.SIGTERM), strict=True):
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            process.send_signal(number)
-        plain, raised, interrupted, terminated = map(ended, ways)
+        ways = [start(held, BEGIN + opened + "\n" + last, URI=upstream) for last in (END, WAIT)]
+        interrupt(ways[1], signal.SIGINT)
+        plain, interrupted = map(ended, ways)
     assert plain == (0, "ready\n", "")
-    assert raised[0] == 1
-    assert raised[2].splitlines()[0] == "Traceback (most recent call last):"
-    assert raised[2].splitlines()[-1] == "RuntimeError: of the user"
     assert interrupted[0] == -signal.SIGINT
     assert interrupted[2].splitlines()[-1] == "KeyboardInterrupt"
     assert interrupted[2].count("Traceback") == 1
+
+
+@pytest.mark.parametrize("name", ["server", "client", "both", "relay", "iteration on a thread"])
+def test_a_process_ends_with_the_exit_code_and_the_words_of_the_user(name: str, upstream: str) -> None:
+    """By an uncaught exception, and by SIGTERM."""
+    with ExitStack() as held:
+        ways = [start(held, BEGIN + OPEN[name] + "\n" + last, URI=upstream) for last in (RAISE, WAIT)]
+        interrupt(ways[1], signal.SIGTERM)
+        raised, terminated = map(ended, ways)
+    assert raised[0] == 1
+    assert raised[2].splitlines()[0] == "Traceback (most recent call last):"
+    assert raised[2].splitlines()[-1] == "RuntimeError: of the user"
+    assert raised[2].count("Traceback") == 1
     assert terminated == (-signal.SIGTERM, "", "")
 
 
@@ -224,14 +238,12 @@ def child():
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_child_of_multiprocessing_ends_with_what_it_has_open(method: str, upstream: str, tmp_path: Path) -> None:
-    """With a parent that has things open as well, and a fork that copies them."""
     script = (
         BEGIN
         + CHILD
         + f"""
 if __name__ == "__main__":
     import multiprocessing
-    {"live = bs.connect(os.environ['URI']).subscribe('numbers')" if method == "fork" else ""}
     process = multiprocessing.get_context("{method}").Process(target=child)
     process.start()
     process.join()
