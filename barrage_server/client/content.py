@@ -181,7 +181,7 @@ def _changed(before: TableVersion, after: TableVersion, stayed: RowSet, number: 
     for start in range(0, stayed.size, READ_ROWS):
         part = stayed.slice(start, start + READ_ROWS)
         old, new = before.read(part, (number,))[0], after.read(part, (number,))[0]
-        changed = np.flatnonzero(differs(old, new, one_nan=False))
+        changed = np.flatnonzero(differs(old, new))
         if len(changed):
             found.append(RowSet.from_sorted_keys(part.select(changed)))
             values.append(new.take(pa.array(changed)))

@@ -84,7 +84,7 @@ class FixedColumn(Column):
         data, valid = to_cells(values)
         if order is not None:
             data, valid = data.take(order), _chosen(valid, order)
-        changed = cells_differ(self.type, old_data, old_valid, data, valid)
+        changed = cells_differ(old_data, old_valid, data, valid)
         count = int(np.count_nonzero(changed))
         if count:
             places = None if count == len(changed) else np.flatnonzero(changed)

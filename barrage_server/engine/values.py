@@ -124,23 +124,13 @@ def canonical_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None
 
 
 def cells_differ(
-    data_type: pa.DataType,
     first: npt.NDArray[Any],
     first_valid: BoolArray | None,
     second: npt.NDArray[Any],
     second_valid: BoolArray | None,
-    *,
-    one_nan: bool = True,
 ) -> BoolArray:
-    """Where two runs of cells hold different values.
-
-    Nulls equal nulls, and NaN equals NaN if there is to be ``one_nan``; otherwise every bit counts.
-    """
-    stored = storage_type(data_type)
+    """Where two runs of cells differ: nulls equal nulls, and of values every bit counts."""
     different = raw_differ(first, second)
-    if one_nan and pat.is_floating(stored) and different.any():
-        kind = _FLOATS[first.dtype.itemsize]
-        different &= ~(np.isnan(first.view(kind)) & np.isnan(second.view(kind)))
     if first_valid is None and second_valid is None:
         return different
     ours = np.ones(len(first), np.bool_) if first_valid is None else first_valid
@@ -163,11 +153,11 @@ def raw_differ(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> BoolArray:
     return np.asarray((left != right).any(axis=1))
 
 
-def differs(first: pa.Array, second: pa.Array, *, one_nan: bool = True) -> BoolArray:
+def differs(first: pa.Array, second: pa.Array) -> BoolArray:
     """Where two arrays of one type and length hold different values, whatever the type.
 
-    Nulls equal nulls, and NaN equals NaN if there is to be ``one_nan``, at every depth; otherwise every bit counts.
-    What lies under a null does not.
+    Nulls equal nulls, and of values every bit counts, at every depth: another NaN differs, and so does -0.0 from 0.0.
+    What lies under a null does not count.
     """
     first, second = storage_of(first), storage_of(second)
     data_type = first.type
@@ -175,7 +165,7 @@ def differs(first: pa.Array, second: pa.Array, *, one_nan: bool = True) -> BoolA
     if kind is StorageKind.NULL or len(first) == 0:
         return np.zeros(len(first), np.bool_)
     if kind is not StorageKind.HEAP:
-        return cells_differ(data_type, *to_cells(first), *to_cells(second), one_nan=one_nan)
+        return cells_differ(*to_cells(first), *to_cells(second))
     ours, theirs = valid_of(first), valid_of(second)
     different = ours ^ theirs
     both = np.flatnonzero(ours & theirs)
@@ -183,30 +173,30 @@ def differs(first: pa.Array, second: pa.Array, *, one_nan: bool = True) -> BoolA
         if len(both) < len(first):
             picked = pa.array(both)
             first, second = first.take(picked), second.take(picked)
-        different[both] = _values_differ(first, second, one_nan)
+        different[both] = _values_differ(first, second)
     return different
 
 
-def _values_differ(first: pa.Array, second: pa.Array, one_nan: bool) -> BoolArray:
+def _values_differ(first: pa.Array, second: pa.Array) -> BoolArray:
     """Where two arrays without nulls at the top differ."""
     data_type = first.type
     if pat.is_struct(data_type):
         different = np.zeros(len(first), np.bool_)
         for index in range(data_type.num_fields):
-            different |= differs(first.field(index), second.field(index), one_nan=one_nan)
+            different |= differs(first.field(index), second.field(index))
         return different
     if pat.is_list(data_type) or pat.is_large_list(data_type) or pat.is_map(data_type):
-        return _lists_differ(first, second, one_nan)
+        return _lists_differ(first, second)
     if pat.is_fixed_size_list(data_type):
         size = data_type.list_size
         if size == 0:
             return np.zeros(len(first), np.bool_)
-        items = differs(first.flatten(), second.flatten(), one_nan=one_nan)
+        items = differs(first.flatten(), second.flatten())
         return np.asarray(items.reshape(len(first), size).any(axis=1))
     return np.asarray(pc.not_equal(first, second).to_numpy(zero_copy_only=False))
 
 
-def _lists_differ(first: pa.Array, second: pa.Array, one_nan: bool) -> BoolArray:
+def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
     left, right = _offsets(first), _offsets(second)
     different: BoolArray = np.diff(left) != np.diff(right)
     same = np.flatnonzero(~different)
@@ -219,7 +209,7 @@ def _lists_differ(first: pa.Array, second: pa.Array, one_nan: bool) -> BoolArray
     count = int(left[-1] - left[0])
     totals = np.zeros(count + 1, np.int64)
     for ours, theirs in zip(_items(first), _items(second), strict=True):
-        items = differs(ours.slice(int(left[0]), count), theirs.slice(int(right[0]), count), one_nan=one_nan)
+        items = differs(ours.slice(int(left[0]), count), theirs.slice(int(right[0]), count))
         totals[1:] += np.cumsum(items)
     bounds = left - left[0]
     different[same] = totals[bounds[1:]] > totals[bounds[:-1]]

@@ -98,14 +98,19 @@ def test_a_frozen_run_of_fixed_width_shares_the_memory_of_its_page() -> None:
     assert shared.to_pylist() == copied.to_pylist() == list(range(10, 20))
 
 
-def test_nan_equals_nan_whatever_its_bits_and_zeros_differ() -> None:
+@pytest.mark.parametrize("equal", [0, 1, 50])
+def test_every_bit_of_a_cell_counts(equal: int) -> None:
+    """The update names every cell whose bits change, however few stay equal: replicas have the bits of their table."""
     column = make_column(pa.float64(), number=0)
-    payload = np.array([0x7FF8000000000001, 0x7FF8000000000002, 0], np.uint64).view(np.float64)
-    column.write(RowSet.flat(3), pa.array(payload), None)
-    given = pa.array([float("nan"), float("nan"), -0.0])
-    assert column.update(RowSet.flat(3), given, Undo()).tolist() == [False, False, True]
-    stored = column.read_current(np.array([0, 1]))
-    assert np.frombuffer(stored.buffers()[1], np.uint64).tolist() == payload[:2].view(np.uint64).tolist()
+    rows = RowSet.flat(4 + equal)
+    nan, others = 0x7FF8_0000_0000_0000, [7] * equal
+    stored = np.array([nan + 1, nan + 2, 0, nan, *others], np.uint64).view(np.float64)
+    given = np.array([nan, nan + 1, 1 << 63, nan, *others], np.uint64).view(np.float64)
+    column.write(rows, pa.array(stored), None)
+    expected = [True, True, True, False] + [False] * equal
+    assert column.update(rows, pa.array(given), Undo()).tolist() == expected
+    found = column.read_current(np.arange(4 + equal))
+    assert np.frombuffer(found.buffers()[1], np.uint64).tolist() == given.view(np.uint64).tolist()
 
 
 def test_what_lies_under_nulls_does_not_count() -> None:
