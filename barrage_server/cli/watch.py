@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rich.console import Console
-from rich.live import Live
+from rich.text import Text
 
 from barrage_server.cli.connection import Address
 from barrage_server.cli.watch_lines import content_lines, update_lines
-from barrage_server.cli.watch_screen import Screen
-from barrage_server.errors import UnknownTableError
+from barrage_server.cli.watch_screen import OTHER_LINES, Line, Screen
+from barrage_server.cli.window import Scroll
+from barrage_server.errors import BarrageError, UnknownTableError
 
 if TYPE_CHECKING:
     from barrage_server.client import Client, LiveTable
@@ -23,8 +26,18 @@ __all__ = ["Watch"]
 
 _PLAIN_ROWS: Final = 50
 """Rows in view without a terminal, unless a viewport is named."""
-_FRAME_SECONDS: Final = 0.5
-"""How often the live view is drawn anew when nothing changes, so that a lost connection shows."""
+_WAIT_SECONDS: Final = 0.5
+"""How long lines wait for an update before they look whether the table has ended."""
+_ANSWER_SECONDS: Final = 0.1
+"""How long a key that ends the view may wait."""
+_RICH_STYLES: Final = {
+    "title": "bold cyan",
+    "live": "green",
+    "lost": "bold red",
+    "header": "bold",
+    "added": "bold green",
+    "modified": "bold yellow",
+}
 _RETRY_SECONDS: Final = 0.2
 
 _T = TypeVar("_T")
@@ -59,19 +72,22 @@ class Watch:
     plain: bool
 
     def run(self) -> None:
-        """Watch until the limit is reached, the table ends, or Ctrl-C."""
-        console = Console(highlight=False)
-        pretty = console.is_terminal and not self.plain
-        screen = Screen(self.table, console)
+        """Watch until the limit is reached, the table ends, ``q`` is pressed, or Ctrl-C."""
+        in_terminal = sys.stdout.isatty() and not self.plain
+        interactive = in_terminal and sys.stdin.isatty() and self.limit != 0
+        scroll = Scroll(self.viewport, self.reverse)
         viewport = self.viewport
-        if viewport is None and not self.full:
-            viewport = range(screen.rows if pretty else _PLAIN_ROWS)
+        if not self.full and (interactive or viewport is None):
+            page = max(1, shutil.get_terminal_size().lines - OTHER_LINES) if in_terminal else _PLAIN_ROWS
+            viewport = scroll.positions(page)
         deadline = time.monotonic() + self.patience
         with self.address.connect(self.patience) as client:
             subscribe = self._subscriber(client, viewport)
             with _patiently(subscribe, deadline) as live:
-                if pretty:
-                    self._draw(screen, live)
+                if interactive:
+                    self._draw(Screen(self.table, scroll, is_whole=self.full), live)
+                elif in_terminal and self.limit == 0:
+                    _show(Screen(self.table, scroll, is_whole=self.full), live)
                 else:
                     self._print(live)
                 if live.error is not None:
@@ -83,26 +99,90 @@ class Watch:
         )
 
     def _draw(self, screen: Screen, live: LiveTable) -> None:
+        """Show the table in the whole terminal, which a thread of its own draws and reads keys from."""
+        from barrage_server.cli.terminal import Terminal
+
+        view = _View(screen, live, follows_screen=not self.full)
+        terminal = Terminal(view.frame, view.keys())
         seen = 0
-        with Live(screen.render(live), console=screen.console, auto_refresh=False) as display:
-            while seen != self.limit and not live.state.is_final:
-                for update in live.updates(timeout=_FRAME_SECONDS):
+        with terminal.running():
+            while seen != self.limit and not (live.state.is_final or terminal.has_ended):
+                for update in live.updates(timeout=_ANSWER_SECONDS):
                     screen.note(update)
-                    display.update(screen.render(live), refresh=True)
+                    terminal.refresh()
                     seen += 1
-                    if seen == self.limit:
+                    if seen == self.limit or terminal.has_ended:
                         break
-                display.update(screen.render(live), refresh=True)
+            by_key = terminal.has_ended
+        if not by_key:
+            _show(screen, live)  # the terminal is as it was before: what has ended by itself leaves its last view
 
     def _print(self, live: LiveTable) -> None:
         seen = 0
         _write(content_lines(self.table, live))
         while seen != self.limit and not live.state.is_final:
-            for update in live.updates(timeout=_FRAME_SECONDS):
+            for update in live.updates(timeout=_WAIT_SECONDS):
                 _write(update_lines(update, live))
                 seen += 1
                 if seen == self.limit:
                     break
+
+
+class _View:
+    """A screen that follows its keys: the server is asked for the rows that it shows, and for no others."""
+
+    def __init__(self, screen: Screen, live: LiveTable, *, follows_screen: bool) -> None:
+        self._screen = screen
+        self._live = live
+        self._follows_screen = follows_screen
+        self._page = 1
+        self._asked: tuple[range, bool] | None = None
+
+    def frame(self, width: int, height: int) -> list[Line]:
+        """The lines of the screen, after asking for its rows if they are others now."""
+        self._page = max(1, height - OTHER_LINES)
+        lines = self._screen.frame(self._live, width, height)
+        wanted = self._screen.scroll.positions(self._page), self._screen.scroll.reverse
+        if self._follows_screen and wanted != self._asked:
+            self._asked = wanted
+            with suppress(BarrageError):  # it has ended, which its state shows
+                self._live.set_viewport(wanted[0], reverse=wanted[1], wait=False)
+        return lines
+
+    def keys(self) -> dict[str, Callable[[], None]]:
+        """What the keys do, by prompt_toolkit's names."""
+        screen, scroll = self._screen, self._screen.scroll
+
+        def move(rows: int, pages: int) -> Callable[[], None]:
+            return lambda: scroll.move(rows + pages * self._page, self._page, self._live.table_size)
+
+        def help_() -> None:
+            screen.shows_help = not screen.shows_help
+
+        def home() -> None:
+            scroll.home(self._page, self._live.table_size)
+
+        def end() -> None:
+            scroll.end(self._page, self._live.table_size)
+
+        return {
+            **dict.fromkeys(("up", "k"), move(-1, 0)),
+            **dict.fromkeys(("down", "j"), move(1, 0)),
+            **dict.fromkeys(("pageup", "b"), move(0, -1)),
+            **dict.fromkeys(("pagedown", " "), move(0, 1)),
+            **dict.fromkeys(("home", "g"), home),
+            **dict.fromkeys(("end", "G"), end),
+            "left": screen.columns_left,
+            "right": screen.columns_right,
+            **dict.fromkeys(("?", "h"), help_),
+        }
+
+
+def _show(screen: Screen, live: LiveTable) -> None:
+    """Print what is in view, as wide as the terminal is."""
+    console = Console(highlight=False)
+    for line in screen.content(live, console.width):
+        console.print(Text.assemble(*((text, _RICH_STYLES.get(style, style)) for style, text in line)), no_wrap=True)
 
 
 def _write(lines: Sequence[str]) -> None:

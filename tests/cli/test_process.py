@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -136,38 +139,48 @@ def test_a_closed_pipe_ends_watch_without_a_word(program: Program, server: bs.Se
     process.stdout = None
 
 
-def test_a_terminal_gets_a_live_view(server: bs.Server, quotes: KeyedTable) -> None:
+@pytest.mark.parametrize("end", ["q", "interrupt", "terminate"])
+def test_a_terminal_gets_a_live_view(server: bs.Server, quotes: KeyedTable, end: str) -> None:
+    """In a terminal of 80 columns and 24 lines, which is as it was before when the program has ended."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    before = termios.tcgetattr(theirs)
+    env = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
     process = subprocess.Popen(
         [sys.executable, "-c", "from barrage_server.cli import main; main()", "watch", server.uri, "quotes"],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "TERM": "xterm-256color",
-            "COLUMNS": "80",
-            "LINES": "24",
-        },
+        env={**env, "PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm-256color"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
     )
-    os.close(theirs)
     try:
-        first = read_until(ours, "Ctrl-C ends")
+        first = read_until(ours, "q ends")
         assert "quotes" in first
         assert "live" in first
-        assert "3 of 3 in view" in first
+        assert "rows 1-3 of 3" in first
         quotes.upsert({"sym": ["A", "Z"], "price": [1.25, 9.0], "size": [10, 90]})
-        second = read_until(ours, "4 of 4 in view")
-        assert re.search(r"\x1b\[1;33m *1\.25", second), "what has changed is in colour"
-        assert re.search(r"\x1b\[1;32mZ", second), "what is new is in another"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(SOON) == EXIT_INTERRUPTED
+        second = read_until(ours, "Z")
+        assert re.search(r"\x1b\[[\d;]*33[\d;]*m *1\.25", second), "what has changed is in colour"
+        assert re.search(r"\x1b\[[\d;]*32[\d;]*mZ", second), "what is new is in another"
+        os.write(ours, b"?")
+        read_until(ours, "Ctrl-C")
+        match end:
+            case "q":
+                os.write(ours, b"q")
+            case "interrupt":
+                os.write(ours, b"\x03")
+            case _:
+                process.send_signal(signal.SIGTERM)
+        rest = read_until(ours, "\x1b[?1049l")  # the screen as it was
+        assert "Traceback" not in rest
+        assert process.wait(SOON) == {"q": 0, "interrupt": EXIT_INTERRUPTED, "terminate": EXIT_TERMINATED}[end]
+        assert termios.tcgetattr(theirs) == before
     finally:
         if process.poll() is None:
             process.kill()
             process.wait(SOON)
         os.close(ours)
+        os.close(theirs)
 
 
 def read_until(descriptor: int, text: str) -> str:
@@ -229,7 +242,7 @@ def test_help_loads_nothing_heavy() -> None:
     )
     modules = done.stdout.rsplit("[", 1)[1]
     assert "serve" in done.stdout
-    for heavy in (pa.__name__, "numpy", "pydantic", "pyspark"):
+    for heavy in (pa.__name__, "numpy", "pydantic", "pyspark", "prompt_toolkit"):
         assert f"'{heavy}'" not in modules
 
 

@@ -1,0 +1,86 @@
+"""Where a screen stands in a table: which rows it asks for, and which columns fit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["GAP", "Scroll", "fitting"]
+
+GAP: Final = 2
+"""Blanks between two columns."""
+
+
+@dataclass(slots=True)
+class Scroll:
+    """The rows on a screen, as positions in a table that may change meanwhile.
+
+    Attributes:
+        bounds: positions that may be looked at; None for all.
+        reverse: positions count from the last row, so that the screen stays at the end of a table that grows.
+        top: the first position on the screen, from the beginning of the bounds; in reverse the last one.
+        column: the first column on the screen that is not a key.
+    """
+
+    bounds: range | None = None
+    reverse: bool = False
+    top: int = 0
+    column: int = 0
+
+    def total(self, table_size: int) -> int:
+        """Rows that can be scrolled through, of a table with ``table_size`` rows."""
+        if self.bounds is None:
+            return table_size
+        return max(0, min(self.bounds.stop, table_size) - self.bounds.start)
+
+    def positions(self, page: int) -> range:
+        """The positions on a screen with ``page`` rows; they count from the end when :attr:`reverse` is set."""
+        base = 0 if self.bounds is None else self.bounds.start
+        stop = base + self.top + page
+        return range(base + self.top, stop if self.bounds is None else min(stop, self.bounds.stop))
+
+    def first_row(self, page: int, table_size: int) -> int:
+        """Position of the first row on the screen, counted from the first row of the table."""
+        shown = self.positions(page)
+        return max(0, table_size - shown.stop) if self.reverse else shown.start
+
+    def move(self, rows: int, page: int, table_size: int) -> None:
+        """Go down by ``rows``, or up when negative, as far as there are rows."""
+        last = max(0, self.total(table_size) - page)
+        self.top = min(max(0, self.top - rows if self.reverse else self.top + rows), last)
+
+    def home(self, page: int, table_size: int) -> None:
+        """Go to the first row."""
+        if self.bounds is None:
+            self.reverse = False
+        self.top = max(0, self.total(table_size) - page) if self.reverse else 0
+
+    def end(self, page: int, table_size: int) -> None:
+        """Go to the last row, and stay with it while rows are added, unless there are bounds."""
+        if self.bounds is None:
+            self.reverse = True
+        self.top = 0 if self.reverse else max(0, self.total(table_size) - page)
+
+
+def fitting(widths: Sequence[int], keys: Collection[int], first: int, available: int) -> list[int]:
+    """Numbers of the columns to show, in order: those with keys, and as many of the others as fit, from ``first`` on.
+
+    A column is shown whole or not at all; the first one alone may be wider than the screen.
+
+    Args:
+        widths: of all columns.
+        keys: numbers of the columns that stay on the screen, as long as they leave half of it to the others.
+        first: number of the first of the other columns.
+        available: width of the screen.
+    """
+    pinned = [number for number in range(min(first, len(widths))) if number in keys]
+    if sum(widths[number] + GAP for number in pinned) > available // 2:
+        pinned = []
+    shown, used = list(pinned), sum(widths[number] + GAP for number in pinned)
+    for number in range(first, len(widths)):
+        if shown != pinned and used + widths[number] > available:
+            break
+        shown.append(number)
+        used += widths[number] + GAP
+    return shown
