@@ -31,7 +31,7 @@ from barrage_server import errors
 from barrage_server.errors import BarrageError
 from barrage_server.wire.json_object import JsonObject, json_bytes
 
-__all__ = ["decode_end", "encode_end", "from_flight", "tagged_text", "to_flight"]
+__all__ = ["decode_end", "encode_end", "from_flight", "other_protocol", "tagged_text", "to_flight"]
 
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
@@ -65,6 +65,20 @@ _DEEPHAVEN: Final[tuple[tuple[re.Pattern[str], type[BarrageError], str], ...]] =
         re.compile(r"Details Logged w/ID '([0-9a-f-]+)'"),
         errors.InternalError,
         "The Deephaven server failed. Its log says why, under the id {}.",
+    ),
+)
+
+
+# How gRPC says that what answers speaks something else. Trying again does not help.
+_OTHER_PROTOCOLS: Final = (
+    (
+        re.compile(r"Failed parsing HTTP/2|Trying to connect an http1\.x server"),
+        "something answers at {address}, but does not speak gRPC: a web server, or another program. Connect to the "
+        "port that the server's log names, 8815 by default",
+    ),
+    (
+        re.compile(r"wrong version number|WRONG_VERSION_NUMBER|packet length too long|record layer failure"),
+        "what answers at {address} speaks no TLS: write grpc:// instead of grpc+tls://, or dh+plain:// instead of dh://",
     ),
 )
 
@@ -144,6 +158,15 @@ def from_flight(error: BaseException) -> BarrageError:
         if found is not None:
             return kind(words.format(*found.groups()))
     return _class_for(error)(text or type(error).__name__)
+
+
+def other_protocol(error: BarrageError, address: str) -> errors.InvalidRequestError | None:
+    """What to tell a user whose address leads to something else than a server; None when it may be just away."""
+    text = str(error)
+    for pattern, words in _OTHER_PROTOCOLS:
+        if pattern.search(text):
+            return errors.InvalidRequestError(words.format(address=address))
+    return None
 
 
 def encode_end(error: BarrageError) -> bytes:

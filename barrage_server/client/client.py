@@ -16,7 +16,7 @@ from barrage_server.client.annotations import user_schema
 from barrage_server.client.connection import DEFAULT_TIMEOUT
 from barrage_server.client.content import Content
 from barrage_server.client.counterpart import Counterpart
-from barrage_server.client.failures import other_protocol, translated
+from barrage_server.client.failures import translated
 from barrage_server.client.follower import Follower
 from barrage_server.client.info import TableInfo, TableList
 from barrage_server.client.live import LiveTable
@@ -31,6 +31,7 @@ from barrage_server.client.view import View, column_names
 from barrage_server.client.window import Viewport, positions_of
 from barrage_server.engine import ReplicaTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, UnavailableError, UnsupportedOperationError
+from barrage_server.flight_errors import other_protocol
 from barrage_server.pem import Pem
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionOptions

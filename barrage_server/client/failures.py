@@ -14,14 +14,13 @@ import pyarrow.flight as flight
 from barrage_server.errors import (
     BarrageError,
     InternalError,
-    InvalidRequestError,
     LimitError,
     UnavailableError,
     UnsupportedOperationError,
 )
 from barrage_server.flight_errors import from_flight
 
-__all__ = ["is_passing", "other_protocol", "translated", "typed_error"]
+__all__ = ["is_passing", "translated", "typed_error"]
 
 logger = logging.getLogger("barrage_server.client")
 
@@ -36,18 +35,6 @@ _WORDS: Final[tuple[tuple[str, type[BarrageError]], ...]] = (
     ("GOAWAY", UnavailableError),
 )
 
-# How gRPC says that what answers speaks something else. Trying again does not help.
-_OTHER_PROTOCOLS: Final = (
-    (
-        re.compile(r"Failed parsing HTTP/2|Trying to connect an http1\.x server"),
-        "something answers at {address}, but does not speak gRPC: a web server, or another program. Connect to the "
-        "port that the server's log names, 8815 by default",
-    ),
-    (
-        re.compile(r"wrong version number|WRONG_VERSION_NUMBER|packet length too long|record layer failure"),
-        "what answers at {address} speaks no TLS: write grpc:// instead of grpc+tls://, or dh+plain:// instead of dh://",
-    ),
-)
 # What gRPC's words for a failed connection may mean, beside a server that is away.
 _HINTS: Final = (
     (
@@ -59,15 +46,6 @@ _HINTS: Final = (
         "is it a port for TLS (grpc+tls://), or for browsers?",
     ),
 )
-
-
-def other_protocol(error: UnavailableError, address: str) -> InvalidRequestError | None:
-    """What to tell a user whose address leads to something else than a server; None when it may be just away."""
-    text = str(error)
-    for pattern, words in _OTHER_PROTOCOLS:
-        if pattern.search(text):
-            return InvalidRequestError(words.format(address=address))
-    return None
 
 
 def typed_error(error: BaseException, address: str = "") -> BarrageError:

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnknownColumnError, UnsupportedTypeError
+from barrage_server.errors import (
+    InvalidRequestError,
+    PublishError,
+    SchemaMismatchError,
+    UnknownColumnError,
+    UnsupportedTypeError,
+)
 from barrage_server.publish.delta import TableStore, Target, publish_rows
 from barrage_server.publish.ledger import Ledger
 from barrage_server.publish.staging import Staged, StagingArea
@@ -35,7 +41,8 @@ class Committer:
         """Make the batches under ``request.tokens`` visible.
 
         Raises:
-            PublishError: a token is unknown or was staged for something else.
+            PublishError: a token is unknown or was staged for something else, or the publisher's last batch is another
+                than it expects.
             InvalidRequestError: one of its subclasses says what does not fit the table.
 
         """
@@ -43,6 +50,7 @@ class Committer:
             if self._ledger.has(request.publisher, request.table, request.batch):
                 self._staging.drop(request.tokens)
                 return self._result(request, duplicate=True, rows=0, step=self._store.graph.step)
+            self._check_expected(request)
             staged = self._staging.find(request.tokens, request.publisher, request.table, request.batch)
             schema, batches = _gather(request, staged)
             target = Target(request.table, request.mode, request.key, request.kind, request.capacity)
@@ -57,6 +65,15 @@ class Committer:
         """Take note that an entry was staged to its end: it is dropped if its batch was committed meanwhile."""
         if self._ledger.has(request.publisher, request.table, request.batch):
             self._staging.drop([token])
+
+    def _check_expected(self, request: CommitRequest) -> None:
+        last = self._ledger.last(request.publisher, request.table)
+        if request.expected_last is not None and last != request.expected_last:
+            known = "no batch" if last is None else f"batch {last} as the last one"
+            raise PublishError(
+                f"Batch {request.batch} of table '{request.table}' follows batch {request.expected_last}, and this "
+                f"server knows {known} of its publisher: it was restarted, or the table was dropped."
+            )
 
     def _result(self, request: CommitRequest, *, duplicate: bool, rows: int, step: int) -> CommitResult:
         last = self._ledger.last(request.publisher, request.table)

@@ -6,19 +6,47 @@ are public, and in the running query, which only classic Spark (not Spark Connec
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from barrage_server.errors import BarrageError
 from barrage_server.wire.protocol import PublishMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BATCH_ID", "QUERY_ID", "is_classic", "output_mode", "plan_size", "publisher_id"]
+__all__ = [
+    "BATCH_ID",
+    "QUERY_ID",
+    "QueryStoppedError",
+    "is_classic",
+    "output_mode",
+    "plan_size",
+    "publisher_id",
+    "sleep_for",
+]
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """Local property: the id of the query, which a restart from its checkpoint keeps."""
 BATCH_ID: Final = "streaming.sql.batchId"
 """Local property: the number of the micro-batch."""
+
+
+class QueryStoppedError(BarrageError):
+    """The query was stopped while its batch waited for the server.
+
+    Spark tells this end from a failure by the text of the traceback that Python hands to Java. It must be short: Spark
+    looks through what Java's own exception would add with an expression that needs a level of the stack per character.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The query was stopped while it waited for the server (py4j.protocol.Py4JJavaError: An error occurred "
+            "while calling Thread.sleep: java.lang.InterruptedException)."
+        )
+
 
 _MODES: Final = {"append": PublishMode.APPEND, "update": PublishMode.UPSERT, "complete": PublishMode.REPLACE}
 # What Spark says when it does not know: spark.sql.defaultSizeInBytes is the largest long.
@@ -61,6 +89,27 @@ def plan_size(frame: DataFrame) -> int | None:
         # Not public either; without it the previous batch is the estimate.
         return None
     return size if size < _UNKNOWN_SIZE else None
+
+
+def sleep_for(spark: SparkSession, query: str | None) -> Callable[[float], None]:
+    """How to pause in a batch of ``query``: so that stopping the query ends the pause.
+
+    A ``foreachBatch`` function runs in the query's own Java thread, which ``query.stop()`` interrupts: Java's sleep
+    then fails. The batch must fail too, or Spark would count it as published.
+    """
+    if query is None or not is_classic(spark):
+        return time.sleep
+    from py4j.protocol import Py4JJavaError
+
+    thread = spark.sparkContext._jvm.java.lang.Thread
+
+    def sleep(seconds: float) -> None:
+        try:
+            thread.sleep(math.ceil(1000 * seconds))
+        except Py4JJavaError:
+            raise QueryStoppedError from None
+
+    return sleep
 
 
 def is_classic(spark: SparkSession) -> bool:

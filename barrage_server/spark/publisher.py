@@ -6,16 +6,26 @@ One client per process and server: connections do not survive a fork, and Spark 
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from barrage_server.errors import DeadlineError, PublishError, UnavailableError
-from barrage_server.flight_errors import from_flight
+from barrage_server.address import ServerAddress
+from barrage_server.errors import (
+    AuthenticationError,
+    DeadlineError,
+    InvalidRequestError,
+    NotFoundError,
+    PublishError,
+    UnavailableError,
+    UnsupportedOperationError,
+)
+from barrage_server.flight_errors import from_flight, other_protocol
+from barrage_server.spark.waiting import Patience
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
@@ -37,47 +47,86 @@ __all__ = ["Publisher", "publisher_for"]
 _LARGEST_MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of a record batch from which it is sent in parts."""
 _ACTION_SECONDS: Final = 60.0
-_PAUSES: Final = (0.1, 0.3, 1.0, 3.0)
-"""Seconds before each further try of an action when the server cannot be reached; actions are safe to repeat."""
+_CHECK_SECONDS: Final = 2.0
 _CHANNEL: Final = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
+
+_LOG_IN: Final = " Pass token=, or set BARRAGE_TOKEN where the driver starts."
 
 _FLIGHT_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
 
-_T = TypeVar("_T")
-
 
 class Publisher:
-    """A connection that stages batches and commits them. Safe to use from several threads."""
+    """A connection that stages batches and commits them. Safe to use from several threads.
+
+    Attributes:
+        address: where the server is.
+    """
 
     def __init__(self, uri: str, *, token: str | None = None, tls_root_certs: bytes | None = None) -> None:
+        place = ServerAddress.parse(uri)
+        self.address = place.uri
         self._token = token
+        self._patience = Patience(self.address, 0.0)
         options = {} if tls_root_certs is None else {"tls_root_certs": tls_root_certs}
-        with _translated(f"connect to {uri}"):
-            place = uri if "://" in uri else f"grpc://{uri}"
-            self._client = flight.FlightClient(place, generic_options=_CHANNEL, **options)
+        with _translated(f"connect to {self.address}"):
+            self._client = flight.FlightClient(place.location, generic_options=_CHANNEL, **options)
+
+    def with_patience(self, patience: Patience) -> Publisher:
+        """The same connection, whose calls wait for the server while it cannot be reached."""
+        other = copy.copy(self)
+        other._patience = patience
+        return other
+
+    def check_server(self) -> None:
+        """Find out whether a server of this kind answers; nothing happens when nothing does.
+
+        Raises:
+            InvalidRequestError: something else answers.
+            AuthenticationError: the token is missing or wrong.
+        """
+        try:
+            with _translated(f"connect to {self.address}"):
+                actions = {entry.type for entry in self._client.list_actions(self._options(_CHECK_SECONDS))}
+        except (UnavailableError, DeadlineError) as error:
+            wrong = other_protocol(error, self.address)
+            if wrong is not None:
+                raise wrong from error
+            return
+        except (UnsupportedOperationError, NotFoundError):
+            actions = set()
+        if COMMIT_ACTION not in actions:
+            raise InvalidRequestError(
+                f"What answers at {self.address} speaks gRPC and is not the Arrow Flight port of a barrage-server: "
+                "write the port that the server's log names, 8815 by default."
+            )
 
     def stage(self, request: StageRequest, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StageResult | None:
         """Send ``batches`` to the server, where they lie unseen until a commit names the token; None if without rows.
 
-        When ``batches`` raises, what was sent is dropped there: the end marker is missing.
+        When ``batches`` raises, what was sent is dropped there: the end marker is missing. A server that cannot be
+        reached is waited for until 16 MiB were sent; a connection that is lost after that is an UnavailableError.
         """
-        parts = (part for batch in batches for part in _parts(batch))
-        first = next(parts, None)
-        if first is None:
+        parts = _Parts(batches)
+        if parts.is_empty:
             return None
-        with _translated(f"stage rows for table {request.table!r}"):
+        return self._patience.retried(lambda: self._stage(request, schema, parts), may_repeat=parts.is_whole)
+
+    def _stage(self, request: StageRequest, schema: pa.Schema, parts: _Parts) -> StageResult:
+        doing = f"stage rows for table {request.table!r} at {self.address}"
+        with _translated(doing):
             descriptor = flight.FlightDescriptor.for_command(STAGE_COMMAND)
             writer, results = self._client.do_put(descriptor, schema, self._options())
+        rows = 0
         try:
-            with _translated(f"stage rows for table {request.table!r}"), _server_error_first(writer):
-                writer.write_with_metadata(first, request.to_json())
-            rows = first.num_rows
             for part in parts:
                 # The body of the loop is guarded, not the iterator: its errors are the job's own.
-                with _translated(f"stage rows for table {request.table!r}"), _server_error_first(writer):
-                    writer.write_batch(part)
+                with _translated(doing), _server_error_first(writer):
+                    if rows == 0:
+                        writer.write_with_metadata(part, request.to_json())
+                    else:
+                        writer.write_batch(part)
                 rows += part.num_rows
-            with _translated(f"stage rows for table {request.table!r}"), _server_error_first(writer):
+            with _translated(doing), _server_error_first(writer):
                 writer.write_metadata(StageEnd(rows).to_json())
                 writer.done_writing()
                 answer = results.read()
@@ -92,7 +141,7 @@ class Publisher:
 
     def commit(self, request: CommitRequest) -> CommitResult:
         """Make what is staged visible, once; a repeated batch answers with ``duplicate`` set."""
-        doing = f"commit batch {request.batch} to table {request.table!r}"
+        doing = f"commit batch {request.batch} to table {request.table!r} at {self.address}"
         return CommitResult.from_json(self._act(COMMIT_ACTION, request.to_json(), doing))
 
     def abort(self, tokens: Iterable[str]) -> int:
@@ -100,18 +149,20 @@ class Publisher:
         wanted = tuple(tokens)
         if not wanted:
             return 0
-        answer = self._act(ABORT_ACTION, AbortRequest(wanted).to_json(), "abort staged rows")
+        answer = self._act(ABORT_ACTION, AbortRequest(wanted).to_json(), f"abort staged rows at {self.address}")
         return AbortResult.from_json(answer).dropped
 
     def abort_batch(self, publisher: str, table: str, batch: int) -> int:
         """Drop all that ``publisher`` has staged as ``batch`` of ``table``; under how many tokens that lay."""
         request = AbortRequest(publisher=publisher, table=table, batch=batch)
-        return AbortResult.from_json(self._act(ABORT_ACTION, request.to_json(), "abort staged rows")).dropped
+        return AbortResult.from_json(
+            self._act(ABORT_ACTION, request.to_json(), f"abort staged rows at {self.address}")
+        ).dropped
 
     def last_batch(self, publisher: str, table: str) -> int | None:
         """The last batch that ``publisher`` committed to ``table``; None when there is none."""
         request = LastBatchRequest(publisher, table).to_json()
-        answer = self._act(LAST_BATCH_ACTION, request, f"ask for the last batch of table {table!r}")
+        answer = self._act(LAST_BATCH_ACTION, request, f"ask for the last batch of table {table!r} at {self.address}")
         return LastBatchResult.from_json(answer).last_batch
 
     def close(self) -> None:
@@ -130,7 +181,7 @@ class Publisher:
                 raise PublishError(f"Could not {doing}: the server gave no answer; is it a barrage-server?")
             return bytes(results[0].body.to_pybytes())
 
-        return _retried(once)
+        return self._patience.retried(once)
 
 
 _publishers: dict[tuple[int, str, str | None, str | None], Publisher] = {}
@@ -159,7 +210,42 @@ def _translated(doing: str) -> Iterator[None]:
         yield
     except _FLIGHT_ERRORS as error:
         typed = from_flight(error)
-        raise type(typed)(f"Could not {doing}: {typed}") from error
+        advice = _LOG_IN if isinstance(typed, AuthenticationError) else ""
+        raise type(typed)(f"Could not {doing}: {typed}{advice}") from error
+
+
+class _Parts:
+    """Record batches in messages of bounded size, from the first each time, as long as few have been taken."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._rest = (part for batch in batches for part in _parts(batch))
+        self._held: list[pa.RecordBatch] = []
+        self._nbytes = 0
+        self._whole = True
+        self.is_empty = not self._take()
+
+    def is_whole(self) -> bool:
+        """Whether the next iteration begins with the first part again."""
+        return self._whole
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        number = 0
+        while self._whole and (number < len(self._held) or self._take()):
+            yield self._held[number]
+            number += 1
+            if number == len(self._held) and self._nbytes > _LARGEST_MESSAGE:
+                self._whole = False
+                self._held.clear()
+        if not self._whole:
+            yield from self._rest
+
+    def _take(self) -> bool:
+        part = next(self._rest, None)
+        if part is None:
+            return False
+        self._held.append(part)
+        self._nbytes += part.nbytes
+        return True
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -180,12 +266,3 @@ def _server_error_first(writer: flight.FlightStreamWriter) -> Iterator[None]:
     except _FLIGHT_ERRORS:
         writer.close()
         raise
-
-
-def _retried(action: Callable[[], _T]) -> _T:
-    for pause in _PAUSES:
-        try:
-            return action()
-        except (UnavailableError, DeadlineError):
-            time.sleep(pause)
-    return action()

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Final, TypeVar
 
 import pyarrow as pa
 
+from barrage_server.address import ServerAddress
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
+from barrage_server.pem import Pem, read_pem
 from barrage_server.wire.protocol import PublishMode, TableKind
 
-__all__ = ["DEFAULT_SHIP_THRESHOLD", "PublishSettings", "Ship", "parse_key", "parse_mode", "parse_ship"]
+__all__ = [
+    "DEFAULT_RETRY_SECONDS",
+    "DEFAULT_SHIP_THRESHOLD",
+    "OnGap",
+    "PublishSettings",
+    "Ship",
+    "parse_certificates",
+    "parse_key",
+    "parse_kind",
+    "parse_mode",
+    "parse_on_gap",
+    "parse_retry_seconds",
+    "parse_ship",
+    "parse_token",
+]
+
+DEFAULT_RETRY_SECONDS: Final = 300.0
+"""Seconds for which a server that cannot be reached is waited for, as a client's subscriptions wait."""
+TOKEN_VARIABLE: Final = "BARRAGE_TOKEN"
+"""Environment variable of the driver that holds the server's token, when none is given."""
 
 DEFAULT_SHIP_THRESHOLD: Final = 4 * 1024 * 1024
 """Bytes of Arrow data up to which ``ship="auto"`` sends a batch through the driver."""
@@ -28,7 +51,7 @@ _SPARK_MODES: Final = {
 # What Spark itself puts among the options of a data source.
 _SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "path", "queryname"})
 # What a BarrageSink tells the writer that it sends its rows through.
-_ERRAND_OPTIONS: Final = frozenset({"batch", "receipt"})
+_ERRAND_OPTIONS: Final = frozenset({"batch", "receipt", "expectedlast"})
 
 _T = TypeVar("_T")
 
@@ -41,9 +64,19 @@ class Ship(StrEnum):
     EXECUTORS = "executors"
 
 
+class OnGap(StrEnum):
+    """What to do about batches that the server does not know and Spark will not send again."""
+
+    FAIL = "fail"
+    WARN = "warn"
+
+
 @dataclass(frozen=True, slots=True)
 class PublishSettings:
-    """Plain configuration, and nothing else: it travels to the executors pickled, or as options of the data source."""
+    """Plain configuration, and nothing else: it travels to the executors pickled, or as options of the data source.
+
+    ``uri`` gets the scheme and the port that it lacks.
+    """
 
     uri: str
     table: str
@@ -55,12 +88,21 @@ class PublishSettings:
     kind: TableKind | None = None
     capacity: int | None = None
     publisher: str | None = None
-    token: str | None = None
-    tls_root_certs: str | None = None
+    retry_seconds: float = DEFAULT_RETRY_SECONDS
+    on_gap: OnGap = OnGap.FAIL
+    token: str | None = field(default=None, repr=False)
+    tls_root_certs: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.uri or not self.table:
             raise InvalidRequestError("Say where to publish: uri='grpc://host:port' and table='name'.")
+        address = ServerAddress.parse(self.uri)
+        if address.is_deephaven:
+            raise InvalidRequestError(
+                f"{self.uri!r} is an address for Deephaven's clients; publish to the Arrow Flight port of a "
+                "barrage-server instead: grpc://host:8815."
+            )
+        object.__setattr__(self, "uri", address.uri)
         if self.ship_threshold < 0:
             raise InvalidRequestError(f"ship_threshold must be a number of bytes, got {self.ship_threshold}.")
         if self.key is None and self.mode in (PublishMode.UPSERT, PublishMode.DELETE):
@@ -106,8 +148,10 @@ class PublishSettings:
             kind=parse_kind(given.get("kind")),
             capacity=_integer("capacity", given.get("capacity")),
             publisher=given.get("publisher"),
-            token=given.get("token"),
-            tls_root_certs=given.get("tlsrootcerts"),
+            retry_seconds=parse_retry_seconds(given.get("retryseconds")),
+            on_gap=parse_on_gap(given.get("ongap", OnGap.FAIL)),
+            token=parse_token(given.get("token")),
+            tls_root_certs=parse_certificates(given.get("tlsrootcerts")),
         )
 
 
@@ -143,6 +187,43 @@ def parse_ship(ship: str | Ship) -> Ship:
 def parse_kind(kind: str | TableKind | None) -> TableKind | None:
     """A kind of table, or None for what mode and key suggest."""
     return None if kind is None else _choice("kind", kind, {str(each): each for each in TableKind})
+
+
+def parse_on_gap(on_gap: str | OnGap) -> OnGap:
+    """``fail`` or ``warn``."""
+    return _choice("on_gap", on_gap, {str(way): way for way in OnGap})
+
+
+def parse_retry_seconds(seconds: float | str | None) -> float:
+    """Seconds, which may be ``inf``; None for the default."""
+    if seconds is None:
+        return DEFAULT_RETRY_SECONDS
+    try:
+        parsed = float(seconds)
+    except (TypeError, ValueError):
+        parsed = math.nan
+    if not parsed >= 0:
+        raise InvalidRequestError(
+            f"retry_seconds must be a number of seconds, 0 or more ('inf' waits for ever), got {seconds!r}."
+        )
+    return parsed
+
+
+def parse_token(token: str | None) -> str | None:
+    """The token to log in with: the one given, else that of the environment variable ``BARRAGE_TOKEN``."""
+    if token is None:
+        return os.environ.get(TOKEN_VARIABLE, "").strip() or None
+    if not token.strip():
+        raise InvalidRequestError(
+            f"token is empty. Leave it out, and set {TOKEN_VARIABLE} on the driver, or for a server without a token "
+            "neither."
+        )
+    return token
+
+
+def parse_certificates(given: Pem | None) -> str | None:
+    """The PEM text of certificates, which are given as text or as a file of the driver."""
+    return None if given is None else read_pem(given, "tls_root_certs").decode("utf-8", "replace")
 
 
 def _choice(name: str, text: str, choices: Mapping[str, _T]) -> _T:

@@ -8,26 +8,41 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from barrage_server import errors
-from barrage_server.errors import BarrageError, InvalidRequestError, KeyMismatchError
-from barrage_server.spark.context import output_mode, plan_size, publisher_id
+from barrage_server.errors import (
+    BarrageError,
+    DeadlineError,
+    InvalidRequestError,
+    KeyMismatchError,
+    PublishError,
+    UnavailableError,
+)
+from barrage_server.pem import Pem
+from barrage_server.spark.context import output_mode, plan_size, publisher_id, sleep_for
+from barrage_server.spark.gap import check_gap
 from barrage_server.spark.publisher import Publisher, publisher_for
 from barrage_server.spark.settings import (
+    DEFAULT_RETRY_SECONDS,
     DEFAULT_SHIP_THRESHOLD,
     PublishSettings,
     Ship,
     no_key_text,
+    parse_certificates,
     parse_key,
     parse_kind,
     parse_mode,
+    parse_on_gap,
+    parse_retry_seconds,
     parse_ship,
+    parse_token,
 )
 from barrage_server.spark.shipping import Receipt, Shipped, choose, expected_size
 from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
+from barrage_server.spark.waiting import Patience, Wait, has_given_up
 from barrage_server.wire.protocol import CommitRequest, PublishMode, StageRequest
 
 if TYPE_CHECKING:
@@ -56,7 +71,8 @@ class BarrageSink:
     Rows of a micro-batch have no order among partitions unless ``order_by`` names a column to sort it by. When a key
     comes twice within a batch, the last row wins, in that order.
 
-    A sink holds settings only: it can be pickled, and it connects when the first batch comes.
+    A sink holds settings only, so it can be pickled. When it is made it looks whether a server of this kind answers,
+    and a token that is wrong is told then; a server that is not there yet is waited for when the first batch comes.
 
     Args:
         uri: the server, ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
@@ -73,15 +89,22 @@ class BarrageSink:
         capacity: rows that a ring keeps.
         publisher: the name under which the server remembers the last batch; the streaming query's id by default, which
             a restart from the checkpoint keeps. Needed with Spark Connect, which does not tell that id.
-        token: for a server that asks for one.
-        tls_root_certs: PEM text of the certificates to trust.
+        retry_seconds: how long a batch waits for a server that cannot be reached, 300 by default; infinity waits for
+            ever. The log names the address. Stopping the query ends the wait.
+        on_gap: what to do when the server does not know the batches before this one, because it was restarted or the
+            table was dropped: ``fail`` the batch, with a text that says how to replay, or ``warn`` and go on without
+            them. Complete mode and blink tables need neither.
+        token: for a server that asks for one; by default that of the driver's environment variable ``BARRAGE_TOKEN``.
+        tls_root_certs: certificates to trust, as PEM text or the path of a file of the driver.
 
     Raises:
         KeyMismatchError: updates without a key; when called, also: other keys than the table's.
-        InvalidRequestError: a setting that cannot be.
+        InvalidRequestError: a setting that cannot be, or an address where something else answers.
+        AuthenticationError: the token is missing or wrong.
+        PublishError: when called: batches before this one are missing on the server.
         UnsupportedTypeError: when called: a column whose type no table can hold.
         SchemaMismatchError: when called: columns that differ from the table's.
-        UnavailableError: when called: no server there.
+        UnavailableError: when called: no server there for ``retry_seconds``.
     """
 
     def __init__(
@@ -97,8 +120,10 @@ class BarrageSink:
         kind: str | None = None,
         capacity: int | None = None,
         publisher: str | None = None,
+        retry_seconds: float = DEFAULT_RETRY_SECONDS,
+        on_gap: str = "fail",
         token: str | None = None,
-        tls_root_certs: str | None = None,
+        tls_root_certs: Pem | None = None,
     ) -> None:
         self.settings = PublishSettings(
             uri=uri,
@@ -111,10 +136,13 @@ class BarrageSink:
             kind=parse_kind(kind),
             capacity=capacity,
             publisher=publisher,
-            token=token,
-            tls_root_certs=tls_root_certs,
+            retry_seconds=parse_retry_seconds(retry_seconds),
+            on_gap=parse_on_gap(on_gap),
+            token=parse_token(token),
+            tls_root_certs=parse_certificates(tls_root_certs),
         )
         self._shipped: dict[str, Shipped] = {}
+        publisher_for(self.settings.uri, self.settings.token, self.settings.tls_root_certs).check_server()
 
     def __repr__(self) -> str:
         return f"<BarrageSink {self.settings.table!r} at {self.settings.uri}>"
@@ -134,26 +162,44 @@ class BarrageSink:
         settings = self._resolved(spark, query)
         schema = arrow_schema(frame.schema)
         settings.check_columns(schema)
-        publisher = settings.publisher or ""
-        connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs)
-        last = connection.last_batch(publisher, settings.table)
-        if last is not None and batch_id <= last:
-            _log.info("batch %d of table %r is there already (last is %d)", batch_id, settings.table, last)
-            if query is not None:
-                # Computed all the same, and thrown away: a query with state must bring its state to this batch.
-                frame.write.format("noop").mode("overwrite").save()
-            return
-        planned = plan_size(frame) if settings.ship is Ship.AUTO else None
-        expected = expected_size(planned, self._shipped.get(publisher))
+        patience = Patience(settings.uri, settings.retry_seconds, sleep_for(spark, query))
+        connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_patience(patience)
+        batch = _Batch(frame, batch_id, settings, schema, connection)
+        wait = Wait(patience)
+        while True:
+            last = connection.last_batch(batch.publisher, settings.table)
+            if last is not None and batch_id <= last:
+                _log.info("batch %d of table %r is there already (last is %d)", batch_id, settings.table, last)
+                if query is not None:
+                    # Computed all the same, and thrown away: a query with state must bring its state to this batch.
+                    frame.write.format("noop").mode("overwrite").save()
+                return
+            check_gap(settings, batch.publisher, batch_id, last)
+            try:
+                self._ship(batch, last)
+            except (UnavailableError, DeadlineError) as error:
+                # The connection was lost on the way, and with it what the server had of the batch.
+                if has_given_up(error):
+                    raise
+                wait.pause(error)
+            except PublishError:
+                # The server may have been restarted between staging and commit. Else the fault is another.
+                if connection.last_batch(batch.publisher, settings.table) == last:
+                    raise
+            else:
+                return
+
+    def _ship(self, batch: _Batch, last: int | None) -> None:
+        """Send and commit a batch that follows the server's ``last`` one."""
+        settings = batch.settings
+        planned = plan_size(batch.frame) if settings.ship is Ship.AUTO else None
+        expected = expected_size(planned, self._shipped.get(batch.publisher))
         way = choose(settings.ship, settings.ship_threshold, expected)
         nbytes: int | None
-        if way is Ship.DRIVER:
-            nbytes = _through_driver(frame, settings, schema, connection, batch_id)
-        else:
-            nbytes = _from_executors(frame, settings, schema, connection, batch_id)
+        nbytes = _through_driver(batch, last) if way is Ship.DRIVER else _from_executors(batch, last)
         if nbytes is not None:
-            self._shipped[publisher] = Shipped(planned, nbytes)
-        _log.debug("batch %d of table %r went by %s: %s bytes", batch_id, settings.table, way, nbytes)
+            self._shipped[batch.publisher] = Shipped(planned, nbytes)
+        _log.debug("batch %d of table %r went by %s: %s bytes", batch.number, settings.table, way, nbytes)
 
     def _resolved(self, spark: SparkSession, query: str | None) -> PublishSettings:
         """The settings with publisher and mode filled in from the query that is running."""
@@ -175,67 +221,84 @@ class BarrageSink:
         return replace(settings, publisher=publisher, mode=mode)
 
 
-def _through_driver(
-    frame: DataFrame, settings: PublishSettings, schema: pa.Schema, connection: Publisher, batch: int
-) -> int:
+@dataclass(frozen=True)
+class _Batch:
+    """One micro-batch on its way. ``settings`` name publisher and mode."""
+
+    frame: DataFrame
+    number: int
+    settings: PublishSettings
+    schema: pa.Schema
+    connection: Publisher
+
+    @property
+    def publisher(self) -> str:
+        """The name under which the server remembers the batch."""
+        return self.settings.publisher or ""
+
+    @property
+    def impatient(self) -> Publisher:
+        """The connection, for what is not worth waiting for: what is staged expires by itself."""
+        return self.connection.with_patience(Patience(self.settings.uri, 0.0))
+
+
+def _through_driver(batch: _Batch, last: int | None) -> int:
     """Collect the batch, stage it as one, commit it; its size in bytes."""
     from barrage_server.spark.arrow_types import with_nullable_fields
 
-    rows = with_nullable_fields(frame).toArrow().cast(schema)
-    request = StageRequest(settings.publisher or "", settings.table, batch, uuid.uuid4().hex)
-    staged = connection.stage(request, schema, rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE))
-    _commit(connection, settings, schema, batch, (staged.token,) if staged else ())
+    rows = with_nullable_fields(batch.frame).toArrow().cast(batch.schema)
+    request = StageRequest(batch.publisher, batch.settings.table, batch.number, uuid.uuid4().hex)
+    staged = batch.connection.stage(request, batch.schema, rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE))
+    _commit(batch, (staged.token,) if staged else (), last)
     return int(rows.nbytes)
 
 
-def _from_executors(
-    frame: DataFrame, settings: PublishSettings, schema: pa.Schema, connection: Publisher, batch: int
-) -> int | None:
+def _from_executors(batch: _Batch, last: int | None) -> int | None:
     """Let the tasks stage their rows, and commit them; the batch's size in bytes, when that is known."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        messages = record_batch_messages(frame)
+        messages = record_batch_messages(batch.frame)
         if messages is None:
-            return _by_data_source(frame, settings, batch)
+            return _by_data_source(batch, last)
         # In the order of the partitions.
-        stager = PartitionStager(settings, schema, batch)
+        stager = PartitionStager(batch.settings, batch.schema, batch.number)
         parts: list[StagedPartition] = messages.mapPartitions(stager).collect()
     except (PySparkException, Py4JError) as error:
-        # The tasks that did not fail have staged their rows, and nobody has heard of their tokens.
+        # The tasks that did not fail have staged their rows, and nothing here knows their tokens.
         with contextlib.suppress(BarrageError):
-            connection.abort_batch(settings.publisher or "", settings.table, batch)
+            batch.impatient.abort_batch(batch.publisher, batch.settings.table, batch.number)
         raise _typed(error) or error from error
-    _commit(connection, settings, schema, batch, tuple(part.token for part in parts if part.token))
+    _commit(batch, tuple(part.token for part in parts if part.token), last)
     return sum(part.nbytes for part in parts)
 
 
-def _commit(
-    connection: Publisher, settings: PublishSettings, schema: pa.Schema, batch: int, tokens: tuple[str, ...]
-) -> None:
+def _commit(batch: _Batch, tokens: tuple[str, ...], last: int | None) -> None:
     """Make what is staged under ``tokens`` visible as one batch, or drop it."""
+    settings = batch.settings
     commit = CommitRequest(
-        publisher=settings.publisher or "",
+        publisher=batch.publisher,
         table=settings.table,
-        batch=batch,
+        batch=batch.number,
         mode=settings.mode or PublishMode.APPEND,
         tokens=tokens,
         key=settings.key,
         order_by=settings.order_by,
-        schema=schema,
+        schema=batch.schema,
         kind=settings.kind,
         capacity=settings.capacity,
+        expected_last=last,
     )
     try:
-        connection.commit(commit)
+        batch.connection.commit(commit)
     except BarrageError:
         with contextlib.suppress(BarrageError):
-            connection.abort(tokens)
+            batch.impatient.abort(tokens)
         raise
 
 
-def _by_data_source(frame: DataFrame, settings: PublishSettings, batch: int) -> int | None:
+def _by_data_source(batch: _Batch, last: int | None) -> int | None:
     """The same through the data source, which every Spark has; it commits too."""
     from pyspark.errors import PySparkException
 
@@ -243,15 +306,17 @@ def _by_data_source(frame: DataFrame, settings: PublishSettings, batch: int) -> 
 
     with tempfile.TemporaryDirectory(prefix="barrage-") as folder:
         receipt = Path(folder) / "receipt.json"
-        options = settings.to_options() | {"batch": str(batch), "receipt": str(receipt)}
-        writer = frame.write.format("barrage").options(**options).mode("append")
+        options = batch.settings.to_options() | {"batch": str(batch.number), "receipt": str(receipt)}
+        if last is not None:
+            options["expectedlast"] = str(last)
+        writer = batch.frame.write.format("barrage").options(**options).mode("append")
         try:
             writer.save()
         except PySparkException as error:
             # The session of a micro-batch is a clone of the user's; the first batch makes the format known to it.
             if "[DATA_SOURCE_NOT_FOUND]" not in str(error):
                 raise
-            register(frame.sparkSession)
+            register(batch.frame.sparkSession)
             writer.save()
         found = Receipt.read(receipt)
     return None if found is None else found.nbytes

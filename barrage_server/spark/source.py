@@ -11,11 +11,11 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from barrage_server.errors import BarrageError, InternalError, UnsupportedOperationError
+from barrage_server.errors import BarrageError, InternalError, PublishError, UnsupportedOperationError
 from barrage_server.extras import missing_extra
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode, single_write_publisher
@@ -33,13 +33,19 @@ except ImportError as error:
 
 from barrage_server.spark.arrow_types import arrow_schema, conform
 from barrage_server.spark.context import BATCH_ID, QUERY_ID
+from barrage_server.spark.gap import check_gap
 from barrage_server.spark.publisher import Publisher, publisher_for
 from barrage_server.spark.shipping import Receipt
 from barrage_server.spark.tasks import stage_batches
+from barrage_server.spark.waiting import Patience
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+_COMMIT_SECONDS: Final = 30.0
+"""Seconds that a commit waits for the server at most. Spark does not tell the process that commits when the query is
+stopped; the tasks, which are told, have reached the server just before."""
 
 __all__ = ["BarrageDataSource", "BatchWriter", "StagedTask", "StreamWriter", "register"]
 
@@ -62,11 +68,10 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark's base c
 class BarrageDataSource(DataSource):  # type: ignore[misc]
     """Writes a stream or a batch into a live table.
 
-    Options (case and underscores do not matter): ``uri`` and ``table``; ``key``, column names with commas between them;
-    ``mode`` (append, upsert, replace; by default upsert with a key, append without, and replace in complete mode or
-    when overwriting); ``order_by``, a column that each batch is sorted by before it is applied; ``kind`` and
-    ``capacity`` for a ``ring`` or ``blink`` table; ``token`` and ``tls_root_certs``; ``publisher``, the name under
-    which the server remembers the last batch (the streaming query's id by default).
+    Options have the names of the arguments of :class:`~barrage_server.spark.BarrageSink`, and mean the same; case and
+    underscores do not matter. ``key`` has commas between names. ``mode`` is by default upsert with a key, append
+    without, and replace in complete mode or when overwriting. ``ship`` and ``ship_threshold`` are for the sink alone:
+    here the tasks always send their own rows.
 
     Output modes are append and complete. Spark refuses update mode for data sources written in Python: publish from
     ``foreachBatch`` with :class:`~barrage_server.spark.BarrageSink` instead.
@@ -95,12 +100,15 @@ class _Writer:
             keyed = PublishMode.UPSERT if settings.key else PublishMode.APPEND
             settings = replace(settings, mode=PublishMode.REPLACE if overwrite else keyed)
         settings.check_columns(schema)
+        publisher_for(settings.uri, settings.token, settings.tls_root_certs).check_server()
         self.settings = settings
         self.schema = schema
 
-    def connect(self) -> Publisher:
-        """The connection of this process."""
-        return publisher_for(self.settings.uri, self.settings.token, self.settings.tls_root_certs)
+    def connect(self, seconds: float) -> Publisher:
+        """The connection of this process, which waits for the server for ``seconds``, or for what the settings say."""
+        settings = self.settings
+        connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs)
+        return connection.with_patience(Patience(settings.uri, min(seconds, settings.retry_seconds)))
 
     def stage(self, iterator: Iterator[pa.RecordBatch], publisher: str, batch: int) -> StagedTask:
         """Stage the rows of one task attempt."""
@@ -108,7 +116,9 @@ class _Writer:
         staged = stage_batches(self.settings, publisher, batch, self.schema, batches)
         return StagedTask(publisher, staged.token, staged.rows, staged.nbytes)
 
-    def commit_tasks(self, tasks: Sequence[StagedTask], publisher: str, batch: int) -> CommitResult:
+    def commit_tasks(
+        self, tasks: Sequence[StagedTask], publisher: str, batch: int, expected_last: int | None = None
+    ) -> CommitResult:
         """Make the rows of ``tasks`` visible as one batch, in the order of their partitions."""
         settings = self.settings
         request = CommitRequest(
@@ -122,13 +132,14 @@ class _Writer:
             schema=self.schema,
             kind=settings.kind,
             capacity=settings.capacity,
+            expected_last=expected_last,
         )
-        return self.connect().commit(request)
+        return self.connect(_COMMIT_SECONDS).commit(request)
 
     def drop(self, tasks: Sequence[StagedTask]) -> None:
         """Forget what ``tasks`` have staged; when the server cannot be reached it expires by itself."""
         with contextlib.suppress(BarrageError):
-            self.connect().abort(task.token for task in tasks if task.token)
+            self.connect(0.0).abort(task.token for task in tasks if task.token)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
@@ -140,6 +151,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
         self.publisher = self.settings.publisher or single_write_publisher(str(uuid.uuid4()))
         self.batch = int(options.get("batch", 0))
         self.receipt: str | None = options.get("receipt")
+        self.expected_last = int(options["expectedlast"]) if "expectedlast" in options else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """On an executor: stage the rows of one partition."""
@@ -148,7 +160,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
     def commit(self, messages: list[Any]) -> None:
         """On the driver: commit what the successful attempts have staged."""
         tasks = _tasks(messages)
-        self.commit_tasks(tasks, self.publisher, self.batch)
+        self.commit_tasks(tasks, self.publisher, self.batch, self.expected_last)
         if self.receipt is not None:
             Receipt(sum(task.rows for task in tasks), sum(task.nbytes for task in tasks)).write(Path(self.receipt))
 
@@ -183,7 +195,15 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
         """On the driver: commit the micro-batch; one that was committed before changes nothing."""
         tasks = _tasks(messages)
         if tasks:
-            self.commit_tasks(tasks, tasks[0].publisher, batchId)
+            publisher = tasks[0].publisher
+            last = self.connect(_COMMIT_SECONDS).last_batch(publisher, self.settings.table)
+            try:
+                check_gap(self.settings, publisher, batchId, last)
+            except PublishError:
+                self.drop(tasks)
+                raise
+            # A batch that comes again is behind the last one, which the server sees for itself.
+            self.commit_tasks(tasks, publisher, batchId, last if last is not None and last < batchId else None)
         elif self.settings.mode is PublishMode.REPLACE:
             # No task has run, so nobody has said which query this is; to replace all rows by none is safe to repeat.
             self.commit_tasks((), f"empty-{uuid.uuid4()}", batchId)

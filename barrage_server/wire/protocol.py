@@ -243,6 +243,8 @@ class CommitRequest:
 
     ``key`` and ``kind`` (and ``capacity`` of a ring) matter when the table does not exist yet; ``schema`` is what an
     empty batch makes it of. ``order_by`` names a column that the delta's rows are sorted by before they are applied.
+    ``expected_last`` is the publisher's last committed batch, as the publisher knows it: the commit is refused when the
+    server knows another, or none because it was restarted. None does not ask.
     """
 
     publisher: str
@@ -255,6 +257,7 @@ class CommitRequest:
     schema: pa.Schema | None = None
     kind: TableKind | None = None
     capacity: int | None = None
+    expected_last: int | None = None
 
     def to_json(self) -> bytes:
         """The JSON of this message; the schema as base64 of its encapsulated IPC message."""
@@ -270,6 +273,7 @@ class CommitRequest:
                 "schema": schema_to_base64(self.schema),
                 "kind": self.kind,
                 "capacity": self.capacity,
+                "expected_last": self.expected_last,
             }
         )
 
@@ -289,6 +293,7 @@ class CommitRequest:
             schema=fields.optional_schema("schema"),
             kind=_kind(fields),
             capacity=_capacity(fields),
+            expected_last=fields.optional_integer("expected_last"),
         )
 
 

@@ -156,5 +156,5 @@ def test_auto_takes_the_driver_for_small_batches_and_the_executors_for_large_one
 def test_a_server_that_is_not_there_is_an_error_that_says_so(spark: SparkSession, server: bs.Server) -> None:
     uri = server.uri
     server.close()
-    with pytest.raises(bs.UnavailableError, match="last batch of table 't'"):
-        BarrageSink(uri, table="t")(spark.range(1), 0)
+    with pytest.raises(bs.UnavailableError, match=rf"last batch of table 't' at {uri}"):
+        BarrageSink(uri, table="t", retry_seconds=0)(spark.range(1), 0)

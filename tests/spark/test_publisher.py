@@ -110,26 +110,6 @@ def test_a_server_that_asks_for_a_token_gets_it() -> None:
                 Publisher(server.uri, token=token).last_batch("p", "t")
 
 
-def test_an_action_is_repeated_while_the_server_is_away(
-    publisher: Publisher, server: bs.Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("barrage_server.spark.publisher._PAUSES", (0.0, 0.0))
-    calls = []
-    list_results = publisher._client.do_action
-
-    class Flaky:
-        def do_action(self, *arguments: object) -> object:
-            calls.append(arguments)
-            if len(calls) < 3:
-                raise pa.flight.FlightUnavailableError("away")
-            return list_results(*arguments)
-
-    monkeypatch.setattr(publisher, "_client", Flaky())
-    assert publisher.last_batch("p", "t") is None
-    assert len(calls) == 3
-    monkeypatch.undo()
-
-
 def test_a_batch_is_aborted_without_knowing_its_tokens(server: bs.Server) -> None:
     publisher = publisher_for(server.uri)
     rows = pa.record_batch({"n": [1, 2]})

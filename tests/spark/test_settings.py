@@ -7,10 +7,16 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.spark import BarrageSink
-from barrage_server.spark.settings import DEFAULT_SHIP_THRESHOLD, PublishSettings, Ship, parse_key
+from barrage_server.spark.settings import DEFAULT_SHIP_THRESHOLD, OnGap, PublishSettings, Ship, parse_key
 from barrage_server.wire.protocol import PublishMode, TableKind
 
 URI = "grpc://127.0.0.1:1"
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BARRAGE_TOKEN", raising=False)
 
 
 def test_settings_survive_as_options() -> None:
@@ -25,8 +31,10 @@ def test_settings_survive_as_options() -> None:
         kind=TableKind.RING,
         capacity=7,
         publisher="p",
+        retry_seconds=7.5,
+        on_gap=OnGap.WARN,
         token="secret",
-        tls_root_certs="PEM",
+        tls_root_certs=CERTIFICATE,
     )
     assert PublishSettings.from_options(settings.to_options()) == settings
     assert PublishSettings.from_options(PublishSettings(URI, "t").to_options()) == PublishSettings(URI, "t")
@@ -87,12 +95,21 @@ def test_changing_rows_needs_a_key(mode: str) -> None:
         ({"ship": "pigeon"}, "use one of auto, driver, executors"),
         ({"kind": "tree"}, "kind 'tree' is unknown"),
         ({"ship_threshold": -1}, "number of bytes"),
+        ({"retry_seconds": -1}, "retry_seconds must be a number of seconds"),
+        ({"retry_seconds": "soon"}, "got 'soon'"),
+        ({"retry_seconds": float("nan")}, "got nan"),
+        ({"on_gap": "ignore"}, "use one of fail, warn"),
+        ({"token": " "}, "token is empty.*BARRAGE_TOKEN"),
+        ({"uri": "http://here:80"}, "address of a web server"),
+        ({"uri": "dh+plain://here:10000"}, "for Deephaven's clients; publish to the Arrow Flight port"),
+        ({"uri": "grpc://here:1/t"}, "names more than a server"),
+        ({"tls_root_certs": "/nowhere/at/all.pem"}, "tls_root_certs.*cannot be read"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, object], text: str) -> None:
-    arguments: dict[str, object] = {"table": "t"} | wrong
+    arguments: dict[str, object] = {"uri": URI, "table": "t"} | wrong
     with pytest.raises(bs.InvalidRequestError, match=text):
-        BarrageSink(URI, **arguments)  # type: ignore[arg-type]
+        BarrageSink(**arguments)  # type: ignore[arg-type]
 
 
 def test_options_that_cannot_be_are_refused() -> None:
@@ -113,3 +130,24 @@ def test_a_sink_shows_where_it_goes_and_not_its_token() -> None:
     sink = BarrageSink(URI, table="t", token="secret")
     assert "secret" not in repr(sink)
     assert sink.settings.ship_threshold == DEFAULT_SHIP_THRESHOLD
+    assert "secret" not in repr(sink.settings)
+
+
+def test_a_port_that_is_not_named_is_the_usual_one() -> None:
+    assert BarrageSink("grpc://here", table="t").settings.uri == "grpc://here:8815"
+    assert PublishSettings.from_options({"uri": "here", "table": "t"}).uri == "grpc://here:8815"
+
+
+def test_the_token_comes_from_the_environment_when_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARRAGE_TOKEN", "from the driver")
+    assert BarrageSink(URI, table="t").settings.token == "from the driver"
+    assert PublishSettings.from_options({"uri": URI, "table": "t"}).token == "from the driver"
+    assert BarrageSink(URI, table="t", token="mine").settings.token == "mine"
+    assert PublishSettings.from_options({"uri": URI, "table": "t", "token": "mine"}).token == "mine"
+    monkeypatch.setenv("BARRAGE_TOKEN", "  ")
+    assert BarrageSink(URI, table="t").settings.token is None
+
+
+def test_a_server_may_be_waited_for_without_end() -> None:
+    assert BarrageSink(URI, table="t", retry_seconds=float("inf")).settings.retry_seconds == float("inf")
+    assert PublishSettings.from_options({"uri": URI, "table": "t", "retrySeconds": "inf"}).retry_seconds == float("inf")

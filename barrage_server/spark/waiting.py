@@ -1,0 +1,111 @@
+"""Waiting for a server that cannot be reached: how long, what the log says, and what ends it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from barrage_server.errors import BarrageError, DeadlineError, UnavailableError
+from barrage_server.flight_errors import other_protocol
+
+__all__ = ["Patience", "Wait", "has_given_up"]
+
+_log: Final = logging.getLogger("barrage_server.spark")
+
+_FIRST_PAUSE, _FACTOR, _LONGEST_PAUSE, _JITTER = 0.1, 2.0, 5.0, 0.25
+_SECONDS_BETWEEN_LOGS: Final = 30.0
+# Stands in the text, which is all that is left of an error of a task.
+_GAVE_UP: Final = "; gave up after waiting for "
+
+_T = TypeVar("_T")
+
+
+def has_given_up(error: BarrageError) -> bool:
+    """Whether ``error`` ended a wait that took its full time, here or in a task."""
+    return _GAVE_UP in str(error)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a server is waited for.
+
+    Attributes:
+        address: the server, for the log.
+        seconds: how long one wait takes at most; 0 does not wait, infinity has no end.
+        sleep: pauses for a number of seconds; it raises when the wait has lost its purpose.
+    """
+
+    address: str
+    seconds: float
+    sleep: Callable[[float], None] = time.sleep
+
+    def retried(self, action: Callable[[], _T], *, may_repeat: Callable[[], bool] = lambda: True) -> _T:
+        """``action()``, repeated while the server cannot be reached.
+
+        Args:
+            action: what to do; it must be safe to repeat as long as ``may_repeat()``.
+            may_repeat: asked after a failure.
+
+        Raises:
+            InvalidRequestError: what answers is no server of this kind, so that waiting does not help.
+            UnavailableError, DeadlineError: the time is over.
+        """
+        wait = Wait(self)
+        while True:
+            try:
+                result = action()
+            except (UnavailableError, DeadlineError) as error:
+                if not may_repeat():
+                    raise
+                wait.pause(error)
+            else:
+                wait.end()
+                return result
+
+
+@dataclass
+class Wait:
+    """One wait, from the first failure on."""
+
+    patience: Patience
+    _began: float | None = None
+    _logged: float = 0.0
+    _delay: float = field(default=_FIRST_PAUSE)
+
+    def pause(self, error: BarrageError) -> None:
+        """Wait before the next attempt, after one that ended with ``error``.
+
+        Raises:
+            InvalidRequestError: waiting does not help.
+            BarrageError: ``error`` with a text that says for how long it was waited.
+        """
+        address, seconds = self.patience.address, self.patience.seconds
+        wrong = other_protocol(error, address)
+        if wrong is not None:
+            raise wrong from error
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        left = self._began + seconds - now
+        if seconds == 0:
+            raise error
+        if left <= 0:
+            raise type(error)(f"{str(error).rstrip('. ')}{_GAVE_UP}{address} for {seconds:g} s.") from error
+        if self._logged == 0.0 or now - self._logged >= _SECONDS_BETWEEN_LOGS:
+            self._logged = now
+            rest = "without end" if left == float("inf") else f"for up to {left:.0f} s more"
+            _log.warning("waiting for the server at %s, %s (retry_seconds=%g): %s", address, rest, seconds, error)
+        # A random part is cut off, so that the tasks of a job do not all come back in the same moment.
+        self.patience.sleep(min(left, self._delay * (1 - _JITTER * random.random())))
+        self._delay = min(_LONGEST_PAUSE, self._delay * _FACTOR)
+
+    def end(self) -> None:
+        """The server has answered."""
+        if self._began is not None:
+            away = time.monotonic() - self._began
+            _log.warning("the server at %s answers again, after %.1f s", self.patience.address, away)
+        self._began, self._logged, self._delay = None, 0.0, _FIRST_PAUSE
