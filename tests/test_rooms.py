@@ -20,7 +20,7 @@ BELOW: dict[str, set[str]] = {
     "process": {"errors"},
     "rowset": {"errors"},
     "wire": {"errors", "rowset"},
-    "engine": {"errors", "rowset"},
+    "engine": {"errors", "rowset", "wire"},
     "subscription": {"errors", "rowset", "wire", "engine"},
     "publish": {"errors", "rowset", "wire", "engine"},
     "server": {

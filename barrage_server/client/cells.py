@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from barrage_server.engine.values import take
 from barrage_server.rowset import RowSet
 
 __all__ = ["Values", "contiguous", "merged", "picked"]
@@ -24,7 +25,7 @@ def picked(values: Values, rows: RowSet, wanted: RowSet) -> Values:
     positions = rows.invert(wanted)
     if positions.is_contiguous:
         return values.slice(positions.first_key, positions.size)
-    return contiguous(values).take(pa.array(positions.keys()))
+    return take(contiguous(values), positions.keys())
 
 
 def merged(first: RowSet, first_values: Values, second: RowSet, second_values: Values) -> Values:
@@ -34,7 +35,7 @@ def merged(first: RowSet, first_values: Values, second: RowSet, second_values: V
     if not first:
         return second_values
     order = np.argsort(np.concatenate([first.keys(), second.keys()]), kind="stable")
-    return pa.concat_arrays([contiguous(first_values), contiguous(second_values)]).take(pa.array(order))
+    return take(pa.concat_arrays([contiguous(first_values), contiguous(second_values)]), order)
 
 
 def contiguous(values: Values) -> pa.Array:

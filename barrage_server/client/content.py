@@ -11,7 +11,7 @@ from barrage_server.client.mirror import Mirror
 from barrage_server.client.update import Update
 from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableUpdate, TableVersion, UpdateGraph, coalesce_nodes
 from barrage_server.engine.heap import READ_ROWS
-from barrage_server.engine.values import differs
+from barrage_server.engine.values import differs, take
 from barrage_server.errors import InternalError, SchemaMismatchError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window
@@ -184,7 +184,7 @@ def _changed(before: TableVersion, after: TableVersion, stayed: RowSet, number: 
         changed = np.flatnonzero(differs(old, new))
         if len(changed):
             found.append(RowSet.from_sorted_keys(part.select(changed)))
-            values.append(new.take(pa.array(changed)))
+            values.append(take(new, changed))
     return RowSet.union_all(found), pa.chunked_array(values, after.schema.field(number).type)
 
 

@@ -20,6 +20,7 @@ from barrage_server.engine import UpdateGraph
 from barrage_server.errors import UnavailableError
 from barrage_server.flight_errors import decode_end
 from barrage_server.subscription import Window
+from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.tickets import DPHN, scope_ticket
@@ -49,7 +50,8 @@ def _whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
         ticket = flight.Ticket(ticket_of(name, channel.counterpart))
         reader = channel.client().do_get(ticket, channel.options())
         progress.cancel_with(reader.cancel)
-        schema = user_schema(reader.schema)
+        intake = Intake(reader.schema)
+        schema = user_schema(intake.schema)
         batches: list[pa.RecordBatch] = []
         while True:
             try:
@@ -58,7 +60,7 @@ def _whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
                 break
             progress.advance()
             if chunk.data is not None and chunk.data.num_rows:
-                batches.append(chunk.data)
+                batches.append(intake.take(chunk.data))
     arrays = [
         pa.chunked_array([batch.column(number) for batch in batches], field.type) for number, field in enumerate(schema)
     ]

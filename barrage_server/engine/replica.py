@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -88,12 +88,24 @@ class ReplicaTable(SourceTable):
         """Apply ``update`` in a cycle.
 
         Raises:
-            WireFormatError: it does not fit the rows that the table has, or its arrays do not fit its rows. Nothing is
-            applied then.
+            WireFormatError: it does not fit the rows that the table has, or its arrays do not fit its rows.
+            SchemaMismatchError: values are of another type than their column.
+            LimitError: the values of a column are too large for one array. Nothing is applied in any of these cases.
 
         """
         self._check_lengths(update)
-        self.graph.stage(self, update)
+        self.graph.stage(self, self._normalised(update))
+
+    def _normalised(self, update: ReplicaUpdate) -> ReplicaUpdate:
+        """The update with values of exactly the types of the columns."""
+        columns = [
+            normalise(values, column.type) for column, values in zip(self._columns, update.columns, strict=False)
+        ]
+        modified = {
+            number: (rows, normalise(values, self._columns[number].type))
+            for number, (rows, values) in update.modified.items()
+        }
+        return replace(update, columns=columns, modified=modified)
 
     def check_operations(self, operations: Sequence[ReplicaUpdate]) -> None:
         """Each update must fit the rows that the updates before it leave."""
@@ -132,14 +144,14 @@ class ReplicaTable(SourceTable):
         if update.added:
             undo = self._undo if update.added.first_key <= self._used_to else None
             for column, values in zip(self._columns, update.columns, strict=True):
-                array = normalise(values, column.type)
-                column.write(update.added, array if len(array) else pa.nulls(update.added.size, column.type), undo)
+                given = values if len(values) else pa.nulls(update.added.size, column.type)
+                column.write(update.added, given, undo)
             rows = rows | update.added
             self._used_to = max(self._used_to, update.added.last_key)
         modified = list(all_columns(RowSet.empty(), len(self.schema)))
         for number, (changed, values) in update.modified.items():
             if changed:
-                self._columns[number].overwrite(changed, normalise(values, self._columns[number].type), self._undo)
+                self._columns[number].overwrite(changed, values, self._undo)
                 modified[number] = changed
         self._rows = rows
         if update.removed:

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from barrage_server.errors import LimitError, SchemaMismatchError, UnsupportedTypeError
+from barrage_server.wire.plain_form import check_item_counts, to_plain
+from barrage_server.wire.plain_type import is_bytes_like, is_fixed_width, plain_type
 
 __all__ = [
     "StorageKind",
@@ -59,7 +60,7 @@ def storage_kind(data_type: pa.DataType) -> StorageKind:
         return StorageKind.NULL
     if pat.is_boolean(stored):
         return StorageKind.BOOL
-    if _is_fixed_width(stored):
+    if is_fixed_width(stored):
         return StorageKind.FIXED
     return StorageKind.HEAP
 
@@ -103,111 +104,44 @@ def _can_be_key(data_type: pa.DataType) -> bool:
     stored = storage_type(data_type)
     if pat.is_struct(stored):
         return all(_can_be_key(stored.field(index).type) for index in range(stored.num_fields))
-    return storage_kind(stored) is not StorageKind.HEAP or _is_bytes_like(stored)
-
-
-def plain_type(data_type: pa.DataType) -> pa.DataType:
-    """The plain type that holds the values of ``data_type``, at every depth of nesting.
-
-    Raises:
-        UnsupportedTypeError: there is none (unions).
-
-    """
-    if isinstance(data_type, pa.BaseExtensionType):
-        plain_type(data_type.storage_type)
-        return data_type
-    if pat.is_dictionary(data_type) or pat.is_run_end_encoded(data_type):
-        return plain_type(data_type.value_type)
-    if pat.is_string_view(data_type):
-        return pa.string()
-    if pat.is_binary_view(data_type):
-        return pa.binary()
-    if pat.is_map(data_type):
-        return _plain_map(data_type)
-    if pat.is_list(data_type):
-        return _keep(data_type, pa.list_(_plain_field(data_type.value_field)))
-    if pat.is_large_list(data_type):
-        return _keep(data_type, pa.large_list(_plain_field(data_type.value_field)))
-    if pat.is_list_view(data_type):
-        return pa.list_(_plain_field(data_type.value_field))
-    if pat.is_large_list_view(data_type):
-        return pa.large_list(_plain_field(data_type.value_field))
-    if pat.is_fixed_size_list(data_type):
-        return _keep(data_type, pa.list_(_plain_field(data_type.value_field), data_type.list_size))
-    if pat.is_struct(data_type):
-        fields = [data_type.field(index) for index in range(data_type.num_fields)]
-        return _keep(data_type, pa.struct([_plain_field(field) for field in fields]))
-    if pat.is_null(data_type) or pat.is_boolean(data_type) or _is_fixed_width(data_type) or _is_bytes_like(data_type):
-        return data_type
-    if pat.is_fixed_size_binary(data_type):  # of width zero
-        return data_type
-    raise UnsupportedTypeError(
-        f"Tables cannot hold the type {data_type}. Convert it before publishing; "
-        "a union can become a struct with one field per member."
-    )
+    return storage_kind(stored) is not StorageKind.HEAP or is_bytes_like(stored)
 
 
 def normalise(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array:
-    """``values`` as one array of exactly the type ``target``.
+    """``values`` as one plain array of exactly the type ``target`` (:mod:`barrage_server.wire.plain_form`).
 
-    Undone are chunks, dictionaries, run ends, views and 64-bit offsets; a column of type null fits every type. Nothing
-    else is converted: an int32 for an int64 is refused, so that a publisher hears of a mistake instead of a subscriber.
+    Undone are chunks, dictionaries, run ends, views, 64-bit offsets and slices of nested values; a column of type null
+    fits every type. Nothing else is converted: an int32 for an int64 is refused, so that a publisher hears of a mistake
+    instead of a subscriber.
+
+    Args:
+        values: sound arrays, by whomever they were made.
+        target: a type that :func:`check_type` allows.
 
     Raises:
         SchemaMismatchError: the type differs; the text names both.
-        LimitError: the chunks are too large for one array of this type.
+        LimitError: the values are too large for one array of this type.
 
     """
     if isinstance(values, pa.ChunkedArray):
-        values = _combine([_normalise_array(chunk, target) for chunk in values.chunks], target)
+        return _combine([_normalise_array(chunk, target) for chunk in values.chunks], target)
     return _normalise_array(values, target)
 
 
 def _normalise_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.type == target:
-        return array
+        return to_plain(array, target)
     if pat.is_null(array.type):
         return pa.nulls(len(array), target)
-    if isinstance(array, pa.ExtensionArray) and array.type.storage_type == target:
-        return array.storage
-    if isinstance(target, pa.BaseExtensionType) and not isinstance(array, pa.ExtensionArray):
-        return pa.ExtensionArray.from_storage(target, _normalise_array(array, target.storage_type))
-    if not _holds_same_values(array.type, target):
-        raise SchemaMismatchError(f"Expected values of type {target}, got {array.type}. Cast them before publishing.")
+    given, wanted = array.type, target
+    if isinstance(given, pa.BaseExtensionType) != isinstance(wanted, pa.BaseExtensionType):
+        given, wanted = storage_type(given), storage_type(wanted)  # a value and what it is stored as
+    if not _holds_same_values(given, wanted):
+        raise SchemaMismatchError(f"Expected values of type {wanted}, got {given}. Cast them before publishing.")
     try:
-        array = _decode(array)
-        return array if array.type == target else array.cast(target)
+        return to_plain(array, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaMismatchError(f"Values of type {array.type} could not be decoded to {target}: {error}") from None
-
-
-def _decode(array: pa.Array) -> pa.Array:
-    """Undo the outermost encodings, where a cast does not do it."""
-    if pat.is_run_end_encoded(array.type):
-        return _decode(pc.run_end_decode(array))
-    if pat.is_dictionary(array.type):
-        # Arrow takes from no views, which polars has in its dictionaries: they are decoded first.
-        return _decode(_plain_views(array.dictionary).take(array.indices))
-    if pat.is_list_view(array.type) or pat.is_large_list_view(array.type):
-        return _decode_list_view(array)
-    return array
-
-
-def _plain_views(array: pa.Array) -> pa.Array:
-    if pat.is_string_view(array.type) or pat.is_binary_view(array.type):
-        return array.cast(plain_type(array.type))
-    return array
-
-
-def _decode_list_view(array: pa.Array) -> pa.Array:
-    large = pat.is_large_list_view(array.type)
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-    offsets = np.zeros(len(array) + 1, np.int64 if large else np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    mask = pc.is_null(array) if array.null_count else None
-    kind = pa.LargeListArray if large else pa.ListArray
-    plain = pa.large_list(array.type.value_field) if large else pa.list_(array.type.value_field)
-    return kind.from_arrays(pa.array(offsets), array.flatten(), type=plain, mask=mask)
 
 
 def _combine(chunks: list[pa.Array], target: pa.DataType) -> pa.Array:
@@ -216,7 +150,9 @@ def _combine(chunks: list[pa.Array], target: pa.DataType) -> pa.Array:
     if not chunks:
         return pa.nulls(0, target)
     try:
-        return pa.concat_arrays(chunks)
+        whole = pa.concat_arrays(chunks)
+        check_item_counts(whole)
+        return whole
     except pa.ArrowInvalid as error:
         raise LimitError(
             f"A column of type {target} is too large for one batch ({error}). Publish it in smaller batches."
@@ -255,42 +191,3 @@ def _holds_same_values(given: pa.DataType, target: pa.DataType) -> bool:
     if pat.is_struct(target) and any(ours.name != theirs.name for ours, theirs in pairs):
         return False
     return all(_holds_same_values(ours.type, theirs.type) for ours, theirs in pairs)
-
-
-def _is_fixed_width(data_type: pa.DataType) -> bool:
-    if pat.is_fixed_size_binary(data_type):
-        return bool(data_type.byte_width > 0)
-    return bool(
-        pat.is_integer(data_type)
-        or pat.is_floating(data_type)
-        or pat.is_decimal(data_type)
-        or pat.is_temporal(data_type)  # dates, times, timestamps, durations, intervals
-    )
-
-
-def _is_bytes_like(data_type: pa.DataType) -> bool:
-    return bool(
-        pat.is_string(data_type)
-        or pat.is_large_string(data_type)
-        or pat.is_binary(data_type)
-        or pat.is_large_binary(data_type)
-        or pat.is_fixed_size_binary(data_type)
-    )
-
-
-def _plain_field(field: pa.Field) -> pa.Field:
-    return field.with_type(plain_type(field.type))
-
-
-def _plain_map(data_type: pa.DataType) -> pa.DataType:
-    plain = pa.map_(
-        _plain_field(data_type.key_field), _plain_field(data_type.item_field), keys_sorted=data_type.keys_sorted
-    )
-    return _keep(data_type, plain)
-
-
-def _keep(data_type: pa.DataType, plain: pa.DataType) -> pa.DataType:
-    """The given type itself when nothing in it had to change: rebuilding could lose details such as metadata of nested
-    fields.
-    """
-    return data_type if plain == data_type else plain

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind, storage_type
+from barrage_server.wire.plain_form import check_item_counts, to_plain
 
 __all__ = [
     "BoolArray",
@@ -84,28 +85,16 @@ def take(array: pa.Array, positions: npt.NDArray[np.integer]) -> pa.Array:
         pa.ArrowInvalid: they are too large for one array.
 
     """
+    if pat.is_nested(array.type) or isinstance(array.type, pa.BaseExtensionType):
+        taken = to_plain(array, array.type).take(pa.array(positions))  # Arrow is not sure with slices
+        check_item_counts(taken)
+        return taken
     taken = array.take(pa.array(positions))
-    if pat.is_nested(taken.type):
-        _check_offsets(taken)  # Arrow does not
-    elif taken.null_count == 0:
+    if taken.null_count == 0:
         validity, *others = taken.buffers()
         if validity is not None:
             return pa.Array.from_buffers(taken.type, len(taken), [None, *others], 0, taken.offset)
     return taken
-
-
-def _check_offsets(array: pa.Array) -> None:
-    """Raise when items of lists, at any depth, are more than their offsets can count."""
-    array = storage_of(array)
-    if pat.is_list(array.type) or pat.is_map(array.type):
-        if len(array.values) >= 1 << 31:
-            raise pa.ArrowInvalid(f"there are {len(array.values)} items in lists of type {array.type}")
-        _check_offsets(array.values)
-    elif pat.is_large_list(array.type) or pat.is_fixed_size_list(array.type):
-        _check_offsets(array.values)
-    elif pat.is_struct(array.type):
-        for index in range(array.type.num_fields):
-            _check_offsets(array.field(index))
 
 
 def canonical_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:

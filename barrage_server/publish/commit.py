@@ -54,7 +54,7 @@ class Committer:
             staged = self._staging.find(request.tokens, request.publisher, request.table, request.batch)
             schema, batches = _gather(request, staged)
             target = Target(request.table, request.mode, request.key, request.kind, request.capacity)
-            rows, table = publish_rows(self._store, target, schema, batches)
+            rows, table = publish_rows(self._store, target, schema, batches, limit=self._staging.limits.total_bytes)
             self._ledger.advance(request.publisher, request.table, request.batch, table)
             self._staging.drop(request.tokens)
             # Attempts that lost a race, or were left behind by a driver that is gone, are not committed any more.

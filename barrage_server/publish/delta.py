@@ -9,7 +9,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
-from barrage_server.errors import KeyMismatchError, UnknownTableError, UnsupportedOperationError
+from barrage_server.errors import KeyMismatchError, LimitError, UnknownTableError, UnsupportedOperationError
+from barrage_server.wire.plain_size import plain_size
 from barrage_server.wire.protocol import PublishMode, TableKind
 
 __all__ = ["TableStore", "Target", "apply_rows", "publish_rows"]
@@ -62,7 +63,12 @@ class Target:
 
 
 def publish_rows(
-    store: TableStore, target: Target, schema: pa.Schema, batches: Sequence[pa.RecordBatch]
+    store: TableStore,
+    target: Target,
+    schema: pa.Schema,
+    batches: Sequence[pa.RecordBatch],
+    *,
+    limit: int | None = None,
 ) -> tuple[int, Table]:
     """Apply ``batches`` to ``target`` in one cycle: all of them, or nothing. The table is made when it does not exist.
 
@@ -72,8 +78,10 @@ def publish_rows(
     Args:
         store: where the table is found or made.
         target: which table, and how.
-        schema: what a new table gets; also the schema of ``batches``, which may be empty.
+        schema: what a new table gets; also the schema of ``batches`` before they were brought to plain form, or there
+            are none.
         batches: the rows, in order.
+        limit: bytes that they may have once they are of the table's types.
 
     Returns:
         Rows that were applied, and the table.
@@ -95,6 +103,7 @@ def publish_rows(
                 own = table.capacity if isinstance(table, RingTable) else None
                 store.check_same(table, table.schema, target.kind, key, target.capacity or own)
             _check_key(table, target)
+            _check_nulls(table, batches, limit)
             apply_rows(table, target.mode, schema, batches)
         return sum(batch.num_rows for batch in batches), table
 
@@ -142,6 +151,20 @@ def _check_key(table: Table, target: Target) -> None:
         )
 
 
+def _check_nulls(table: Table, batches: Sequence[pa.RecordBatch], limit: int | None) -> None:
+    """Columns of type null take what the columns of the table take that they go to."""
+    if limit is None:
+        return
+    total = 0
+    for batch in batches:
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            number = table.schema.get_field_index(field.name)
+            if number >= 0 and field.type != table.schema.types[number]:
+                total += plain_size(column, table.schema.types[number])
+    if total > limit:
+        raise LimitError(f"These rows have {total:,} bytes in table '{table.name}'; {limit:,} may come at once.")
+
+
 def _mode_for(table: Table, mode: PublishMode | None) -> PublishMode:
     if isinstance(table, KeyedTable):
         return PublishMode.UPSERT if mode in (None, PublishMode.APPEND) else mode
@@ -173,7 +196,7 @@ def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batc
             for batch in batches or [_empty(schema)]:
                 table.append(batch)
         return
-    rows = pa.Table.from_batches(batches, schema=schema)
+    rows = pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
     if isinstance(table, ReplacedTable):
         table.replace(rows)
     elif isinstance(table, KeyedTable):

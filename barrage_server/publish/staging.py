@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from barrage_server.errors import LimitError, PublishError
+from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import StageRequest, StageResult
 
 __all__ = ["Staged", "StagingArea", "StagingLimits", "StagingStatistics"]
@@ -98,15 +99,21 @@ class StagingArea:
             self._entries[token] = Staged(request, schema, now)
             return token
 
-    def add(self, token: str, batch: pa.RecordBatch, now: float) -> None:
+    def add(self, token: str, batch: pa.RecordBatch, now: float, nbytes: int | None = None) -> None:
         """Put ``batch`` under ``token``.
+
+        Args:
+            token: of an entry that is open.
+            batch: the rows, in plain form.
+            now: the time.
+            nbytes: what to count for it, if not the bytes of its values.
 
         Raises:
             PublishError: the token has expired, or is sealed.
             LimitError: it would be more than the limits allow; the whole entry is dropped then.
 
         """
-        nbytes = batch.nbytes
+        nbytes = plain_batch_size(batch) if nbytes is None else nbytes
         with self._lock:
             entry = self._entry(token)
             if entry.sealed:

@@ -21,6 +21,7 @@ from barrage_server.errors import (
 from barrage_server.publish import Target, publish_rows
 from barrage_server.publish.incoming import replica_update
 from barrage_server.server.hub import Hub
+from barrage_server.wire.intake import Intake
 from barrage_server.wire.json_object import json_bytes
 from barrage_server.wire.metadata import PublicationRequest, decode_message
 from barrage_server.wire.protocol import (
@@ -32,7 +33,7 @@ from barrage_server.wire.protocol import (
     StageRequest,
 )
 from barrage_server.wire.reader import IncomingMessage, MessageReader
-from barrage_server.wire.schema import is_list_schema, plain_schema
+from barrage_server.wire.soundness import check_schema
 from barrage_server.wire.tickets import name_of_path, name_of_ticket
 from barrage_server.wire.wrapper import is_barrage
 
@@ -113,22 +114,21 @@ class Upload:
         name = self._name()
         schema = self._schema()
         options = _options(schema, first[1] if first is not None else None)
-        batches = self._collect([] if first is None else _chain(first, chunks))
+        batches = self._collect(schema, [] if first is None else _chain(first, chunks))
         target = Target(name, options.mode, options.key, options.kind, options.capacity)
-        rows, table = publish_rows(self._hub.catalog, target, schema, batches)
+        rows, table = publish_rows(self._hub.catalog, target, schema, batches, limit=self._hub.limits.put_bytes)
         logger.info("%s put %d rows into %s", self.peer, rows, name)
         self._reply(json_bytes({"table": name, "rows": rows, "step": table.version.step}))
 
-    def _collect(self, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
-        """All rows of a stream that has come to its proper end."""
+    def _collect(self, schema: pa.Schema, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
+        """All rows of a stream that has come to its proper end, in plain form."""
+        limit = self._hub.limits.put_bytes
+        refusal = f"One DoPut may carry {limit:,} bytes, and this one has more. Send it in parts."
+        intake = Intake(schema, limit, refusal)
         batches: list[pa.RecordBatch] = []
-        nbytes, limit = 0, self._hub.limits.put_bytes
         for batch, _ in chunks:
             if batch is not None and batch.num_rows:
-                nbytes += batch.nbytes
-                if nbytes > limit:
-                    raise LimitError(f"One DoPut may carry {limit:,} bytes, and this one has more. Send it in parts.")
-                batches.append(batch)
+                batches.append(intake.take(batch))
         self._check_complete()
         return batches
 
@@ -138,6 +138,7 @@ class Upload:
         request: StageRequest | None = None
         token: str | None = None
         end: StageEnd | None = None
+        intake: Intake | None = None
         try:
             for batch, metadata in self._chunks():
                 if end is not None:
@@ -146,11 +147,15 @@ class Upload:
                     if metadata is None:
                         raise WireFormatError("The first message of a staged batch must have a stage request with it.")
                     request = StageRequest.from_json(metadata)
-                    token = self._hub.staging.open(request, self._schema(), self._hub.clock())
+                    schema = self._schema()
+                    intake = Intake(schema, *self._staged_limit())
+                    token = self._hub.staging.open(request, schema, self._hub.clock())
                 elif metadata is not None:
                     end = StageEnd.from_json(metadata)
-                if batch is not None and batch.num_rows:
-                    self._hub.staging.add(token, batch, self._hub.clock())
+                if batch is not None and batch.num_rows and intake is not None:
+                    before = intake.nbytes
+                    plain = intake.take(batch)
+                    self._hub.staging.add(token, plain, self._hub.clock(), intake.nbytes - before)
             self._check_complete()
             if request is None or token is None or end is None:
                 raise PublishError("The staged batch broke off before its end; it is dropped. Stage it again.")
@@ -162,6 +167,10 @@ class Upload:
             raise
         self._reply(result.to_json())
 
+    def _staged_limit(self) -> tuple[int, str]:
+        limit = self._hub.limits.staging.entry_bytes
+        return limit, f"One staged batch may have {limit:,} bytes, and this one has more. Commit more often."
+
     # Updates that are applied as they come.
 
     def _publication(self, app_metadata: bytes, chunks: Iterator[Chunk]) -> None:
@@ -170,8 +179,11 @@ class Upload:
             raise InvalidRequestError(f"DoPut takes publication requests, not {type(request).__name__}.")
         name = name_of_ticket(request.ticket) if request.ticket else self._name()
         schema = self._schema()
-        reader = MessageReader(schema, use_deephaven_nulls=request.use_deephaven_nulls)
-        plain = plain_schema(schema) if is_list_schema(schema) else schema
+        reader = MessageReader(
+            schema,
+            use_deephaven_nulls=request.use_deephaven_nulls,
+            max_update_bytes=self._hub.limits.put_bytes,
+        )
         self._may_idle = True
         updates = 0
         table: ReplicaTable | None = None
@@ -179,7 +191,7 @@ class Upload:
             for batch, metadata in chunks:
                 message = reader.feed(batch, metadata)
                 if message is not None:
-                    table = self._apply(name, plain, table, message)
+                    table = self._apply(name, reader.schema, table, message)
                     updates += 1
                     if updates == 1:  # the publisher may now tell others that the table is there
                         self._reply(json_bytes({"table": name, "updates": 1, "step": table.version.step}))
@@ -226,9 +238,11 @@ class Upload:
 
     def _schema(self) -> pa.Schema:
         try:
-            return self._reader.schema
+            schema = self._reader.schema
         except (pa.ArrowException, OSError) as error:
             raise WireFormatError("A DoPut stream must begin with an Arrow schema.") from error
+        check_schema(schema)
+        return schema
 
     def _name(self) -> str:
         if self._descriptor.descriptor_type == fl.DescriptorType.PATH:

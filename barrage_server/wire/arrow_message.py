@@ -54,8 +54,12 @@ class BatchHeader:
         batch = message.table(2)
         if message.int8(1) != RECORD_BATCH or batch is None:
             raise WireFormatError("expected a record batch; dictionary and other messages are not used here")
+        return cls._of(batch, message.int64(3))
+
+    @classmethod
+    def _of(cls, batch: FlatTable, body_length: int) -> BatchHeader:
         nodes, buffers = batch.structs(1, 16), batch.structs(2, 16)
-        length, body_length = batch.int64(0), message.int64(3)
+        length = batch.int64(0)
         if length < 0 or body_length < 0:
             raise WireFormatError("damaged record batch: a negative length")
         empty = memoryview(b"")
@@ -66,6 +70,16 @@ class BatchHeader:
             body_length,
             batch.table(3) is not None,
         )
+
+    @classmethod
+    def of_dictionary(cls, header: bytes | memoryview) -> tuple[int, bool, BatchHeader]:
+        """Of a dictionary batch: the dictionary's number, whether it is continued, and the header of its values."""
+        message = FlatTable.root(header)
+        dictionary = message.table(2)
+        values = None if dictionary is None else dictionary.table(1)
+        if message.int8(1) != DICTIONARY_BATCH or dictionary is None or values is None:
+            raise WireFormatError("damaged dictionary batch")
+        return dictionary.int64(0), dictionary.boolean(2), cls._of(values, message.int64(3))
 
 
 def encode_batch_header(length: int, nodes: list[int], spans: list[int], body_length: int) -> bytes:

@@ -115,7 +115,7 @@ class MessageWriter:
         """As it goes on the wire."""
         self._types: list[pa.DataType] = schema.types
         self._list_types: list[pa.DataType] = self.schema.types
-        self._empty = [pa.array([], data_type) for data_type in self._types]
+        self._empty = [pa.nulls(0, data_type) for data_type in self._types]
         self._prepared = [self._needs_preparing(data_type) for data_type in self._types]
         self._max_bytes = _message_limit(options.max_message_size, len(self._types))
         self._row_bytes = _row_bytes(self._types)

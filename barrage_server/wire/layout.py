@@ -16,14 +16,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
-from barrage_server.wire.soundness import check_sound
+from barrage_server.wire.soundness import MAX_DEPTH, check_sound
 
 __all__ = ["Parts", "assemble", "take_apart"]
 
 _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
 _FIXED_WIDTH: Final = (types.is_primitive, types.is_decimal, types.is_fixed_size_binary, types.is_interval)
-MAX_DEPTH: Final = 64
 # What Arrow allows an array to have, as far as all of its implementations go. Nulls take no bytes, so that nothing else
 # keeps a damaged header from announcing more of them than anybody could hold.
 _MOST: Final = (1 << 31) - 1
@@ -136,11 +135,13 @@ def _offsets(array: pa.Array, buffer: pa.Buffer, parts: Parts) -> tuple[int, int
     return first, last
 
 
-def assemble(data_types: list[pa.DataType], nodes: memoryview, spans: memoryview, body: pa.Buffer) -> list[pa.Array]:
+def assemble(
+    data_types: list[pa.DataType], nodes: memoryview, spans: memoryview, body: pa.Buffer, *, check: bool = True
+) -> list[pa.Array]:
     """Columns from field nodes and buffers (both as bytes of 16 each) and the body, without a copy of the data.
 
     WireFormatError when nodes or buffers are missing or left over, or when they contradict the body; offsets and
-    texts are checked, so that no damaged array gets further.
+    texts are checked, so that no damaged array gets further, unless ``check`` is False and the caller does it.
     """
     source = _Source(
         np.frombuffer(nodes, np.int64).reshape(-1, 2).tolist(),
@@ -155,7 +156,8 @@ def assemble(data_types: list[pa.DataType], nodes: memoryview, spans: memoryview
             raise WireFormatError(
                 f"damaged record batch: a column of type {data_type} does not fit its data"
             ) from error
-        check_sound(array)
+        if check:
+            check_sound(array)
         arrays.append(array)
     source.finish()
     return arrays
@@ -224,6 +226,8 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
     if not types.is_struct(data_type) and not types.is_fixed_size_list(data_type):
         buffers.append(source.buffer((8 if types.is_large_list(data_type) else 4) * (length + 1)))
     arrays = [_assemble(child, source, depth + 1) for child in children]
+    if types.is_map(data_type) and (arrays[0].null_count or arrays[0].field(0).null_count):
+        raise WireFormatError("damaged record batch: a key or an entry of a map is null")  # it would end the process
     return pa.Array.from_buffers(data_type, length, buffers, children=arrays)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from barrage_server.errors import MessageTooLargeError, WireFormatError
+from barrage_server.errors import LimitError, MessageTooLargeError, WireFormatError
 from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated, schema_header
 from barrage_server.wire.layout import assemble
 from barrage_server.wire.soundness import check_sound, is_foreign
@@ -21,6 +21,7 @@ from barrage_server.wire.soundness import check_sound, is_foreign
 __all__ = [
     "Descriptor",
     "FlightDataParts",
+    "check_decompressed_size",
     "decode_flight_data",
     "decode_ragged_batch",
     "decode_schema_message",
@@ -106,8 +107,18 @@ def decode_flight_data(data: bytes | memoryview) -> FlightDataParts:
     return FlightDataParts(descriptor, header, app_metadata, body)
 
 
-def decode_ragged_batch(header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema) -> list[pa.Array]:
+def decode_ragged_batch(
+    header: bytes | memoryview,
+    body: bytes | memoryview,
+    schema: pa.Schema,
+    *,
+    check: bool = True,
+    most: int = MAX_MESSAGE,
+) -> list[pa.Array]:
     """The columns of a record batch, which may differ in length; WireFormatError when it is damaged.
+
+    ``check``: False when the caller checks that the columns are sound. ``most``: bytes of a body when it is
+    decompressed; LimitError when there would be more.
 
     ``schema``: as it was on the wire. If its columns are of equal length, a batch may be compressed, and have types
     that this project does not write: views, unions and run ends.
@@ -117,15 +128,15 @@ def decode_ragged_batch(header: bytes | memoryview, body: bytes | memoryview, sc
         raise WireFormatError(
             f"damaged record batch: {len(body)} bytes of body where {batch.body_length} are announced"
         )
-    if batch.compressed and _decompressed_size(batch, memoryview(body)) > MAX_MESSAGE:
-        raise WireFormatError(f"a compressed record batch of more than {MAX_MESSAGE} bytes; send smaller ones")
+    if batch.compressed:
+        check_decompressed_size(batch, body, most)
     if batch.compressed or any(_has_foreign(field.type) for field in schema):
-        return _read_by_arrow(header, body, schema)
+        return _read_by_arrow(header, body, schema, check=check)
     data = pa.py_buffer(body)
     if data.address % 8:
         # Arrow wants aligned buffers, and a body lies wherever its message happens to put it.
         data = pa.py_buffer(bytes(body))
-    return assemble([field.type for field in schema], batch.nodes, batch.buffers, data)
+    return assemble([field.type for field in schema], batch.nodes, batch.buffers, data, check=check)
 
 
 def _has_foreign(data_type: pa.DataType) -> bool:
@@ -135,25 +146,36 @@ def _has_foreign(data_type: pa.DataType) -> bool:
     )
 
 
-def _read_by_arrow(header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema) -> list[pa.Array]:
+def _read_by_arrow(
+    header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema, *, check: bool
+) -> list[pa.Array]:
     try:
         message = pa.ipc.read_message(pa.BufferReader(encapsulated(header, body)))
         columns: list[pa.Array] = pa.ipc.read_record_batch(message, schema).columns
     except (pa.ArrowException, OSError, ValueError) as error:
         raise WireFormatError("damaged record batch: it does not fit its schema, or cannot be decompressed") from error
-    for column in columns:
-        check_sound(column)
+    if check:
+        for column in columns:
+            check_sound(column)
     return columns
 
 
-def _decompressed_size(batch: BatchHeader, body: memoryview) -> int:
-    """What a compressed batch would take: every buffer begins with its size as an int64, -1 if it is not compressed."""
+def check_decompressed_size(batch: BatchHeader, body: bytes | memoryview, most: int) -> int:
+    """How many bytes a compressed batch takes when it is decompressed; LimitError when they are more than ``most``.
+
+    Every buffer begins with its size as an int64, -1 if it is not compressed.
+    """
     total = 0
     for offset, size in struct.iter_unpack("<qq", batch.buffers):
         if offset < 0 or size < 0 or offset + size > len(body):
             raise WireFormatError("damaged record batch: a buffer lies outside the body")
         declared = struct.unpack_from("<q", body, offset)[0] if size >= 8 else 0
         total += size if declared < 0 else declared
+    if total > min(most, MAX_MESSAGE):
+        raise LimitError(
+            f"A compressed record batch of {total:,} bytes is more than the {min(most, MAX_MESSAGE):,} that may come "
+            "at once. Send smaller ones."
+        )
     return total
 
 

@@ -9,10 +9,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
+from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import UpdateMetadata, decode_message
 from barrage_server.wire.nulls import from_deephaven_nulls, has_deephaven_null
 from barrage_server.wire.schema import is_list_schema, plain_schema
-from barrage_server.wire.soundness import check_sound
 
 __all__ = ["IncomingMessage", "MessageReader"]
 
@@ -71,7 +71,7 @@ class MessageReader:
     different lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
     """
 
-    __slots__ = ("_check_data", "_in_band", "_is_list", "_left_out", "_pending", "_types", "schema")
+    __slots__ = ("_in_band", "_intake", "_is_list", "_left_out", "_pending", "_types", "schema")
 
     def __init__(
         self,
@@ -79,26 +79,27 @@ class MessageReader:
         *,
         use_deephaven_nulls: bool = False,
         columns_as_list: bool | None = None,
-        check_data: bool = False,
+        max_update_bytes: int | None = None,
         left_out: Callable[[pa.Schema], Collection[int]] = lambda _schema: (),
     ) -> None:
         """``columns_as_list``: None tells it from the schema.
 
-        ``check_data``: check offsets and texts inside the columns too, whose damage could otherwise crash the
-        process; for senders that are not trusted. It reads all of the data once.
+        ``max_update_bytes``: of one update in plain form, which is kept until it is complete.
 
         ``left_out``: numbers of the columns of a schema that were not asked for, and of whose types nothing can be
         read here.
         """
         self._is_list = is_list_schema(schema_on_the_wire) if columns_as_list is None else columns_as_list
-        self.schema: pa.Schema = plain_schema(schema_on_the_wire) if self._is_list else schema_on_the_wire
-        """The table's schema: without lists around the columns."""
-        self._left_out = frozenset(left_out(self.schema))
+        self._left_out = frozenset(left_out(plain_schema(schema_on_the_wire) if self._is_list else schema_on_the_wire))
+        refusal = f"One update may have {max_update_bytes:,} bytes, and this one has more." if max_update_bytes else ""
+        self._intake = Intake(schema_on_the_wire, max_update_bytes, refusal, self._left_out)
+        plain = self._intake.schema
+        self.schema: pa.Schema = plain_schema(plain) if self._is_list else plain
+        """The table's schema: without lists around the columns, and with plain types."""
         self._types: list[pa.DataType] = [
             pa.null() if number in self._left_out else data_type for number, data_type in enumerate(self.schema.types)
         ]
         self._in_band = [use_deephaven_nulls and has_deephaven_null(data_type) for data_type in self._types]
-        self._check_data = check_data
         self._pending: _Pending | None = None
 
     @property
@@ -116,19 +117,16 @@ class MessageReader:
             if app_metadata is None:
                 return None
             raise WireFormatError("update metadata came without a record batch")
-        try:
-            batch.validate()
-        except (pa.ArrowException, ValueError) as error:
-            raise WireFormatError("damaged record batch: its columns do not fit their data") from error
-        if self._check_data:
-            for column in batch.columns:
-                check_sound(column)
-        return self.feed_columns(batch.columns, batch.num_rows, app_metadata)
+        plain = self._intake.take(batch)
+        return self.feed_columns(plain.columns, plain.num_rows, app_metadata)
 
     def feed_columns(
         self, columns: Sequence[pa.Array], length: int, app_metadata: bytes | None
     ) -> IncomingMessage | None:
-        """As :meth:`feed`, for columns that may differ in length; ``length``: of the batch as its header has it."""
+        """As :meth:`feed`, for columns that may differ in length, and are sound and plain.
+
+        ``length``: of the batch as its header has it.
+        """
         pending = self._begin(app_metadata) if app_metadata is not None else self._pending
         if pending is None:
             raise WireFormatError("a record batch came before any update metadata")
@@ -143,6 +141,7 @@ class MessageReader:
         if not pending.is_complete:
             return None
         self._pending = None
+        self._intake.reset()
         return self._finish(pending)
 
     def _begin(self, app_metadata: bytes) -> _Pending:
@@ -162,7 +161,7 @@ class MessageReader:
             ]
             length = max((len(column) for column in columns), default=0)
         elif self._is_list:
-            columns = [pa.array([], data_type) for data_type in self._types]
+            columns = [pa.nulls(0, data_type) for data_type in self._types]
         arrays = [
             from_deephaven_nulls(array) if in_band else array
             for array, in_band in zip(columns, self._in_band, strict=True)
@@ -225,4 +224,4 @@ def _unwrap(column: pa.Array) -> pa.Array:
 def _join(chunks: list[pa.Array], data_type: pa.DataType) -> Column:
     if len(chunks) == 1:
         return chunks[0]
-    return pa.chunked_array(chunks, data_type) if chunks else pa.array([], data_type)
+    return pa.chunked_array(chunks, data_type) if chunks else pa.nulls(0, data_type)

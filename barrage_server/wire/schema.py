@@ -57,6 +57,8 @@ _JAVA_TYPES: Final[Mapping[pa.DataType, str]] = {
 
 def java_type(data_type: pa.DataType) -> str | None:
     """The Java type that Deephaven holds an Arrow type as; None where it has none, so that the client decides."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return None  # and those that are made in Python have no hash
     known = _JAVA_TYPES.get(data_type)
     if known is not None:
         return known
@@ -122,7 +124,7 @@ def _field_metadata(field: pa.Field, key_mark: bytes | None) -> dict[bytes, byte
     given: dict[bytes, bytes] = dict(field.metadata or {})
     metadata = {key: value for key, value in given.items() if not key.startswith(_PREFIX)}
     kept = given.get(_TYPE)
-    name = kept.decode() if kept is not None else java_type(field.type)
+    name = kept.decode(errors="replace") if kept is not None else java_type(field.type)
     if name is not None:
         metadata[_TYPE] = name.encode()
         if name.endswith("[]"):

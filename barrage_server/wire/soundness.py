@@ -1,44 +1,103 @@
-"""Whether a received array can be used without reading outside its buffers."""
+"""Whether a received array can be used without reading outside its buffers.
+
+An Arrow array is trusted by all that reads it: offsets that lead astray read the memory of the process, or end it. So
+every array that comes from outside is checked once, in full and at every depth, before anything else looks at it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import types
+import pyarrow.compute as pc
+from pyarrow import lib, types
 
-from barrage_server.errors import WireFormatError
+from barrage_server.errors import UnsupportedTypeError, WireFormatError
 
-__all__ = ["check_sound", "is_foreign"]
+__all__ = [
+    "LARGE",
+    "MAX_DEPTH",
+    "check_batch",
+    "check_schema",
+    "check_sound",
+    "codes_of",
+    "is_foreign",
+    "offsets_of",
+    "places_of",
+]
+
+MAX_DEPTH: Final = 64
+"""How deep types may be nested."""
+
+LARGE: Final = frozenset({lib.Type_LARGE_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_LIST})
+"""Types whose offsets have 64 bits."""
+
+_BLOCK: Final = 1 << 16
+"""Offsets that are compared at once: they and the result stay in the processor's cache."""
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Raise unless all that a received schema says can be read.
+
+    Raises:
+        WireFormatError: a name, a time zone or the like is not UTF-8.
+        UnsupportedTypeError: types are nested too deep.
+
+    """
+    try:
+        for field in schema:
+            _texts_of(field, 0)
+    except UnicodeDecodeError as error:
+        raise WireFormatError("damaged schema: a text in it is not UTF-8") from error
+
+
+def _texts_of(field: pa.Field, depth: int) -> list[str]:
+    """The texts in a field, which are decoded when they are asked for."""
+    if depth > MAX_DEPTH:
+        raise UnsupportedTypeError(f"types nested deeper than {MAX_DEPTH} levels are not supported")
+    texts, data_type = [field.name], field.type
+    while isinstance(data_type, pa.BaseExtensionType):
+        texts.append(data_type.extension_name)
+        data_type = data_type.storage_type
+    if types.is_timestamp(data_type):
+        texts.append(data_type.tz or "")
+    if types.is_dictionary(data_type):
+        texts += _texts_of(pa.field("", data_type.value_type), depth + 1)
+    for number in range(data_type.num_fields):
+        texts += _texts_of(data_type.field(number), depth + 1)
+    return texts
+
+
+def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> None:
+    """:func:`check_sound` for columns of one length, save those whose numbers are ``left_out``."""
+    try:
+        batch.validate()
+    except (pa.ArrowException, ValueError) as error:
+        raise WireFormatError("damaged record batch: its columns do not fit their data") from error
+    for number, column in enumerate(batch.columns):
+        if number not in left_out:
+            _check(column)
 
 
 def check_sound(array: pa.Array) -> None:
-    """WireFormatError unless buffers are long enough, offsets lead upwards within them, and texts are UTF-8.
+    """Raise unless an array can be read and computed with, whatever it holds.
 
-    Arrow's own full validation refuses more: values such as Deephaven's null of a date, which is no date but does no
-    harm. All offsets and texts are read, but no other data.
+    Buffers are long enough at every depth; offsets, sizes, indices, run ends and type codes lead to values that are
+    there; the null counts are true; texts are UTF-8; keys of maps are not null. Of other data nothing is read. Arrow's
+    own full validation refuses more: values such as Deephaven's null of a date, which is no date but does no harm.
+
+    Raises:
+        WireFormatError: the array is damaged.
+
     """
-    while isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
     try:
-        array.validate(full=_has_bytes(array.type) or is_foreign(array.type))
+        array.validate()
     except (pa.ArrowException, ValueError) as error:
-        raise WireFormatError(f"damaged record batch: a column of type {array.type} does not fit its data") from error
-    if not len(array):
-        return
-    if types.is_list(array.type) or types.is_large_list(array.type) or types.is_map(array.type):
-        dtype = np.dtype(np.int64 if types.is_large_list(array.type) else np.int32)
-        start = array.offset * dtype.itemsize
-        offsets = np.frombuffer(array.buffers()[1], dtype, count=len(array) + 1, offset=start)
-        if offsets[0] < 0 or offsets[-1] > len(array.values) or (offsets[1:] < offsets[:-1]).any():
-            raise WireFormatError(
-                f"damaged record batch: the lists of a column of type {array.type} overlap or overrun"
-            )
-        check_sound(array.values)
-    elif types.is_fixed_size_list(array.type):
-        check_sound(array.values)
-    elif types.is_struct(array.type):
-        for number in range(array.type.num_fields):
-            check_sound(array.field(number))
+        raise _damaged(array.type, "its buffers do not fit its length") from error
+    _check(array)
 
 
 def is_foreign(data_type: pa.DataType) -> bool:
@@ -53,7 +112,195 @@ def is_foreign(data_type: pa.DataType) -> bool:
     )
 
 
-def _has_bytes(data_type: pa.DataType) -> bool:
-    """Whether values are of variable length."""
-    is_text = types.is_string(data_type) or types.is_large_string(data_type)
-    return bool(is_text or types.is_binary(data_type) or types.is_large_binary(data_type))
+def offsets_of(array: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+    """The offsets of a list, map, string or binary array of any size: one more than it has elements, as a view."""
+    dtype = np.dtype(np.int64 if array.type.id in LARGE else np.int32)
+    buffer = array.buffers()[1]
+    if len(array) == 0 or buffer is None:
+        return np.zeros(1, dtype)
+    offsets: npt.NDArray[Any] = np.frombuffer(buffer, dtype, len(array) + 1, array.offset * dtype.itemsize)
+    return offsets
+
+
+def codes_of(array: pa.Array) -> npt.NDArray[np.int8]:
+    """The type codes of a union; pyarrow's own do not heed slices."""
+    buffer = array.buffers()[1]
+    return np.zeros(0, np.int8) if buffer is None else np.frombuffer(buffer, np.int8, len(array), array.offset)
+
+
+def places_of(array: pa.Array) -> npt.NDArray[np.int32]:
+    """Where in its child the value of each element of a dense union is."""
+    buffer = array.buffers()[2]
+    return np.zeros(0, np.int32) if buffer is None else np.frombuffer(buffer, np.int32, len(array), array.offset * 4)
+
+
+def _check(array: pa.Array) -> None:
+    while isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    kind = array.type.id
+    if kind not in _WITHOUT_VALIDITY:
+        _check_null_count(array)
+    check = _CHECKS.get(kind)
+    if check is not None:
+        check(array)
+
+
+def _check_null_count(array: pa.Array) -> None:
+    count, nulls = len(array), array.null_count
+    validity = array.buffers()[0]
+    if validity is None or count == 0:
+        is_true = nulls == 0
+    else:
+        bits = pa.Array.from_buffers(pa.bool_(), count, [None, validity], 0, array.offset)
+        is_true = nulls == count - bits.true_count
+    if not is_true:
+        raise _damaged(array.type, "it has another number of nulls than it says")
+
+
+def _check_offsets(array: pa.Array, size: int) -> npt.NDArray[Any]:
+    """The offsets of an array into something of length ``size``."""
+    offsets = offsets_of(array)
+    if offsets[0] < 0 or offsets[-1] > size or not _is_rising(offsets):
+        raise _damaged(array.type, "its offsets overlap or overrun")
+    return offsets
+
+
+def _is_rising(numbers: npt.NDArray[Any]) -> bool:
+    for start in range(0, len(numbers) - 1, _BLOCK):
+        block = numbers[start : start + _BLOCK + 1]
+        if (block[1:] < block[:-1]).any():
+            return False
+    return True
+
+
+def _check_bytes(array: pa.Array) -> None:
+    data = array.buffers()[2]
+    _check_offsets(array, 0 if data is None else data.size)
+
+
+def _check_text(array: pa.Array) -> None:
+    data = array.buffers()[2]
+    offsets = _check_offsets(array, 0 if data is None else data.size)
+    first, last = int(offsets[0]), int(offsets[-1])
+    if data is None or first == last or _is_ascii(np.frombuffer(data, np.int8, last - first, first)):
+        return
+    _validate_fully(array)
+
+
+def _is_ascii(characters: npt.NDArray[np.int8]) -> bool:
+    return all(characters[start : start + _BLOCK].min() >= 0 for start in range(0, len(characters), _BLOCK))
+
+
+def _validate_fully(array: pa.Array) -> None:
+    """By Arrow: of views the buffers and the bytes at their start, of texts that they are UTF-8."""
+    try:
+        array.validate(full=True)
+    except (pa.ArrowException, ValueError) as error:
+        raise _damaged(array.type, "its values lie outside of its buffers, or are no UTF-8") from error
+
+
+def _check_list(array: pa.Array) -> None:
+    values = array.values
+    _check_offsets(array, len(values))
+    _check(values)
+
+
+def _check_map(array: pa.Array) -> None:
+    entries = array.values
+    _check_offsets(array, len(entries))
+    _check(entries)
+    if entries.null_count or entries.field(0).null_count:
+        raise _damaged(array.type, "a key or an entry is null")
+
+
+def _check_fixed_size_list(array: pa.Array) -> None:
+    _check(array.values)
+
+
+def _check_struct(array: pa.Array) -> None:
+    for number in range(array.type.num_fields):
+        _check(array.field(number))
+
+
+def _check_list_view(array: pa.Array) -> None:
+    if len(array):
+        starts = array.offsets.to_numpy().astype(np.int64, copy=False)
+        sizes = array.sizes.to_numpy().astype(np.int64, copy=False)
+        room = len(array.values)
+        # sizes by themselves first, so that no sum overflows
+        if starts.min() < 0 or sizes.min() < 0 or sizes.max() > room or (starts > room - sizes).any():
+            raise _damaged(array.type, "its offsets and sizes overrun")
+    _check(array.values)
+
+
+def _check_dictionary(array: pa.Array) -> None:
+    indices = array.indices
+    _check_null_count(indices)
+    bounds = pc.min_max(indices)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is not None and (low < 0 or high >= len(array.dictionary)):
+        raise _damaged(array.type, "its indices lead outside of its dictionary")
+    _check(array.dictionary)
+
+
+def _check_run_ends(array: pa.Array) -> None:
+    ends, values = array.run_ends, array.values
+    _check_null_count(ends)
+    if ends.null_count or len(ends) > len(values):
+        raise _damaged(array.type, "it has runs without a value, or without an end")
+    numbers = ends.to_numpy()
+    covered = int(numbers[-1]) if len(numbers) else 0
+    rises = not len(numbers) or (numbers[0] > 0 and bool((numbers[1:] > numbers[:-1]).all()))
+    if not rises or covered < array.offset + len(array):
+        raise _damaged(array.type, "its run ends do not rise, or do not reach its end")
+    _check(values)
+
+
+def _check_union(array: pa.Array) -> None:
+    codes = codes_of(array)
+    known: Sequence[int] = array.type.type_codes
+    if not np.isin(codes, np.array(known, np.int8)).all():
+        raise _damaged(array.type, "it has type codes that its type does not have")
+    is_dense = array.type.mode == "dense"
+    offsets = places_of(array) if is_dense else None
+    for number, code in enumerate(known):
+        child = array.field(number)
+        if offsets is not None:
+            chosen = offsets[codes == code]
+            if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(child)):
+                raise _damaged(array.type, "its offsets overrun")
+        _check(child)
+
+
+def _damaged(data_type: pa.DataType, reason: str) -> WireFormatError:
+    return WireFormatError(f"damaged record batch: a column with values of type {data_type}: {reason}")
+
+
+_WITHOUT_VALIDITY: Final = frozenset(
+    {
+        lib.Type_NA,
+        lib.Type_SPARSE_UNION,
+        lib.Type_DENSE_UNION,
+        lib.Type_RUN_END_ENCODED,
+        lib.Type_DICTIONARY,  # that of its indices
+    }
+)
+_CHECKS: Final[dict[int, Callable[[pa.Array], None]]] = {
+    lib.Type_BINARY: _check_bytes,
+    lib.Type_LARGE_BINARY: _check_bytes,
+    lib.Type_STRING: _check_text,
+    lib.Type_LARGE_STRING: _check_text,
+    lib.Type_STRING_VIEW: _validate_fully,
+    lib.Type_BINARY_VIEW: _validate_fully,
+    lib.Type_LIST: _check_list,
+    lib.Type_LARGE_LIST: _check_list,
+    lib.Type_MAP: _check_map,
+    lib.Type_FIXED_SIZE_LIST: _check_fixed_size_list,
+    lib.Type_STRUCT: _check_struct,
+    lib.Type_LIST_VIEW: _check_list_view,
+    lib.Type_LARGE_LIST_VIEW: _check_list_view,
+    lib.Type_DICTIONARY: _check_dictionary,
+    lib.Type_RUN_END_ENCODED: _check_run_ends,
+    lib.Type_SPARSE_UNION: _check_union,
+    lib.Type_DENSE_UNION: _check_union,
+}

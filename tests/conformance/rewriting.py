@@ -54,7 +54,7 @@ def differences(
         columns = decode_ragged_batch(header, body, writer.schema)
         arrived = raw.feed_columns(columns, read.length, app_metadata)
     yield from _message_differences("raw messages", arrived, message)
-    even = MessageReader(writer.schema, use_deephaven_nulls=options.use_deephaven_nulls, check_data=True)
+    even = MessageReader(writer.schema, use_deephaven_nulls=options.use_deephaven_nulls)
     for batch, app_metadata in writer.record_batches(outgoing):
         arrived = even.feed(batch, app_metadata)
     yield from _message_differences("record batches", arrived, message)

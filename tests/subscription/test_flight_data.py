@@ -25,7 +25,7 @@ def subscribe(feed: TableFeed) -> Subscription:
 
 
 def received(message: Any, schema: pa.Schema) -> IncomingMessage:
-    reader, result = MessageReader(schema, check_data=True), None
+    reader, result = MessageReader(schema), None
     for data in message.flight_data():
         assert result is None
         parts = decode_flight_data(data)

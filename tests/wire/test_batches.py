@@ -51,7 +51,7 @@ def schema_of(columns: Sequence[pa.Array]) -> pa.Schema:
 def received(message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions) -> IncomingMessage:
     """The message sent as record batches and read again."""
     writer = MessageWriter(schema, options)
-    reader = MessageReader(writer.schema, use_deephaven_nulls=options.use_deephaven_nulls, check_data=True)
+    reader = MessageReader(writer.schema, use_deephaven_nulls=options.use_deephaven_nulls)
     results = [reader.feed(batch, app_metadata) for batch, app_metadata in writer.record_batches(message)]
     assert results[-1] is not None
     assert all(result is None for result in results[:-1])

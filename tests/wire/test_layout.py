@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barrage_server.errors import UnsupportedTypeError, WireFormatError
+from barrage_server.errors import LimitError, UnsupportedTypeError, WireFormatError
 from barrage_server.wire.arrow_message import BatchHeader, encapsulated, encode_batch_header
-from barrage_server.wire.layout import take_apart
+from barrage_server.wire.layout import assemble, take_apart
 from barrage_server.wire.raw import decode_ragged_batch
 from tests.wire.arrays import arrays, even_columns
 
@@ -110,8 +111,23 @@ def test_compressed_batches_that_would_fill_the_memory() -> None:
     message = _compressed(batch)
     body = bytearray(message.body.to_pybytes())
     body[:8] = (1 << 40).to_bytes(8, "little")
-    with pytest.raises(WireFormatError, match="send smaller ones"):
+    with pytest.raises(LimitError, match="Send smaller ones"):
         decode_ragged_batch(message.metadata.to_pybytes(), bytes(body), batch.schema)
+
+
+def test_null_keys_of_maps_are_refused() -> None:
+    """Arrow ends the process when it is to make such an array."""
+    maps = pa.array([[("a", 1), ("b", 2)]], pa.map_(pa.string(), pa.int64()))
+    for node in (1, 2):  # the entries, and the keys in them
+        parts = take_apart([maps])
+        parts.nodes[2 * node + 1] = 1
+        at = node + 1  # buffers: the validity and offsets of the maps, the validity of the entries, that of the keys
+        parts.spans[2 * at : 2 * at + 2] = (0, 8)
+        nodes = memoryview(np.array(parts.nodes, np.int64).tobytes())
+        spans = memoryview(np.array(parts.spans, np.int64).tobytes())
+        body = pa.py_buffer(b"".join(bytes(memoryview(piece)) for piece in parts.body))
+        with pytest.raises(WireFormatError, match="null"):
+            assemble([maps.type], nodes, spans, body)
 
 
 def _compressed(batch: pa.RecordBatch) -> pa.Message:

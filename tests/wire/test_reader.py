@@ -134,8 +134,8 @@ class TestRefusals:
         """Checked on demand, because they could crash whoever reads the texts."""
         offsets = pa.array([0, 1_000_000, 3], pa.int32()).buffers()[1]
         text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"abc")])
-        reader = MessageReader(SCHEMA, check_data=True)
-        with pytest.raises(WireFormatError, match="does not fit its data"):
+        reader = MessageReader(SCHEMA)
+        with pytest.raises(WireFormatError, match="overlap or overrun"):
             reader.feed(pa.RecordBatch.from_arrays([pa.array([1, 2]), text], schema=SCHEMA), adds(2))
 
     def test_list_offsets_that_lead_astray(self) -> None:
@@ -143,7 +143,7 @@ class TestRefusals:
         lists = pa.Array.from_buffers(pa.list_(pa.int64()), 2, [None, offsets], children=[pa.array([1, 2, 3])])
         schema = barrage_schema(pa.schema([("l", lists.type)]))
         with pytest.raises(WireFormatError, match="overlap or overrun"):
-            MessageReader(schema, check_data=True).feed(pa.RecordBatch.from_arrays([lists], schema=schema), adds(2))
+            MessageReader(schema).feed(pa.RecordBatch.from_arrays([lists], schema=schema), adds(2))
 
 
 def test_lists_are_unwrapped_without_copying() -> None:
@@ -158,4 +158,4 @@ def test_lists_are_unwrapped_without_copying() -> None:
     got = reader.feed(pa.RecordBatch.from_arrays([column], schema=listed), adds(4))
     assert got is not None
     assert got.add_columns[0].to_pylist() == [2, 3, 4, 5]
-    assert got.add_columns[0].buffers()[1].address == values.buffers()[1].address
+    assert got.add_columns[0].buffers()[1].address == values.buffers()[1].address + 2 * 8

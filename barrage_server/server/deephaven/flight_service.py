@@ -105,7 +105,8 @@ class FlightService:
         await RawDownload(self._state, call, table.version, schema).run()
 
     async def _do_put(self, call: Call, session: Session) -> None:
-        stream = PutStream(call)
+        limits = self._state.hub.limits
+        stream = PutStream(call, max(limits.put_bytes, limits.staging.entry_bytes))
         descriptor = await stream.open()
         target: SessionTicket | None = parse_path(descriptor.path) if descriptor.type == _PATH else None
         if isinstance(target, ExportTicket):

@@ -23,7 +23,8 @@ from barrage_server.server.catalog import own_schema
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.hub import Hub
 from barrage_server.server.put import Upload
-from barrage_server.wire.arrow_message import DICTIONARY_BATCH, encapsulated, header_type
+from barrage_server.wire.arrow_message import DICTIONARY_BATCH, header_type
+from barrage_server.wire.dictionaries import DictionaryDecoder
 from barrage_server.wire.raw import (
     Descriptor,
     FlightDataParts,
@@ -52,18 +53,25 @@ class Chunk:
 class PutStream:
     """A call that carries rows, in the shape in which a Flight handler sees one: context, reader and writer in one.
 
-    :meth:`open` must be called on the event loop first; the rest belongs to the thread that takes the upload.
+    :meth:`open` must be called on the event loop first; the rest belongs to the thread that takes the upload, which
+    checks the rows.
+
+    Args:
+        call: the call.
+        limit: bytes of one batch, or of all dictionaries together, when they are decompressed.
+
     """
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, limit: int) -> None:
         self._call = call
+        self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._waiting: concurrent.futures.Future[Any] | None = None
         self._cancelled = False
         self._first: FlightDataParts | None = None
         self._schema: pa.Schema | None = None
-        self._dictionaries: list[bytes] = []
+        self._decoder: DictionaryDecoder | None = None
         self.descriptor = fl.FlightDescriptor.for_path()
 
     async def open(self) -> Descriptor:
@@ -129,7 +137,10 @@ class PutStream:
             return Chunk(None, metadata)
         header, body = parts.data_header, parts.data_body or b""
         if header_type(header) == DICTIONARY_BATCH:
-            self._dictionaries.append(encapsulated(header, body))
+            assert self._schema is not None
+            if self._decoder is None:
+                self._decoder = DictionaryDecoder(self._schema, self._limit)
+            self._decoder.add(header, body)
             return Chunk(None, metadata)
         return Chunk(self._batch(header, body), metadata)
 
@@ -144,12 +155,10 @@ class PutStream:
     def _batch(self, header: bytes, body: bytes | memoryview) -> pa.RecordBatch:
         assert self._schema is not None
         try:
-            if self._dictionaries:  # pyarrow decodes those, from a stream made for this one batch
-                stream = [self._schema.serialize().to_pybytes(), *self._dictionaries, encapsulated(header, body)]
-                batch = pa.ipc.open_stream(pa.BufferReader(b"".join(stream))).read_next_batch()
-                batch.validate(full=True)
-                return batch
-            return pa.RecordBatch.from_arrays(decode_ragged_batch(header, body, self._schema), schema=self._schema)
+            if self._decoder is not None:
+                return self._decoder.batch(header, body)
+            columns = decode_ragged_batch(header, body, self._schema, check=False, most=self._limit)
+            return pa.RecordBatch.from_arrays(columns, schema=self._schema)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise WireFormatError("What came is not an Arrow stream of the announced schema.") from error
 
@@ -191,7 +200,7 @@ class ExportUpload(Upload):
             schema = own_schema(self._schema())
             table = AppendTable(self._hub.catalog.graph, f"export {self._number}", schema)
             self._reply(b"")
-            batches = self._collect(self._chunks())
+            batches = self._collect(self._schema(), self._chunks())
             with table.graph.cycle():
                 for batch in batches:
                     table.append(batch)

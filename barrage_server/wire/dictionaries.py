@@ -1,0 +1,104 @@
+"""Streams whose batches refer to dictionaries, message by message: pyarrow decodes them."""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+
+import pyarrow as pa
+
+from barrage_server.errors import LimitError, WireFormatError
+from barrage_server.wire.arrow_message import BatchHeader, encapsulated
+from barrage_server.wire.raw import check_decompressed_size
+
+__all__ = ["DictionaryDecoder"]
+
+
+class DictionaryDecoder:
+    """Reads record batches of one stream; dictionaries come before the batches that use them, and are read once.
+
+    Args:
+        schema: the stream's.
+        limit: bytes of a batch when it is decompressed, and of all dictionaries together.
+
+    """
+
+    def __init__(self, schema: pa.Schema, limit: int) -> None:
+        self._limit = limit
+        self._sizes: dict[int, int] = {}  # of each dictionary
+        self._messages = _Messages()
+        self._messages.put(schema.serialize().to_pybytes())
+        self._reader: pa.RecordBatchStreamReader | None = None
+
+    def add(self, header: bytes | memoryview, body: bytes | memoryview) -> None:
+        """Take a dictionary batch.
+
+        Raises:
+            WireFormatError: it is damaged.
+            LimitError: there is too much in all dictionaries.
+
+        """
+        number, is_continued, values = BatchHeader.of_dictionary(header)
+        body, size = self._check_body(values, body)
+        self._sizes[number] = size + (self._sizes.get(number, 0) if is_continued else 0)
+        # one that waits is replaced only when a batch is read
+        if max(sum(self._sizes.values()), self._messages.nbytes + size) > self._limit:
+            raise LimitError(f"The dictionaries of one stream may have {self._limit:,} bytes, and these have more.")
+        self._messages.put(encapsulated(header, body))
+
+    def batch(self, header: bytes | memoryview, body: bytes | memoryview) -> pa.RecordBatch:
+        """Decode a record batch. It is not checked.
+
+        Raises:
+            WireFormatError: it is damaged, or a dictionary is missing.
+            LimitError: it is too large when it is decompressed.
+
+        """
+        body, _ = self._check_body(BatchHeader.decode(header), body)
+        self._messages.put(encapsulated(header, body))
+        try:
+            if self._reader is None:
+                self._reader = pa.ipc.open_stream(pa.PythonFile(self._messages, mode="r"))
+            return self._reader.read_next_batch()
+        except (pa.ArrowException, OSError, ValueError, StopIteration) as error:
+            raise WireFormatError("damaged record batch: it does not fit its schema or its dictionaries") from error
+
+    def _check_body(self, batch: BatchHeader, body: bytes | memoryview) -> tuple[bytes | memoryview, int]:
+        """A body without what lies behind it, and its bytes when it is decompressed."""
+        if batch.body_length > len(body):
+            raise WireFormatError(
+                f"damaged record batch: {len(body)} bytes of body where {batch.body_length} are announced"
+            )
+        body = body[: batch.body_length]
+        return body, check_decompressed_size(batch, body, self._limit) if batch.compressed else len(body)
+
+
+class _Messages(io.RawIOBase):
+    """A file of what was put in and not read yet."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: deque[memoryview] = deque()
+        self.nbytes = 0
+
+    def put(self, message: bytes) -> None:
+        self._waiting.append(memoryview(message))
+        self.nbytes += len(message)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        target = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        done = 0
+        while self._waiting and done < len(target):
+            piece = self._waiting[0]
+            part = piece[: len(target) - done]
+            target[done : done + len(part)] = part
+            done += len(part)
+            if len(part) == len(piece):
+                self._waiting.popleft()
+            else:
+                self._waiting[0] = piece[len(part) :]
+        self.nbytes -= done
+        return done

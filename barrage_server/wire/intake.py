@@ -1,0 +1,94 @@
+"""The way in of foreign Arrow: each batch of a stream is checked, counted, and brought to plain form, in this order.
+
+Nothing behind it can fail for how values were laid out or encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import pyarrow as pa
+
+from barrage_server.errors import LimitError, WireFormatError
+from barrage_server.wire.plain_form import to_plain
+from barrage_server.wire.plain_size import held_size, plain_size
+from barrage_server.wire.plain_type import plain_type
+from barrage_server.wire.soundness import check_batch, check_schema
+
+__all__ = ["MOST_BATCH_BYTES", "Intake"]
+
+MOST_BATCH_BYTES: Final = 1 << 31
+"""Bytes of one batch in plain form: what one message could carry without any encoding."""
+
+
+class Intake:
+    """Takes the batches of one stream.
+
+    Args:
+        schema: as the stream states it.
+        limit: bytes of all batches together, until :meth:`reset`; None: each by itself is bounded, and no more.
+        refusal: what the sender is told who sends more.
+        left_out: numbers of columns that are not looked at.
+
+    Attributes:
+        schema: that of the plain batches.
+        nbytes: bytes of what was taken since the start, or since :meth:`reset`.
+
+    Raises:
+        WireFormatError: the schema is damaged.
+        UnsupportedTypeError: tables cannot hold one of its types.
+
+    """
+
+    def __init__(
+        self, schema: pa.Schema, limit: int | None = None, refusal: str = "", left_out: Collection[int] = ()
+    ) -> None:
+        check_schema(schema)
+        self.nbytes = 0
+        self._limit = limit
+        self._refusal = refusal
+        self._left_out = frozenset(left_out)
+        self.schema: pa.Schema = pa.schema(
+            [
+                field if number in self._left_out else field.with_type(plain_type(field.type))
+                for number, field in enumerate(schema)
+            ],
+            metadata=schema.metadata,
+        )
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of ``batch`` in plain form.
+
+        Raises:
+            WireFormatError: the batch is damaged.
+            LimitError: it is more than may come.
+
+        """
+        check_batch(batch, self._left_out)
+        if len(batch.columns) != len(self.schema):
+            raise WireFormatError(f"a record batch of {batch.num_columns} columns; the schema has {len(self.schema)}")
+        seen = [column for number, column in enumerate(batch.columns) if number not in self._left_out]
+        size = sum(map(plain_size, seen))
+        if size > MOST_BATCH_BYTES:
+            raise LimitError(
+                f"A batch of {size:,} bytes, once its values are written out, is more than the {MOST_BATCH_BYTES:,} "
+                f"that one message may carry. Send smaller batches."
+            )
+        self._count(size)
+        columns = [
+            column if number in self._left_out else to_plain(column, field.type)
+            for number, (column, field) in enumerate(zip(batch.columns, self.schema, strict=True))
+        ]
+        if self._limit is not None:
+            self._count(max(0, held_size(columns) - size))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def reset(self) -> None:
+        """Count from zero again: what was taken has gone where it belongs."""
+        self.nbytes = 0
+
+    def _count(self, nbytes: int) -> None:
+        if self._limit is not None and self.nbytes + nbytes > self._limit:
+            raise LimitError(self._refusal)
+        self.nbytes += nbytes

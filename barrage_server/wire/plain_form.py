@@ -1,0 +1,291 @@
+"""Arrays brought to the form that tables hold: plain types, and one contiguous layout.
+
+Arrow allows the same values to be laid out in many ways, and not all of its functions are safe with all of them: they
+read beyond the buffers of sliced nested lists, or of arrays without elements that have no offsets. What is *plain* has
+none of this: no dictionaries, run ends or views; nested arrays are no slices, and their children are as long as they
+must be; every array with offsets has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import lib, types
+
+from barrage_server.errors import LimitError
+from barrage_server.wire.plain_size import plain_size
+from barrage_server.wire.soundness import LARGE, codes_of, offsets_of, places_of
+from barrage_server.wire.variable import bits, validity
+
+__all__ = ["check_item_counts", "is_plain", "to_plain"]
+
+_MOST: Final = (1 << 31) - 1
+_PIECE: Final = 1 << 20
+"""Elements that are picked at once, whose positions take memory for a while."""
+
+
+def to_plain(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The values of an array as a plain one; the array itself when it is that.
+
+    Args:
+        array: a sound array (:mod:`barrage_server.wire.soundness`), which may be a slice.
+        target: its plain type. It may also differ in the names of list items and in what may be null, and where the
+            array is of type null, in everything.
+
+    Raises:
+        LimitError: the values are too large for one array.
+
+    """
+    if array.type == target and is_plain(array):
+        return array
+    return _convert(array, target)
+
+
+def is_plain(array: pa.Array) -> bool:
+    """Whether an array that has a plain type is laid out as one. Values that are not nested may be slices."""
+    return _is_plain(array, is_top=True)
+
+
+def check_item_counts(array: pa.Array) -> None:
+    """Raise :class:`pa.ArrowInvalid` when items of lists, at any depth, are more than their offsets can count.
+
+    Arrow's functions do not look.
+    """
+    while isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    kind = array.type.id
+    if kind in (lib.Type_LIST, lib.Type_MAP):
+        if len(array.values) > _MOST:
+            raise pa.ArrowInvalid(f"there are {len(array.values)} items in lists of type {array.type}")
+        check_item_counts(array.values)
+    elif kind in (lib.Type_LARGE_LIST, lib.Type_FIXED_SIZE_LIST):
+        check_item_counts(array.values)
+    elif kind == lib.Type_STRUCT:
+        for index in range(array.type.num_fields):
+            check_item_counts(array.field(index))
+
+
+def _is_plain(array: pa.Array, *, is_top: bool = False) -> bool:
+    while isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    data_type, count = array.type, len(array)
+    kind = data_type.id
+    if kind in _ENCODED:
+        return False
+    if kind in _WITH_OFFSETS and not _has_offsets(array):
+        return False
+    if not types.is_nested(data_type):
+        return is_top or array.offset == 0
+    if array.offset:
+        return False
+    if kind in _LISTS:
+        offsets = offsets_of(array)
+        return bool(offsets[0] == 0 and offsets[-1] == len(array.values)) and _is_plain(array.values)
+    if kind == lib.Type_FIXED_SIZE_LIST:
+        return len(array.values) == count * data_type.list_size and _is_plain(array.values)
+    if kind != lib.Type_STRUCT:
+        return False  # list views and unions are laid out anew
+    return all(_is_plain(array.field(number)) for number in range(data_type.num_fields))
+
+
+def _has_offsets(array: pa.Array) -> bool:
+    offsets = array.buffers()[1]
+    return offsets is not None and offsets.size >= 4 * (len(array) + 1)
+
+
+def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """As :func:`to_plain`, without a look at whether it is plain already. The result is no slice."""
+    if len(array) == 0 or (types.is_null(array.type) and not types.is_null(target)):
+        return pa.nulls(len(array), target)
+    while isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if isinstance(target, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(target, _child(array, target.storage_type))
+    convert = _CONVERSIONS.get(array.type.id, _cut)
+    return convert(array, target)
+
+
+def _child(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """As :func:`to_plain`, but never a slice."""
+    return array if array.type == target and _is_plain(array) else _convert(array, target)
+
+
+def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A slice of values that are not nested as an array that begins with its buffers."""
+    kind, count, first = target.id, len(array), array.offset
+    buffers = array.buffers()
+    if kind == lib.Type_NA:
+        return pa.nulls(count)
+    if kind == lib.Type_BOOL:
+        packed = np.frombuffer(buffers[1], np.uint8)
+        values = np.unpackbits(packed, bitorder="little")[first : first + count]
+        body = [pa.py_buffer(np.packbits(values, bitorder="little"))]
+    elif kind in _WITH_OFFSETS:
+        offsets = offsets_of(array)
+        start, stop = int(offsets[0]), int(offsets[-1])
+        data = pa.py_buffer(b"") if buffers[2] is None else buffers[2].slice(start, stop - start)
+        body = [_offsets_buffer(offsets - start, target), data]
+    else:
+        width = target.bit_width // 8
+        body = [buffers[1].slice(first * width, count * width) if width else pa.py_buffer(b"")]
+    return pa.Array.from_buffers(target, count, [validity(array), *body], array.null_count)
+
+
+def _dictionary(array: pa.Array, target: pa.DataType) -> pa.Array:
+    _check_size(array, target)
+    return _taken(to_plain(array.dictionary, target), array.indices)
+
+
+def _runs(array: pa.Array, target: pa.DataType) -> pa.Array:
+    _check_size(array, target)
+    ends = array.run_ends.to_numpy().astype(np.int64, copy=False)
+    values = to_plain(array.values.slice(0, len(ends)), target)
+    return _gathered(values, array.offset, array.offset + len(array), lambda places: ends.searchsorted(places, "right"))
+
+
+def _view(array: pa.Array, target: pa.DataType) -> pa.Array:
+    _check_size(array, target)
+    return array.cast(target)
+
+
+def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A list, or a list view laid out like one, with every item once for each of the lists that it is in."""
+    starts = array.offsets.to_numpy().astype(np.int64)
+    sizes = array.sizes.to_numpy().astype(np.int64)
+    valid = bits(array)
+    if valid is not None:
+        sizes *= valid
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    total = int(offsets[-1])
+    is_large = target.id in (lib.Type_LARGE_LIST, lib.Type_LARGE_LIST_VIEW)
+    if total > _MOST and not is_large:
+        raise _too_large(target)
+    filled = np.flatnonzero(sizes)
+    moves = (starts - offsets[:-1])[filled]
+    if (moves == moves[:1]).all():  # the lists follow upon each other
+        items = _child(array.values.slice(int(moves[0]) if len(moves) else 0, total), target.field(0).type)
+    else:
+
+        def origins(places: _Places) -> _Places:
+            rows = offsets.searchsorted(places, "right") - 1
+            result: _Places = places + (starts - offsets[:-1])[rows]
+            return result
+
+        items = _gathered(to_plain(array.values, target.field(0).type), 0, total, origins)
+    dtype = np.int64 if is_large else np.int32
+    parts = [offsets] if target.id in _LISTS else [offsets[:-1], sizes]
+    buffers = [validity(array), *(pa.py_buffer(part.astype(dtype)) for part in parts)]
+    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, children=[items])
+
+
+def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
+    offsets = offsets_of(array)
+    first, last = int(offsets[0]), int(offsets[-1])
+    item = pa.struct([target.key_field, target.item_field]) if types.is_map(target) else target.field(0).type
+    items = _child(array.values.slice(first, last - first), item)
+    buffers = [validity(array), _offsets_buffer(offsets - first, target)]
+    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, children=[items])
+
+
+def _offsets_buffer(offsets: npt.NDArray[Any], target: pa.DataType) -> pa.Buffer:
+    """Offsets from zero, of the width that a type has."""
+    if target.id in LARGE:
+        return pa.py_buffer(offsets.astype(np.int64, copy=False))
+    if offsets[-1] > _MOST:
+        raise _too_large(target)
+    return pa.py_buffer(offsets.astype(np.int32, copy=False))
+
+
+def _fixed_size_list(array: pa.Array, target: pa.DataType) -> pa.Array:
+    size = target.list_size
+    items = _child(array.values.slice(array.offset * size, len(array) * size), target.field(0).type)
+    return pa.Array.from_buffers(target, len(array), [validity(array)], array.null_count, children=[items])
+
+
+def _struct(array: pa.Array, target: pa.DataType) -> pa.Array:
+    children = [_child(array.field(number), target.field(number).type) for number in range(target.num_fields)]
+    return pa.Array.from_buffers(target, len(array), [validity(array)], array.null_count, children=children)
+
+
+def _sparse_union(array: pa.Array, target: pa.DataType) -> pa.Array:
+    children = [_child(array.field(number), target.field(number).type) for number in range(target.num_fields)]
+    codes = pa.py_buffer(codes_of(array).copy())
+    return pa.Array.from_buffers(target, len(array), [None, codes], children=children)
+
+
+def _dense_union(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Every child holds the values that are there, in their order."""
+    codes, origins = codes_of(array), places_of(array)
+    offsets = np.zeros(len(array), np.int32)
+    children = []
+    for number, code in enumerate(target.type_codes):
+        chosen = codes == code
+        count = int(np.count_nonzero(chosen))
+        offsets[chosen] = np.arange(count, dtype=np.int32)
+        values = to_plain(array.field(number), target.field(number).type)
+        children.append(_taken(values, pa.array(origins[chosen])) if count else pa.nulls(0, values.type))
+    buffers = [None, pa.py_buffer(codes.copy()), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(target, len(array), buffers, children=children)
+
+
+def _gathered(values: pa.Array, start: int, stop: int, origins: Callable[[_Places], _Places]) -> pa.Array:
+    """For each place from ``start`` to ``stop``, the value of a plain array at its origin."""
+    pieces = [
+        _taken(values, pa.array(origins(np.arange(first, min(first + _PIECE, stop), dtype=np.int64))))
+        for first in range(start, stop, _PIECE)
+    ]
+    return pieces[0] if len(pieces) == 1 else _concatenated(pieces, values.type)
+
+
+def _taken(values: pa.Array, positions: pa.Array) -> pa.Array:
+    try:
+        taken = values.take(positions)
+        check_item_counts(taken)
+    except pa.ArrowInvalid as error:
+        raise _too_large(values.type) from error
+    return taken
+
+
+def _concatenated(pieces: list[pa.Array], data_type: pa.DataType) -> pa.Array:
+    try:
+        whole = pa.concat_arrays(pieces)
+        check_item_counts(whole)
+    except pa.ArrowInvalid as error:
+        raise _too_large(data_type) from error
+    return whole
+
+
+def _check_size(array: pa.Array, target: pa.DataType) -> None:
+    """Of bytes that are counted in 32 bits there must not be more than that."""
+    if target.id in (lib.Type_STRING, lib.Type_BINARY) and plain_size(array, target) - 4 * len(array) > _MOST:
+        raise _too_large(target)
+
+
+def _too_large(data_type: pa.DataType) -> LimitError:
+    return LimitError(f"Values of type {data_type} are too large for one batch. Publish them in smaller batches.")
+
+
+_Places: TypeAlias = npt.NDArray[np.int64]
+
+_LISTS: Final = frozenset({lib.Type_LIST, lib.Type_LARGE_LIST, lib.Type_MAP})
+_WITH_OFFSETS: Final = _LISTS | {lib.Type_BINARY, lib.Type_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_STRING}
+_CONVERSIONS: Final[dict[int, Callable[[pa.Array, pa.DataType], pa.Array]]] = {
+    lib.Type_DICTIONARY: _dictionary,
+    lib.Type_RUN_END_ENCODED: _runs,
+    lib.Type_STRING_VIEW: _view,
+    lib.Type_BINARY_VIEW: _view,
+    lib.Type_LIST_VIEW: _list_view,
+    lib.Type_LARGE_LIST_VIEW: _list_view,
+    lib.Type_LIST: _list,
+    lib.Type_LARGE_LIST: _list,
+    lib.Type_MAP: _list,
+    lib.Type_FIXED_SIZE_LIST: _fixed_size_list,
+    lib.Type_STRUCT: _struct,
+    lib.Type_SPARSE_UNION: _sparse_union,
+    lib.Type_DENSE_UNION: _dense_union,
+}
+_ENCODED: Final = frozenset({lib.Type_DICTIONARY, lib.Type_RUN_END_ENCODED, lib.Type_STRING_VIEW, lib.Type_BINARY_VIEW})

@@ -1,0 +1,271 @@
+"""How much memory a received array takes once its encodings are undone, computed without undoing them.
+
+Dictionaries, run ends, views and lists that overlap say in a few bytes what takes gigabytes to write out. What a sender
+may hand over is therefore counted in the plain form of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import lib, types
+
+from barrage_server.wire.soundness import codes_of, offsets_of, places_of
+
+__all__ = ["held_size", "plain_batch_size", "plain_size"]
+
+_Positions: TypeAlias = npt.NDArray[np.int64]
+_Sizes: TypeAlias = npt.NDArray[np.float64]  # exact below 2**53, and never wrapping around above
+_View = np.dtype([("size", np.int32), ("rest", "V12")])
+
+NO_WIDTH: Final = 8
+"""Bytes that a value counts for whose type takes none, such as null: rows and their keys take some."""
+
+_SMALL_OFFSET: Final = 4
+_LARGE_OFFSET: Final = 8
+_UNION_CODE: Final = 5  # a type code and an offset
+
+
+def plain_size(array: pa.Array, target: pa.DataType | None = None) -> int:
+    """Bytes of the values of an array in plain form: as contiguous arrays without encodings, and without padding.
+
+    Args:
+        array: a sound array (:mod:`barrage_server.wire.soundness`), which may be a slice.
+        target: the plain type that it is brought to. It matters where the array is of type null, whose values take as
+            much as those of the type that they become.
+
+    """
+    count, kind = len(array), array.type.id
+    if count == 0:
+        return 0
+    if kind in _FIXED:
+        return int(np.ceil(count * (_fixed_width(array.type) + (1 / 8 if array.null_count else 0))))
+    whole = _spans(array, target, np.zeros(1, np.int64), np.array([count], np.int64))
+    return int(np.ceil(whole[0]))
+
+
+def plain_batch_size(batch: pa.RecordBatch) -> int:
+    """:func:`plain_size` of all columns together."""
+    return sum(plain_size(column) for column in batch.columns)
+
+
+def held_size(arrays: Iterable[pa.Array]) -> int:
+    """Bytes of memory that plain arrays keep in use: all of the messages that they are views of."""
+    held: dict[int, int] = {}
+    for array in arrays:
+        for buffer in array.buffers():
+            whole = buffer
+            while whole is not None and whole.parent is not None:
+                whole = whole.parent
+            if whole is not None:
+                held[whole.address] = whole.size
+    return sum(held.values())
+
+
+def _spans(array: pa.Array, target: pa.DataType | None, starts: _Positions, stops: _Positions) -> _Sizes:
+    """Bytes of the elements ``[start, stop)`` of an array, for each of many such spans."""
+    while isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    while isinstance(target, pa.BaseExtensionType):
+        target = target.storage_type
+    data_type = array.type
+    kind = data_type.id
+    counts = (stops - starts).astype(np.float64)
+    if kind == lib.Type_NA:
+        return counts * _null_width(data_type if target is None else target)
+    if kind == lib.Type_DICTIONARY:
+        return _dictionary(array, target, starts, stops)
+    if kind == lib.Type_RUN_END_ENCODED:
+        return _runs(array, target, starts, stops)
+    if types.is_union(data_type):
+        return _union(array, target, starts, stops)
+    total = counts / 8 if array.null_count else np.zeros(len(counts))
+    if kind in _LISTS:
+        bounds = offsets_of(array)
+        firsts, lasts = bounds[starts].astype(np.int64), bounds[stops].astype(np.int64)
+        items = _spans(array.values, _child(target, 0, data_type), firsts, lasts)
+        return total + items + counts * (_LARGE_OFFSET if kind == lib.Type_LARGE_LIST else _SMALL_OFFSET)
+    if kind == lib.Type_FIXED_SIZE_LIST:
+        size, first = data_type.list_size, array.offset
+        if size == 0:
+            return total + counts * NO_WIDTH
+        return total + _spans(array.values, _child(target, 0), (starts + first) * size, (stops + first) * size)
+    if kind == lib.Type_STRUCT:
+        for number in range(data_type.num_fields):
+            total = total + _spans(array.field(number), _child(target, number), starts, stops)
+        return total if data_type.num_fields else total + counts * NO_WIDTH
+    if kind in _LIST_VIEWS:
+        each = _list_view_sizes(array, target)
+        full = _full_size(array.values, _child(target, 0))
+        return total + _between(each, starts, stops) + counts * _LARGE_OFFSET + full
+    if kind in (lib.Type_STRING_VIEW, lib.Type_BINARY_VIEW):
+        return total + _between(_view_sizes(array), starts, stops) + counts * _SMALL_OFFSET
+    if kind in _BYTES:
+        offsets = offsets_of(array)
+        width = _LARGE_OFFSET if offsets.itemsize == _LARGE_OFFSET else _SMALL_OFFSET
+        return total + (offsets[stops].astype(np.float64) - offsets[starts]) + counts * width
+    return total + counts * _fixed_width(data_type)
+
+
+def _between(each: _Sizes, starts: _Positions, stops: _Positions) -> _Sizes:
+    """Sums of spans of ``each``."""
+    if len(starts) == 1:
+        return np.array([each[starts[0] : stops[0]].sum()])
+    sums = np.zeros(len(each) + 1)
+    np.cumsum(each, out=sums[1:])
+    result: _Sizes = sums[stops] - sums[starts]
+    return result
+
+
+def _each(array: pa.Array, target: pa.DataType | None) -> _Sizes:
+    """Bytes of every element of an array that is written out, one by one."""
+    positions = np.arange(len(array), dtype=np.int64)
+    return _spans(array, target, positions, positions + 1)
+
+
+def _dictionary(array: pa.Array, target: pa.DataType | None, starts: _Positions, stops: _Positions) -> _Sizes:
+    values = array.dictionary
+    counts = (stops - starts).astype(np.float64)
+    width = _uniform_width(values.type)
+    if width is not None:
+        return counts * (width + 1 / 8)
+    indices = array.indices
+    null_size = _null_width(values.type if target is None else target)
+    each = np.full(len(indices), null_size)
+    if len(values):
+        places = indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        each = _spans(values, target, places, places + 1)
+        if indices.null_count:
+            each[~indices.is_valid().to_numpy(zero_copy_only=False)] = null_size
+    return _between(each, starts, stops) + counts / 8 + _full_size(values, target)
+
+
+def _full_size(values: pa.Array, target: pa.DataType | None) -> int:
+    """What decoding takes beside the result: values that are encoded themselves are decoded in full, used or not."""
+    return plain_size(values, target) if len(values) and _has_encoding(values.type) else 0
+
+
+def _has_encoding(data_type: pa.DataType) -> bool:
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    if data_type.id in _UNEVEN and data_type.id not in _BYTES and data_type.id not in _LISTS:
+        return True
+    return types.is_run_end_encoded(data_type) or any(
+        _has_encoding(data_type.field(number).type) for number in range(data_type.num_fields)
+    )
+
+
+def _runs(array: pa.Array, target: pa.DataType | None, starts: _Positions, stops: _Positions) -> _Sizes:
+    values, first = array.values, array.offset
+    ends = array.run_ends.to_numpy().astype(np.int64, copy=False)
+    if not len(ends):
+        return np.zeros(len(starts))
+    each = _each(values.slice(0, len(ends)), target)
+    bounds = np.concatenate(([0], ends))
+    sums = np.concatenate(([0.0], np.cumsum(np.diff(bounds) * each)))
+
+    def before(positions: _Positions) -> _Sizes:
+        """Bytes of all that lies before positions."""
+        runs = np.minimum(ends.searchsorted(positions, "left"), len(ends) - 1)
+        result: _Sizes = sums[runs] + (positions - bounds[runs]) * each[runs]
+        return result
+
+    return before(stops + first) - before(starts + first)
+
+
+def _union(array: pa.Array, target: pa.DataType | None, starts: _Positions, stops: _Positions) -> _Sizes:
+    data_type = array.type
+    counts = (stops - starts).astype(np.float64)
+    if data_type.mode == "sparse":
+        total = counts
+        for number in range(data_type.num_fields):
+            total = total + _spans(array.field(number), _child(target, number), starts, stops)
+        return total
+    codes, offsets = codes_of(array), places_of(array).astype(np.int64)
+    each = np.full(len(array), float(_UNION_CODE))
+    full = 0
+    for number, code in enumerate(data_type.type_codes):
+        chosen = codes == code
+        places = offsets[chosen]
+        child = array.field(number)
+        each[chosen] += _spans(child, _child(target, number), places, places + 1)
+        full += _full_size(child, _child(target, number))
+    return _between(each, starts, stops) + full
+
+
+def _list_view_sizes(array: pa.Array, target: pa.DataType | None) -> _Sizes:
+    firsts = array.offsets.to_numpy().astype(np.int64, copy=False)
+    sizes = array.sizes.to_numpy().astype(np.int64, copy=False)
+    if array.null_count:
+        sizes = sizes * array.is_valid().to_numpy(zero_copy_only=False)
+    return _spans(array.values, _child(target, 0), firsts, firsts + sizes)
+
+
+def _view_sizes(array: pa.Array) -> _Sizes:
+    views = np.frombuffer(array.buffers()[1], _View, len(array), array.offset * _View.itemsize)["size"]
+    each: _Sizes = views.astype(np.float64)
+    if array.null_count:
+        each *= array.is_valid().to_numpy(zero_copy_only=False)
+    return each
+
+
+def _child(target: pa.DataType | None, number: int, given: pa.DataType | None = None) -> pa.DataType | None:
+    """The type that a child is brought to, as far as it is known."""
+    if target is None or number >= target.num_fields:
+        return None
+    if types.is_map(target):
+        wanted = pa.struct([target.key_field, target.item_field])
+        return wanted if given is not None and types.is_map(given) else None
+    child: pa.DataType = target.field(number).type
+    return child
+
+
+def _null_width(data_type: pa.DataType) -> float:
+    """Bytes of a null of a type."""
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    if types.is_fixed_size_list(data_type) and data_type.list_size:
+        return 1 / 8 + int(data_type.list_size) * _null_width(data_type.value_type)
+    if types.is_struct(data_type) and data_type.num_fields:
+        return 1 / 8 + sum(_null_width(data_type.field(number).type) for number in range(data_type.num_fields))
+    if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
+        return _null_width(data_type.value_type)
+    return 1 / 8 + _fixed_width(data_type)
+
+
+def _uniform_width(data_type: pa.DataType) -> float | None:
+    """Bytes of a value where all values of a type take the same."""
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    return None if types.is_nested(data_type) or data_type.id in _UNEVEN else _fixed_width(data_type)
+
+
+def _fixed_width(data_type: pa.DataType) -> float:
+    """Bytes of a value beside what is of variable length."""
+    if types.is_null(data_type):
+        return float(NO_WIDTH)
+    try:
+        width = float(int(data_type.bit_width) / 8)
+    except ValueError:
+        return float(_LARGE_OFFSET)  # offsets
+    return width if width > 0 else float(NO_WIDTH)
+
+
+_FIXED: Final = frozenset(
+    {
+        *(lib.Type_BOOL, lib.Type_INT8, lib.Type_INT16, lib.Type_INT32, lib.Type_INT64),
+        *(lib.Type_UINT8, lib.Type_UINT16, lib.Type_UINT32, lib.Type_UINT64),
+        *(lib.Type_HALF_FLOAT, lib.Type_FLOAT, lib.Type_DOUBLE),
+        *(lib.Type_DATE32, lib.Type_DATE64, lib.Type_TIME32, lib.Type_TIME64, lib.Type_TIMESTAMP, lib.Type_DURATION),
+    }
+)
+_BYTES: Final = frozenset({lib.Type_BINARY, lib.Type_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_STRING})
+_LISTS: Final = frozenset({lib.Type_LIST, lib.Type_LARGE_LIST, lib.Type_MAP})
+_LIST_VIEWS: Final = frozenset({lib.Type_LIST_VIEW, lib.Type_LARGE_LIST_VIEW})
+_UNEVEN: Final[frozenset[Any]] = (
+    _BYTES | _LISTS | _LIST_VIEWS | {lib.Type_STRING_VIEW, lib.Type_BINARY_VIEW, lib.Type_DICTIONARY}
+)
