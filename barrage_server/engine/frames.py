@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from barrage_server.arguments import shown
+from barrage_server.engine.python_values import array_of
 from barrage_server.errors import BarrageError, DependencyError, SchemaMismatchError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def arrow_column(name: str, values: Any, data_type: pa.DataType | None = None) -
         raise SchemaMismatchError(f"Column '{name}' must be a list of values, not {type(values).__name__}.")
     try:
         try:
-            return pa.array(values, type=data_type)
+            return pa.array(values) if data_type is None else array_of(values, data_type)
         except (pa.ArrowTypeError, TypeError):
             if not hasattr(values, "__arrow_c_stream__"):
                 raise
