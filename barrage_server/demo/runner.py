@@ -16,7 +16,7 @@ from barrage_server.demo.feeder import Feeder, rows_per_file
 from barrage_server.demo.flights import find_flights, read_flights, split_flights
 from barrage_server.demo.followers import Followers
 from barrage_server.demo.options import DemoOptions
-from barrage_server.demo.screen import LineScreen, LiveScreen, Scene, Screen
+from barrage_server.demo.screen import LineScreen, LiveScreen, Scene, Screen, program
 from barrage_server.demo.spark_process import SparkProcess
 from barrage_server.demo.tables import TABLES
 from barrage_server.demo.verdict import Verdict, compare
@@ -50,7 +50,7 @@ def run(options: DemoOptions) -> int:
         with Server(host=options.host, port=options.port) as server:
             agreed = _Run(options, data, folder, server, screen).replay_and_check()
             if options.keep_serving:
-                screen.say(f"Serving on at {server.uri} until Ctrl-C: barrage-server tables {server.uri}")
+                screen.say(f"Serving on at {server.uri} until Ctrl-C: {program()} tables {server.uri}")
                 server.serve_forever()
             return 0 if agreed else 1
     except KeyboardInterrupt:

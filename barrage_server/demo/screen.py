@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -18,13 +21,23 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from barrage_server.cli.text import count
+from barrage_server.cli.window import GAP, fitting
 from barrage_server.demo.followers import Followed
 from barrage_server.demo.tables import BOARD, CARRIERS, TOP_DELAYS
 
-__all__ = ["LineScreen", "LiveScreen", "Scene", "Screen", "day_of"]
+__all__ = ["LineScreen", "LiveScreen", "Scene", "Screen", "day_of", "frame", "program"]
 
 _FRAMES_PER_SECOND: Final = 4
 _SECONDS_PER_LINE: Final = 5.0
+_LINES_AROUND: Final = 5
+"""Lines of a frame that are neither tables nor views: title, bar, header, hint, and the cursor's."""
+_PANEL_LINES: Final = 3
+"""Lines of a view that are not rows: its borders and its header."""
+_BORDERS: Final = 4
+"""Columns of a view's borders, with the blanks beside them."""
+_MOST_ROWS: Final = 8
+_FEWEST_ROWS: Final = 3
 
 
 @dataclass(slots=True)
@@ -109,7 +122,7 @@ class LiveScreen:
         now = time.monotonic()
         if now >= self._drawn + 1 / _FRAMES_PER_SECOND:
             self._drawn = now
-            self._live.update(_frame(scene), refresh=True)
+            self._live.update(frame(scene, self._console.width, self._console.height), refresh=True)
 
     def say(self, text: str, style: str = "") -> None:
         """Print a line above the frame."""
@@ -132,41 +145,74 @@ def day_of(micros: int | None) -> str:
     return dt.datetime.fromtimestamp(micros / 1e6, dt.UTC).date().isoformat()
 
 
-def _frame(scene: Scene) -> RenderableType:
+def frame(scene: Scene, width: int, height: int) -> RenderableType:
+    """What a terminal of ``width`` columns and ``height`` lines shows; what does not fit is left out, and counted."""
     percent = 100 * scene.replayed / max(scene.total, 1)
     title = Text.assemble(
-        (scene.doing, "bold cyan"),
-        f"  {day_of(scene.until)}  {scene.replayed:,} of {scene.total:,} flights ({percent:.0f} %)  ",
+        (day_of(scene.until), "bold"),
+        f"  {scene.replayed:,} of {scene.total:,} flights ({percent:.0f} %)  ",
         (f"{scene.rate:,.0f} rows/s", "bold"),
+        (f"  {scene.doing}", "bold cyan"),
+        no_wrap=True,
+        overflow="ellipsis",
     )
     bar = Table.grid(expand=True)  # a progress bar by itself does not end its line
     bar.add_row(ProgressBar(total=max(scene.total, 1), completed=scene.replayed, width=None))
-    hint = Text(f"watch one yourself: barrage-server watch {scene.uri} board", style="dim")
-    return Group(title, bar, _tables(scene.followed), Columns(_panels(scene.followed), padding=(0, 1)), hint)
+    counts = _tables(scene.followed, width)
+    lines = height - _LINES_AROUND - len(scene.followed)
+    shelves, left_out = _shelves(_views(scene.followed), width, lines)
+    hint = Text.assemble(
+        (f"+{count(left_out, 'tables')}, for a larger terminal · " if left_out else "", "dim"),
+        (f"watch one yourself: {program()} watch {scene.uri} board", "dim"),
+        no_wrap=True,
+        overflow="ellipsis",
+    )
+    return Group(title, bar, counts, *(Columns(shelf, padding=(0, 1)) for shelf in shelves), hint)
 
 
-def _tables(followed: Sequence[Followed]) -> Table:
-    grid = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    for name in ("table", "rows", "added", "modified", "removed", "updates", "changes/s", ""):
-        grid.add_column(name, justify="left" if name in ("table", "") else "right", no_wrap=True)
-    for one in followed:
-        counts = one.counts
-        grid.add_row(
-            Text(one.table.name, "bold green" if one.rate else "green"),
+def program() -> str:
+    """How this program is called from the folder where its user is: by its name where that is on the path."""
+    name = "barrage-server"
+    beside = Path(sys.executable).with_name(name)
+    found = shutil.which(name)
+    if found is not None and Path(found).resolve() == beside.resolve():
+        return name
+    if not beside.is_file():
+        return f"{sys.executable} -m barrage_server.cli"
+    here = Path.cwd()
+    return str(beside.relative_to(here)) if beside.is_relative_to(here) else str(beside)
+
+
+def _tables(followed: Sequence[Followed], width: int) -> Table:
+    names = ("table", "rows", "added", "modified", "removed", "updates", "changes/s", "")
+    rows = [
+        (
+            one.table.name,
             f"{one.size:,}",
-            f"{counts.added:,}",
-            f"{counts.modified:,}",
-            f"{counts.removed:,}",
-            f"{counts.updates:,}",
+            f"{one.counts.added:,}",
+            f"{one.counts.modified:,}",
+            f"{one.counts.removed:,}",
+            f"{one.counts.updates:,}",
             f"{one.rate:,.0f}",
-            Text(one.table.about, "dim"),
+            one.table.about,
         )
+        for one in followed
+    ]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    shown = fitting(widths, (), 0, width)
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for number in shown:
+        grid.add_column(names[number], justify="left" if number in (0, len(names) - 1) else "right", no_wrap=True)
+    for one, row in zip(followed, rows, strict=True):
+        styles = {0: "bold green" if one.rate else "green", len(names) - 1: "dim"}
+        grid.add_row(*(Text(row[number], styles.get(number, "")) for number in shown))
     return grid
 
 
-def _panels(followed: Sequence[Followed]) -> list[RenderableType]:
+def _views(followed: Sequence[Followed]) -> list[tuple[str, pa.Table]]:
+    """The tables that there is something to see of, with what is worth seeing first."""
     by_name = {one.table.name: one for one in followed if one.live is not None and one.size}
-    panels: list[RenderableType] = []
+    views = []
     for table, order, columns in (
         (BOARD, "departs", ["origin", "dest", "carrier", "flight", "state"]),
         (CARRIERS, "flights", ["carrier", "flights", "mean_delay", "cancellations"]),
@@ -175,15 +221,42 @@ def _panels(followed: Sequence[Followed]) -> list[RenderableType]:
         one = by_name.get(table.name)
         if one is not None and one.live is not None:
             # Delays of the same length stay in departure order, as the table has them.
-            rows = one.live.to_arrow().sort_by([(order, "descending")]).slice(0, 8)
-            panels.append(Panel(_grid(rows.select(columns)), title=table.name, title_align="left"))
-    return panels
+            rows = one.live.to_arrow().sort_by([(order, "descending")]).slice(0, _MOST_ROWS)
+            views.append((table.name, rows.select(columns)))
+    return views
 
 
-def _grid(rows: pa.Table) -> Table:
-    grid = Table(box=None, pad_edge=False, header_style="dim")
-    for field_ in rows.schema:
-        grid.add_column(field_.name, justify="left" if pa.types.is_string(field_.type) else "right", no_wrap=True)
-    for row in rows.to_pylist():
-        grid.add_row(*(f"{cell:,.1f}" if isinstance(cell, float) else str(cell) for cell in row.values()))
-    return grid
+def _shelves(views: Sequence[tuple[str, pa.Table]], width: int, lines: int) -> tuple[list[list[RenderableType]], int]:
+    """The views in rows side by side, as many as ``lines`` have room for, and how many are left out."""
+    for kept in range(len(views), 0, -1):
+        shelves: list[list[tuple[str, list[str], list[tuple[str, ...]]]]] = [[]]
+        used = 0
+        for name, rows in views[:kept]:
+            texts = [tuple(_cell(cell) for cell in row.values()) for row in rows.to_pylist()]
+            widths = [max(map(len, column)) for column in zip(rows.column_names, *texts, strict=True)]
+            shown = fitting(widths, (), 0, width - _BORDERS)
+            takes = max(sum(widths[number] + GAP for number in shown) - GAP, len(name) + 2) + _BORDERS
+            if used and used + 1 + takes > width:
+                shelves.append([])
+                used = 0
+            used += takes + (1 if used else 0)
+            cells = [tuple(row[number] for number in shown) for row in texts]
+            shelves[-1].append((name, [rows.column_names[number] for number in shown], cells))
+        rows_each = min(_MOST_ROWS, lines // len(shelves) - _PANEL_LINES)
+        if rows_each >= _FEWEST_ROWS:
+            return [[_panel(*view, rows_each) for view in shelf] for shelf in shelves], len(views) - kept
+    return [], len(views)
+
+
+def _panel(name: str, columns: list[str], cells: list[tuple[str, ...]], rows: int) -> Panel:
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    for number, column in enumerate(columns):
+        numeric = all(row[number][:1].isdigit() or row[number][:1] in "-N" for row in cells)
+        grid.add_column(column, justify="right" if numeric else "left", no_wrap=True)
+    for row in cells[:rows]:
+        grid.add_row(*map(Text, row))
+    return Panel(grid, title=name, title_align="left", expand=False)
+
+
+def _cell(value: object) -> str:
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)
