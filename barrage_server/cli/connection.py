@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ class Address:
     """
 
     uri: str
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     tls_ca: Path | None = None
 
     def connect(self, wait: float = 0.0) -> Client:

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 import barrage_server as bs
+from barrage_server.cli.secret import Secret
 from barrage_server.errors import BarrageError, InvalidRequestError
 from barrage_server.pem import read_pem
 
@@ -32,7 +33,7 @@ class FollowSettings(BaseModel):
 
     uri: str
     name: str | None = None
-    token: SecretStr | None = None
+    token: Secret | None = None
     user: str | None = None
     password: SecretStr | None = None
     tls_ca: str | None = None

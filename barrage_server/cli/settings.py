@@ -25,6 +25,7 @@ from pydantic_settings import (
 
 from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli.following import FollowSettings
+from barrage_server.cli.secret import Secret
 from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError, InvalidRequestError
 from barrage_server.pem import read_pem
@@ -82,6 +83,10 @@ def unknown_text(name: str, known: Collection[str]) -> str:
     return f"unknown setting {name!r}; {hint}"
 
 
+def _separated_tokens(value: object) -> object:
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
 def _known_fields(of: type) -> BeforeValidator:
     """Refuse names that a dataclass does not have: pydantic would drop them without a word."""
     known = {field.name for field in dataclasses.fields(of)}
@@ -126,8 +131,8 @@ class ServeSettings(BaseSettings):
     deephaven_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
-    token: SecretStr | None = None
-    tokens: Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_separated)] = ()
+    token: Secret | None = None
+    tokens: Annotated[tuple[Secret, ...], NoDecode, BeforeValidator(_separated_tokens)] = ()
     insecure: bool = False
     tls_certificate: str | None = None
     tls_key: SecretStr | None = None
@@ -138,7 +143,7 @@ class ServeSettings(BaseSettings):
     )
     tables: tuple[TableSettings, ...] = ()
     follow: Annotated[tuple[FollowSettings, ...], NoDecode, BeforeValidator(_separated)] = ()
-    follow_token: SecretStr | None = None
+    follow_token: Secret | None = None
     example: bool = False
 
     @classmethod

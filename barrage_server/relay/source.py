@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
 from barrage_server.address import TableAddress
@@ -22,10 +22,10 @@ __all__ = ["Access", "Source"]
 class Access:
     """How to log in to an upstream server; see :func:`barrage_server.connect`."""
 
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     user: str | None = None
-    password: str | None = None
-    headers: Mapping[str, str] | None = None
+    password: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
     tls_root_certs: Pem | None = None
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import pyarrow.flight as fl
 
-from barrage_server.errors import AuthenticationError, BarrageError
+from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
 from barrage_server.server.translate import boundary
 
 __all__ = [
@@ -67,7 +67,16 @@ Authenticator = Callable[[Credentials], str]
 
 
 def shared_token(token: str) -> Authenticator:
-    """Everybody who knows ``token`` may do everything: as a bearer token, or as the password of any user."""
+    """Everybody who knows ``token`` may do everything: as a bearer token, or as the password of any user.
+
+    Raises:
+        InvalidRequestError: the token is empty or blank, and would let in callers that show nothing.
+
+    """
+    if not token.strip():
+        raise InvalidRequestError(
+            "An empty token protects nothing: a caller that shows none has it. Choose one, or leave it out."
+        )
     expected = token.encode()
 
     def authenticate(credentials: Credentials) -> str:

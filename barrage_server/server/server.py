@@ -75,7 +75,7 @@ class Server:
             ``https://dashboards.example.com``; ``*`` for all. Pages of this machine may anyway.
 
     Raises:
-        InvalidRequestError: it would listen beyond this machine without a token.
+        InvalidRequestError: the token is empty, or it would listen beyond this machine without one.
         UnavailableError: the address cannot be listened on.
         DependencyError: a Deephaven port is asked for, and the packages that it needs are not installed.
 
@@ -113,8 +113,7 @@ class Server:
                 f"Listening on {host} lets other machines in. Set a token, or allow it with insecure=True "
                 f"(--insecure on the command line) if everybody may read and write."
             )
-        if token == "":
-            raise InvalidRequestError("An empty token protects nothing. Choose one, or pass None to let everybody in.")
+        authenticate = shared_token(token) if isinstance(token, str) else token
         identity = None if tls is None else _identity(tls)
         self._host, self._tls = host, identity
         self._deephaven: DeephavenDoor | None = None
@@ -125,7 +124,6 @@ class Server:
         self._pid = os.getpid()
         self._ends_with_process = False
         self._hub = self._make_hub(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
-        authenticate = shared_token(token) if isinstance(token, str) else token
         bearers = Bearers()
         scheme = "grpc+tls" if tls is not None else "grpc"
         try:

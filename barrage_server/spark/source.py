@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,7 +60,7 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark's base c
     """What one successful task attempt has staged. ``token`` is None when its partition was empty."""
 
     publisher: str
-    token: str | None
+    token: str | None = field(repr=False)
     rows: int
     nbytes: int
 

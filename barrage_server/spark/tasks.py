@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ __all__ = ["PartitionStager", "StagedPartition", "record_batch_messages", "stage
 class StagedPartition:
     """What one successful task attempt has staged. ``token`` is None when its partition was empty."""
 
-    token: str | None
+    token: str | None = field(repr=False)
     rows: int
     nbytes: int
 

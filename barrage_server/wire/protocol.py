@@ -20,7 +20,7 @@ results that are unknown are ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -223,7 +223,7 @@ class StageEnd:
 class StageResult:
     """``PutResult`` metadata of a staging ``DoPut``: the token to commit with, and how many rows lie there."""
 
-    token: str
+    token: str = field(repr=False)
     rows: int
 
     def to_json(self) -> bytes:
@@ -251,7 +251,7 @@ class CommitRequest:
     table: str
     batch: int
     mode: PublishMode = PublishMode.APPEND
-    tokens: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = field(default=(), repr=False)
     key: tuple[str, ...] | None = None
     order_by: str | None = None
     schema: pa.Schema | None = None
@@ -344,7 +344,7 @@ class AbortRequest:
     ``batch`` is for a publisher that does not know the tokens, because the job that was to tell them has failed.
     """
 
-    tokens: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = field(default=(), repr=False)
     publisher: str | None = None
     table: str | None = None
     batch: int | None = None

@@ -55,6 +55,41 @@ def test_tokens_are_collected_and_never_printed(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BARRAGE_TOKEN", ""),
+        ("BARRAGE_TOKEN", " \t"),
+        ("BARRAGE_TOKENS", ""),
+        ("BARRAGE_TOKENS", ","),
+        ("BARRAGE_TOKENS", "good,"),
+        ("BARRAGE_TOKENS", "good, ,other"),
+        ("BARRAGE_FOLLOW_TOKEN", ""),
+    ],
+)
+def test_an_empty_token_is_refused_beside_others_too(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It would let in callers that show nothing."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidRequestError, match="an empty token protects nothing"):
+        load_settings(None, {})
+    monkeypatch.delenv(name)
+    with pytest.raises(typer.BadParameter, match="an empty token protects nothing"):
+        load_settings(None, {"tokens": ["good", " "]})
+    config = tmp_path / "barrage.toml"
+    config.write_text('tokens = ["good", ""]\n')
+    with pytest.raises(InvalidRequestError, match="an empty token protects nothing"):
+        load_settings(config, {})
+
+
+def test_the_configuration_of_the_image_needs_a_token() -> None:
+    config = Path(bs.__file__).parents[1] / "docker" / "barrage.toml"
+    settings = load_settings(config, {"port": 0})
+    with pytest.raises(InvalidRequestError, match="Set a token"):
+        bs.Server(settings.host, settings.port, token=any_of(settings.accepted_tokens), insecure=settings.insecure)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("hots = 'x'", "barrage.toml: unknown setting 'hots'; did you mean 'host'"),

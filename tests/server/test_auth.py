@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
+from barrage_server.cli.serve import any_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.flight_errors import from_flight
 from barrage_server.server import Credentials, Server
@@ -234,11 +235,6 @@ def test_listening_beyond_this_machine_is_allowed_with_a_token_or_on_purpose() -
             assert info.endpoints[0].locations[0].uri.startswith(b"arrow-flight-reuse-connection:")
 
 
-def test_an_empty_token_is_refused() -> None:
-    with pytest.raises(InvalidRequestError, match="empty token"):
-        Server(token="")
-
-
 def test_secrets_do_not_show() -> None:
     assert "hunter2" not in repr(Credentials("basic", "me", "hunter2"))
     schema = pa.schema([("a", pa.int8())])
@@ -246,3 +242,12 @@ def test_secrets_do_not_show() -> None:
         server.append_table("t", schema)
         assert "hunter2" not in repr(server)
         assert "hunter2" not in repr(server.statistics())
+
+
+@pytest.mark.parametrize("token", ["", " ", "\t\n"])
+def test_an_empty_token_is_refused(token: str) -> None:
+    """A caller that shows nothing would have it."""
+    with pytest.raises(InvalidRequestError, match="empty token"):
+        Server(token=token)
+    with pytest.raises(InvalidRequestError, match="empty token"):
+        any_of(("good", token))

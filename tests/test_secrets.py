@@ -1,0 +1,61 @@
+"""Tokens and passwords are in no representation: of no object that holds one, and of none that holds such an object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+import typer
+
+import barrage_server as bs
+from barrage_server.cli.connection import Address
+from barrage_server.cli.following import FollowSettings
+from barrage_server.cli.settings import load_settings
+from barrage_server.client.login import Login
+from barrage_server.relay.source import Access, Source
+from barrage_server.server import Credentials
+from barrage_server.spark.settings import PublishSettings
+from barrage_server.spark.tasks import PartitionStager
+from barrage_server.wire.protocol import AbortRequest, CommitRequest, StageResult
+
+SECRET = "hunter2-of-all-things"
+
+
+def holders() -> Iterator[object]:
+    yield Credentials("bearer", "", SECRET)
+    yield Login(token=SECRET)
+    yield Login(user="me", password=SECRET)
+    access = Access(token=SECRET, password=SECRET, headers={"authorization": SECRET})
+    yield access
+    yield Source.parse("grpc://host:1/t", access, columns=None, interval_ms=1, timeout=1.0)
+    yield Address("grpc://host:1", SECRET, None)
+    yield FollowSettings.model_validate({"uri": "grpc://host:1/t", "token": SECRET, "password": SECRET})
+    yield load_settings(None, {"token": SECRET, "tokens": [SECRET], "follow_token": SECRET})
+    settings = PublishSettings(uri="grpc://host:1", table="t", token=SECRET)
+    yield settings
+    yield PartitionStager(settings, pa.schema([]), 1)
+    yield StageResult(SECRET, 1)
+    yield CommitRequest("p", "t", 1, tokens=(SECRET,))
+    yield AbortRequest(tokens=(SECRET,))
+
+
+@pytest.mark.parametrize("holder", list(holders()), ids=lambda holder: type(holder).__name__)
+def test_no_representation_shows_a_secret(holder: object) -> None:
+    inside = vars(holder) if hasattr(holder, "__dict__") else {}
+    for text in (repr(holder), str(holder), f"{holder}"):
+        assert SECRET not in text
+    if not isinstance(holder, Login):  # whose own attributes nothing prints
+        assert SECRET not in repr(inside)
+
+
+def test_servers_and_clients_show_none_and_errors_neither() -> None:
+    with bs.Server(token=SECRET) as server, bs.connect(server.uri, token=SECRET) as client:
+        for thing in (server, client, vars(server), vars(client), client.statistics()):
+            assert SECRET not in repr(thing)
+        with pytest.raises(bs.AuthenticationError) as refused:
+            bs.connect(server.uri, token=SECRET + "x")
+        assert SECRET not in str(refused.value)
+    with pytest.raises(typer.BadParameter) as wrong:
+        load_settings(None, {"token": SECRET, "port": SECRET})
+    assert str(wrong.value).count(SECRET) == 0
