@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from barrage_server.engine.callbacks import Callbacks
@@ -54,8 +54,8 @@ class UpdateGraph:
         self._staging = _Staging()
         self._step = 0
         self._derived: list[DerivedTable] = []
-        # Weak: a table that is used nowhere need not take part. A list, because collecting one table must not disturb
-        # going through the others, as it can with weak dictionaries.
+        # Weak: a table that is used nowhere need not take part. A list, which collecting one table shortens at once; a
+        # cycle goes through a copy.
         self._always: list[weakref.ref[SourceTable]] = []
         self._pending: deque[Change] = deque()
         self._dispatching = False
@@ -121,7 +121,8 @@ class UpdateGraph:
     def run_always(self, table: SourceTable) -> None:
         """Have ``table`` take part in every cycle, also in those that bring it no operation, as long as it is used."""
         with self._cycle_lock:
-            self._always = [*(entry for entry in self._always if entry() is not None), weakref.ref(table)]
+            entries = [entry for entry in self._always if entry() is not None]
+            self._always = [*entries, weakref.ref(table, self._forget)]
 
     def attach(self, table: DerivedTable) -> None:
         """Have ``table`` follow its parents in every later cycle. Runs ``table.start()`` between two cycles.
@@ -158,6 +159,11 @@ class UpdateGraph:
             self._derived = [entry for entry in self._derived if entry is not table]
             self._always = [entry for entry in self._always if entry() is not table]
 
+    def _forget(self, entry: weakref.ref[SourceTable]) -> None:
+        """A table that took part in every cycle was collected: on any thread, at any time."""
+        with suppress(ValueError):  # it was left out by now
+            self._always.remove(entry)
+
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
         """Have ``listener(table)`` called with each table that fails, after its cycle; returns the remover.
 
@@ -191,7 +197,7 @@ class UpdateGraph:
                 table.check_usable()
             for table, staged in by_table.items():
                 table.check_operations(staged)
-            for entry in self._always:
+            for entry in tuple(self._always):
                 always = entry()
                 if always is not None and always.failure is None:
                     by_table.setdefault(always, [])

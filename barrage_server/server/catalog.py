@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 import pyarrow as pa
 
@@ -32,6 +33,8 @@ from barrage_server.wire.tickets import path_of_name
 __all__ = ["Catalog", "own_schema"]
 
 logger = logging.getLogger("barrage_server.server")
+
+_MOST_COMPARED = 1000  # names that a wrong one is compared with
 
 _TYPE_TAG = b"deephaven:type"
 _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
@@ -83,8 +86,8 @@ class Catalog:
         if table is not None:
             return table
         with self._lock:
-            names = sorted(self._tables)
-        close = difflib.get_close_matches(name, names, n=3)
+            names = sorted(islice(self._tables, _MOST_COMPARED))
+        close = difflib.get_close_matches(name[:100], names, n=3)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see what there is."
         raise UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")
 

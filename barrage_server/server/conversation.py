@@ -6,7 +6,9 @@ A door reads requests and writes messages. In between it calls :meth:`Conversati
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,9 +24,22 @@ from barrage_server.wire.batches import Uneven
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, decode_message
 
-__all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "read_request"]
+__all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "is_light", "read_request"]
 
 StreamRequest = SubscriptionRequest | SnapshotRequest
+
+_MOST_ANSWERS: Final = 4
+"""Answers to snapshot requests that wait on one stream before no more requests are read from it."""
+_LIGHT_CELLS: Final = 1 << 14
+"""Cells in view of a request that is answered at once, on the thread that has read it."""
+
+
+def is_light(request: StreamRequest, table: Table) -> bool:
+    """Whether the answer takes no longer than it takes to hand it to another thread."""
+    if request.viewport is None:
+        return False
+    columns = len(table.schema) if request.columns is None else len(request.columns)
+    return request.viewport.size * columns <= _LIGHT_CELLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,8 @@ class Conversation:
         self._following: Following | None = None
         self._subscription: Subscription | None = None
         self._outbox: list[Message] = []
+        self._has_room = threading.Condition()
+        self._closed = False
         self._since = hub.clock()
         self.table: Table | None = None
         self.schema: pa.Schema | None = None
@@ -83,8 +100,18 @@ class Conversation:
 
     @property
     def has_answers(self) -> bool:
-        """Whether there are answers to snapshot requests that nobody has fetched by :meth:`due`."""
+        """Whether there are answers to snapshot requests that :meth:`due` has not given out."""
         return bool(self._outbox)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many answers wait that no further request should be read before :meth:`due` has given some out."""
+        return len(self._outbox) >= _MOST_ANSWERS
+
+    def wait_for_room(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds until it is not full; whether that is so."""
+        with self._has_room:
+            return self._has_room.wait_for(lambda: not self.is_full, timeout)
 
     def serve(self, request: StreamRequest, table: Table) -> None:
         """Take one request about ``table``; what it leads to is :meth:`due` from now on.
@@ -98,12 +125,16 @@ class Conversation:
             if self.table.name == table.name:
                 raise UnknownTableError(f"Table '{table.name}' was dropped.")
             raise InvalidRequestError(f"This stream is about '{self.table.name}'; open another one for another table.")
-        if isinstance(request, SnapshotRequest):
-            self._snapshot(request, table)
-        elif self._subscription is not None:
-            self._subscription.change(request)
-        else:
-            self._subscribe(request, table)
+        try:
+            if isinstance(request, SnapshotRequest):
+                self._snapshot(request, table)
+            elif self._subscription is not None:
+                self._subscription.change(request)
+            else:
+                self._subscribe(request, table)
+        finally:
+            if self._closed:  # meanwhile, by another thread
+                self._leave()
 
     def check_served(self, table: Table) -> None:
         """Raise UnknownTableError if ``table`` was dropped meanwhile: the drop may not have met this stream."""
@@ -112,7 +143,11 @@ class Conversation:
 
     def due(self, now: float) -> Due:
         """What is due at ``now``. Whoever calls must write what it gets, in order."""
-        messages, self._outbox = self._outbox, []
+        messages: list[Message] = []
+        if self._outbox:
+            with self._has_room:
+                messages, self._outbox = self._outbox, []
+                self._has_room.notify_all()
         if self._subscription is None:
             return Due(messages)
         poll = self._subscription.poll(now)
@@ -125,12 +160,18 @@ class Conversation:
             self._subscription.tidy(now)
 
     def close(self) -> None:
-        """Leave the table's followers."""
+        """Leave the table's followers. What :meth:`serve` has begun on another thread is undone when that ends."""
+        self._closed = True
+        self._leave()
+
+    def _leave(self) -> None:
+        with self._has_room:
+            following, self._following = self._following, None
+            self._outbox = []
         if self._subscription is not None:
             self._subscription.close()
-        if self._following is not None:
-            self._hub.followers.leave(self._following)
-            self._following = None
+        if following is not None:
+            self._hub.followers.leave(following)
 
     def statistics(self) -> SubscriptionStatistics | None:
         """Figures of the subscription; ``None`` while there is none."""
@@ -176,7 +217,9 @@ class Conversation:
         if self._subscription is not None:
             raise InvalidRequestError("This stream is a subscription; ask for snapshots on a stream of their own.")
         feed = self._hub.followers.feed(table, self._manner.family)
-        self._outbox.append(snapshot_message(feed, request, table.version, self._manner.uneven))
+        answer = snapshot_message(feed, request, table.version, self._manner.uneven)
+        with self._has_room:
+            self._outbox.append(answer)
         self.table, self.schema = table, feed.schema
 
 

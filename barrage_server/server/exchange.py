@@ -117,6 +117,9 @@ class Exchange:
                     f"A request has more than the {self._hub.limits.request_bytes:,} bytes that are allowed."
                 )
             yield chunk.app_metadata.to_pybytes()
+            while not (self._conversation.wait_for_room(_LOOK_SECONDS) or self._ended.is_set()):
+                if self._context.is_cancelled():
+                    return
 
     def _serve(self, request: StreamRequest) -> None:
         conversation = self._conversation

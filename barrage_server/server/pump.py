@@ -176,6 +176,12 @@ class Pump:
             self._unlist(slot)
             slot.state = _State.REMOVED
 
+    def dismiss(self, slot: Slot) -> bool:
+        """Start no further step of ``slot``; whether none is running. Does not wait: :meth:`remove` does."""
+        with self._lock:
+            slot.leaving = True
+            return slot.state is not _State.RUNNING
+
     def close(self) -> None:
         """Let all threads end. What is running runs on to its end."""
         with self._lock:

@@ -23,6 +23,7 @@ from barrage_server.wire.schema import barrage_schema
 # From so many subscribers on, and up to so many changed rows for each, rows are read once for all.
 _CROWD = 8
 _ROWS_PER_MEMBER = 256
+_MOST_RANGES = 64  # of a viewport that may be shared
 # Members arrive within so many seconds of each other at a tick; who comes later sends a later version.
 _TICK_SECONDS = 1.0
 _KEPT = 8  # updates whose rows are kept: not everybody stands at the same place in the history
@@ -201,7 +202,9 @@ class TableFeed:
     def join(self, window: Window, style: Style) -> Audience:
         """Become a member of the audience that wants the same."""
         positions = window.positions
-        key = (window.columns, positions, window.reverse, style.key)
+        key: Hashable = (window.columns, positions, window.reverse, style.key)
+        if positions is not None and positions.range_count > _MOST_RANGES:
+            key = object()  # hardly two want the same, and to find that out may take long
         with self._lock:
             self._members += 1
             audience = self._audiences.get(key)

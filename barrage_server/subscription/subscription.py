@@ -224,7 +224,7 @@ class Subscription:
                 sent_step=sent,
                 behind=max(0, version.step - sent),
                 interval_ms=self._interval * 1000,
-                viewport_rows=None if self._window.is_full else self._window.keys(version.row_set).size,
+                viewport_rows=None if self._window.is_full else self._window.count(version.size),
                 columns=len(self._window.columns),
             )
 

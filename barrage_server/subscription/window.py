@@ -36,6 +36,10 @@ class Window:
         """Whether it is a viewport of positions one after the other: at least one."""
         return self.positions is not None and bool(self.positions) and self.positions.is_contiguous
 
+    def count(self, size: int) -> int:
+        """How many rows are in the window of a table of ``size`` rows."""
+        return size if self.positions is None else self.positions.restrict(0, size - 1).size
+
     def keys(self, row_set: RowSet) -> RowSet:
         """The row keys that are in the window of a table with ``row_set``."""
         if self.positions is None:

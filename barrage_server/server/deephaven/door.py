@@ -113,6 +113,7 @@ class DeephavenDoor:
             logger.error("a call of the Deephaven door does not end")
         self._flight.close()
         self._state.workers.shutdown()
+        self._state.heavy.shutdown()
         self._resolver.shutdown(wait=False)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)

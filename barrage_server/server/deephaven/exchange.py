@@ -12,12 +12,13 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
-from barrage_server.server.conversation import Conversation, Manner, dialect_of, read_request
+from barrage_server.server.conversation import Conversation, Manner, dialect_of, is_light, read_request
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState
@@ -36,9 +37,12 @@ __all__ = ["RawExchange"]
 logger = logging.getLogger("barrage_server.server")
 
 Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 _BUNDLE_BYTES: Final = 1 << 20
 """A turn of the pump makes no more messages once it has this many bytes."""
+_LIGHT_BYTES: Final = 1 << 10
+"""A request of more bytes is decoded and served on another thread than the event loop's."""
 _PATH: Final = 1
 
 
@@ -76,6 +80,7 @@ class RawExchange:
         self._begun = False
         self._outgoing: deque[bytes] = deque()
         self._arrived = asyncio.Event()
+        self._given_out = asyncio.Event()  # answers were made into a bundle
         self._half_closed = False
         self._writing_since: float | None = None
         self._batches = 0
@@ -100,10 +105,13 @@ class RawExchange:
         finally:
             reader.cancel()
             writer.cancel()
-            self._hub.pump.remove(self._slot)
-            self._log_end()
-            self._conversation.close()
-            self._hub.streams.release(self)
+            if self._hub.pump.dismiss(self._slot):
+                self._clean_up()
+            else:  # a thread is in its turn, which may take long
+                try:
+                    self._state.heavy.submit(self._clean_up)
+                except BarrageError:  # the endpoint is closed, and nothing else runs on its loop
+                    self._clean_up()
             # last, for it may be cut off: a client that hangs up and a session that ends both cancel this call
             await asyncio.gather(reader, writer, return_exceptions=True)
         if reason is not None:
@@ -113,6 +121,10 @@ class RawExchange:
         try:
             while (message := await self._call.read()) is not None:
                 await self._serve(message)
+                while self._conversation.is_full:
+                    self._given_out.clear()
+                    if self._conversation.is_full:
+                        await self._given_out.wait()
             self._half_closed = True
             if self._conversation.is_subscription:
                 if self._call.family is ClientFamily.JAVASCRIPT:
@@ -135,20 +147,35 @@ class RawExchange:
             return  # some clients open the stream with nothing but its descriptor
         if len(parts.app_metadata) > self._hub.limits.request_bytes:
             raise LimitError(f"A request has more than the {self._hub.limits.request_bytes:,} bytes that are allowed.")
-        request = read_request(parts.app_metadata)
+        # What a request takes grows with its bytes and with the rows that it asks for: other clients need the loop.
+        if len(parts.app_metadata) <= _LIGHT_BYTES:
+            request = read_request(parts.app_metadata)
+        else:
+            request = await self._aside(partial(read_request, parts.app_metadata))
         conversation = self._conversation
         is_first = not conversation.is_subscription
         table = conversation.table if not request.ticket else None
         if table is None:
             table = await self._table(request.ticket)
-        conversation.serve(request, table)
+        light = len(parts.app_metadata) <= _LIGHT_BYTES and is_light(request, table)
+        if light:
+            conversation.serve(request, table)
+        else:
+            await self._aside(partial(conversation.serve, request, table))
         if is_first and conversation.is_subscription:
             if table not in self._state.private:
                 conversation.check_served(table)
             logger.info(
                 "%s subscribes to %s %s", self.peer, table.name, "" if request.viewport is None else request.viewport
             )
-        self._hub.pump.run(self._slot)
+        if light:
+            self._hub.pump.run(self._slot)
+        else:
+            self._hub.pump.wake(self._slot)
+
+    async def _aside(self, work: Callable[[], Result]) -> Result:
+        """``work()``, on a thread that is kept for what takes long."""
+        return await asyncio.wrap_future(self._state.heavy.submit(work))
 
     async def _table(self, ticket: bytes) -> Table:
         descriptor = self._descriptor
@@ -184,6 +211,7 @@ class RawExchange:
     def _take(self, bundle: list[bytes]) -> None:
         self._outgoing.extend(bundle)
         self._arrived.set()
+        self._given_out.set()
 
     def _is_idle(self) -> bool:
         with self._lock:
@@ -199,6 +227,12 @@ class RawExchange:
             self._done.set_result(None)
         else:
             self._done.set_exception(error)
+
+    def _clean_up(self) -> None:
+        self._hub.pump.remove(self._slot)
+        self._log_end()
+        self._conversation.close()
+        self._hub.streams.release(self)
 
     def _log_end(self) -> None:
         gauges = self.gauges()

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from barrage_server.errors import AuthenticationError, WireFormatError
+from barrage_server.errors import AuthenticationError, LimitError, WireFormatError
 from barrage_server.flight_errors import tagged_text
 from barrage_server.server.auth import open_to_all, parse_authorization
 from barrage_server.server.deephaven.call import Call, Status
@@ -47,6 +47,9 @@ _OPENING: Final = frozenset(
 _BEGINNING: Final = _OPENING | {"/io.deephaven.proto.backplane.grpc.TableService/Batch"}
 # Deephaven's Java client hangs up as soon as it has sent this, which may be before the request is read.
 _CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
+
+_REQUEST_BYTES: Final = 16 << 20
+"""Of a call with one request, actions with their bodies included."""
 
 Request = TypeVar("Request", bound=Message)
 
@@ -148,6 +151,7 @@ async def read_request(call: Call, kind: type[Request]) -> Request:
 
     Raises:
         WireFormatError: there is none, or it is damaged.
+        LimitError: it is too long.
 
     """
     data = await call.read()
@@ -157,7 +161,15 @@ async def read_request(call: Call, kind: type[Request]) -> Request:
 
 
 def parse_request(call: Call, kind: type[Request], data: bytes) -> Request:
-    """The request in ``data``; WireFormatError when it is damaged."""
+    """The request in ``data``.
+
+    Raises:
+        WireFormatError: it is damaged.
+        LimitError: it is too long: reading it would take the event loop's time.
+
+    """
+    if len(data) > _REQUEST_BYTES:
+        raise LimitError(f"The request of {call.method} has more than the {_REQUEST_BYTES:,} bytes that are allowed.")
     try:
         return kind.FromString(data)
     except DecodeError as error:

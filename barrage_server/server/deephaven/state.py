@@ -33,6 +33,8 @@ Result = TypeVar("Result")
 
 _WORKERS: Final = 32
 """Threads for calls that would block the event loop."""
+_HEAVY_THREADS: Final = 2
+"""Threads for requests that take long by their size. Few: they take turns, and the others are left for short calls."""
 
 
 class DoorState:
@@ -47,6 +49,7 @@ class DoorState:
         bound: tables that clients have put into the scope, by name: those they may replace.
         private: tables that sessions have uploaded or made, and that have no name for others.
         stopping: set when the door is about to close.
+        heavy: threads for requests that take long, which the event loop must not wait for.
 
     """
 
@@ -59,6 +62,7 @@ class DoorState:
         self.private: weakref.WeakSet[Table] = weakref.WeakSet()
         self.stopping: Final = asyncio.Event()
         self.workers: Final = Workers(_WORKERS, "barrage-deephaven-worker")
+        self.heavy: Final = Workers(_HEAVY_THREADS, "barrage-requests")
 
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs

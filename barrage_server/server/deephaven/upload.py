@@ -40,6 +40,8 @@ Result = TypeVar("Result")
 _PATH: Final = 1
 _COMMAND: Final = 2
 _NEWS_SECONDS: Final = 0.05
+_LIGHT_BYTES: Final = 1 << 16
+"""A longer schema is read on another thread than the event loop's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,10 @@ class PutStream:
         self._first = first = decode_flight_data(message)
         if not first.data_header:
             raise WireFormatError("A DoPut stream must begin with an Arrow schema.")
-        self._schema = decode_schema_message(first.data_header)
+        if len(first.data_header) <= _LIGHT_BYTES:
+            self._schema = decode_schema_message(first.data_header)
+        else:
+            self._schema = await asyncio.to_thread(decode_schema_message, first.data_header)
         descriptor = first.descriptor or Descriptor()
         if descriptor.type == _COMMAND:
             self.descriptor = fl.FlightDescriptor.for_command(descriptor.command)

@@ -1,0 +1,132 @@
+"""Requests that take long, or that are answered faster than they are read, hold up none but their own stream."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+
+from barrage_server.rowset import RowSet
+from barrage_server.server import Server, conversation
+from barrage_server.server.conversation import Conversation, read_request
+from barrage_server.server.deephaven import exchange
+from barrage_server.subscription import snapshot_message
+from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
+from tests.server.conftest import DEEPHAVEN, address
+from tests.server.follower import QUICK, until
+from tests.server.test_exchange import Stream
+
+ROWS = 100_000
+SCATTERED = RowSet.from_keys(np.arange(0, ROWS, 2))
+
+
+@pytest.fixture
+def big(server: Server) -> Iterator[Server]:
+    table = server.append_table("big", pa.schema([("x", pa.int64())]))
+    table.append({"x": np.arange(ROWS)})
+    yield server
+
+
+def heavy_requests() -> dict[str, Any]:
+    return {
+        "scattered viewport": SubscriptionRequest(b"s/big", None, SCATTERED, QUICK),
+        "reverse viewport": SubscriptionRequest(b"s/big", None, SCATTERED, QUICK, reverse_viewport=True),
+        "wide viewport": SubscriptionRequest(b"s/big", None, RowSet.from_range(0, ROWS - 1), QUICK),
+        "whole table": SubscriptionRequest(b"s/big", None, None, QUICK),
+        "snapshot": SnapshotRequest(b"s/big"),
+        "snapshot of scattered rows": SnapshotRequest(b"s/big", None, SCATTERED),
+    }
+
+
+@pytest.mark.parametrize("kind", heavy_requests())
+def test_what_takes_long_does_not_run_on_the_event_loop(
+    big: Server, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, set[str]] = {}
+
+    def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def note(*arguments: Any) -> Any:
+            threads.setdefault(name, set()).add(threading.current_thread().name)
+            return function(*arguments)
+
+        return note
+
+    request = heavy_requests()[kind]
+    if len(request.encode()) > 1024:
+        monkeypatch.setattr(exchange, "read_request", noted("decode", read_request))
+    monkeypatch.setattr(Conversation, "serve", noted("serve", Conversation.serve))
+    monkeypatch.setattr(Conversation, "due", noted("due", Conversation.due))
+    with fl.connect(address(big, DEEPHAVEN)) as client:
+        stream = Stream(client)
+        stream.send(request)
+        assert len(stream.message().add_columns[0]) > 0
+        stream.reader.cancel()
+    until(lambda: not big.statistics().subscriptions)
+    assert {"serve", "due"} <= set(threads)
+    assert "barrage-deephaven" not in set().union(*threads.values())
+
+
+def test_answers_that_are_not_read_are_not_made(big: Server, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few wait; further requests stay unread until those have gone, and then all are answered."""
+    made: list[object] = []
+    make = snapshot_message
+
+    def count(*arguments: Any) -> Any:
+        made.append(arguments)
+        return make(*arguments)
+
+    monkeypatch.setattr(conversation, "snapshot_message", count)
+    asked = 200
+    with fl.connect(address(big, door)) as client:
+        stream = Stream(client)
+        for _ in range(asked):
+            stream.send(SnapshotRequest(b"s/big"))
+        counts: list[int] = []
+
+        def settled() -> bool:
+            counts.append(len(made))
+            return counts[-1] > 0 and len(counts) > 60 and counts[-60] == counts[-1]
+
+        until(settled, 60)
+        assert len(made) < asked / 2
+        for _ in range(asked):
+            assert len(stream.message().add_columns[0]) == ROWS
+        assert len(made) == asked
+        stream.reader.cancel()
+
+
+def test_a_client_that_goes_while_its_request_is_served_leaves_nothing(
+    big: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    serve = Conversation.serve
+
+    def slow(self: Conversation, *arguments: Any) -> None:
+        begun.set()
+        assert go_on.wait(30)
+        serve(self, *arguments)
+
+    monkeypatch.setattr(Conversation, "serve", slow)
+    table = big.table("big")
+    with fl.connect(address(big, DEEPHAVEN)) as client:
+        stream = Stream(client)
+        stream.send(heavy_requests()["scattered viewport"])
+        assert begun.wait(30)
+        stream.reader.cancel()
+        until(lambda: not big._hub.streams.count("subscription"))
+        go_on.set()
+        with fl.connect(address(big, DEEPHAVEN)) as other:  # behind the first on those threads
+            further = [Stream(other) for _ in range(4)]
+            for each in further:
+                each.send(heavy_requests()["scattered viewport"])
+            for each in further:
+                each.message()
+                each.reader.cancel()
+    until(lambda: not big._hub.followers.count(table))
