@@ -6,18 +6,22 @@ ever. What works is to shut the TCP socket under it: the call then fails at once
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
+import resource
 import socket
 import stat
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 __all__ = ["parse_peer", "shut_all", "shut_peer"]
 
 _FD_DIRECTORIES = (Path("/proc/self/fd"), Path("/dev/fd"))
+_MOST_DESCRIPTORS = 1 << 20
 Address = tuple[str, int]
 
 
@@ -48,17 +52,12 @@ def shut_all(port: int) -> int:
 
 
 def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
-    directory = next((entry for entry in _FD_DIRECTORIES if entry.is_dir()), None)
-    if directory is None:
-        return 0
     count = 0
-    for entry in list(directory.iterdir()):
+    for number in _descriptors():
         try:
-            number = int(entry.name)
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
                 continue
-            # a duplicate, so that closing our Python object leaves gRPC's descriptor open
-            with socket.socket(fileno=os.dup(number)) as connection:
+            with _borrowed(number) as connection:
                 if connection.family not in (socket.AF_INET, socket.AF_INET6):
                     continue
                 local, remote = connection.getsockname(), connection.getpeername()
@@ -68,6 +67,38 @@ def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
         except (OSError, ValueError):
             continue  # not connected, or closed meanwhile: nothing to end
     return count
+
+
+def _descriptors() -> Iterable[int]:
+    """The numbers of this process's open files, or of all that it may have: to list them takes one more."""
+    for directory in _FD_DIRECTORIES:
+        try:
+            return [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
+        except OSError:
+            continue
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return range(_MOST_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _MOST_DESCRIPTORS))
+
+
+@contextmanager
+def _borrowed(number: int) -> Iterator[socket.socket]:
+    """A socket that gRPC goes on using. Of a duplicate, which names this connection whatever gRPC closes meanwhile, as
+    long as there may be one more open file.
+    """
+    try:
+        duplicate = os.dup(number)
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+    else:
+        with socket.socket(fileno=duplicate) as connection:
+            yield connection
+        return
+    connection = socket.socket(fileno=number)
+    try:
+        yield connection
+    finally:
+        connection.detach()
 
 
 def _pair(address: Any) -> Address:

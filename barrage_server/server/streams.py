@@ -177,11 +177,17 @@ class Watchdog:
     def check(self, now: float) -> None:
         """Look at every stream once."""
         for stream in self._streams.open():
-            reason = stream.overdue(now)
-            if reason is not None and self._kick(stream.peer):
-                self.evicted += 1
-                level = logging.INFO if self._streams.closing else logging.WARNING
-                logger.log(level, "%s of %s ended: %s", stream.kind, stream.peer, reason)
+            try:
+                self._check(stream, now)
+            except Exception:  # what one stream meets must not keep the others from being watched
+                logger.exception("a %s of %s could not be checked", stream.kind, stream.peer)
+
+    def _check(self, stream: Stream, now: float) -> None:
+        reason = stream.overdue(now)
+        if reason is not None and self._kick(stream.peer):
+            self.evicted += 1
+            level = logging.INFO if self._streams.closing else logging.WARNING
+            logger.log(level, "%s of %s ended: %s", stream.kind, stream.peer, reason)
 
     def _watch(self) -> None:
         kept = self._clock()

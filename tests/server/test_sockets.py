@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -64,3 +67,41 @@ def test_all_connections_of_a_port_are_shut_and_the_listener_lives(listener: soc
     with client, accepted:
         accepted.sendall(b"x")
         assert client.recv(1) == b"x"
+
+
+@pytest.fixture
+def no_more_files() -> Iterator[Callable[[], None]]:
+    """Uses up the descriptors that the process may have, when it is called."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used: list[int] = []
+
+    def use_up() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+        with suppress(OSError):
+            while True:
+                used.append(os.open(os.devnull, os.O_RDONLY))
+
+    try:
+        yield use_up
+    finally:
+        for number in used:
+            os.close(number)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_connection_is_shut_when_no_file_can_be_opened(
+    listener: socket.socket, no_more_files: Callable[[], None]
+) -> None:
+    port = listener.getsockname()[1]
+    first, first_accepted = connected(listener)
+    second, second_accepted = connected(listener)
+    with first, first_accepted, second, second_accepted:
+        no_more_files()
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        assert shut_peer(f"ipv4:127.0.0.1:{first.getsockname()[1]}", port)
+        assert first.recv(1) == b""
+        second_accepted.sendall(b"x")
+        assert second.recv(1) == b"x"
+        assert shut_all(port) >= 1
+        assert second.recv(1) == b""

@@ -112,3 +112,22 @@ def test_limits_that_cannot_be_are_refused(name: str) -> None:
         dataclasses.replace(Limits(), **changes)
     with pytest.raises(BarrageError, match="subscriptions"):
         Limits(subscriptions=-1)
+
+
+def test_a_fault_of_one_stream_keeps_no_other_from_being_watched(caplog: pytest.LogCaptureFixture) -> None:
+    streams = Streams({})
+    bad, late = Fake(reason="bad"), Fake(reason="late")
+    bad.peer, late.peer = "bad", "late"
+    streams.admit(bad)
+    streams.admit(late)
+    kicked: list[str] = []
+
+    def kick(peer: str) -> bool:
+        if peer == "bad":
+            raise OSError("no more files")
+        kicked.append(peer)
+        return True
+
+    Watchdog(streams, kick, lambda now: None).check(0.0)
+    assert kicked == ["late"]
+    assert "no more files" in caplog.text
