@@ -18,10 +18,11 @@ from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import is_passing
 from barrage_server.client.names import ticket_of
 from barrage_server.client.positions import Positions
+from barrage_server.client.read_ahead import ReadAhead
 from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.state import LiveState
 from barrage_server.client.stream import SubscriptionStream
-from barrage_server.client.update import Update
+from barrage_server.client.update import Update, together
 from barrage_server.client.view import View, tell_left_out, unreadable
 from barrage_server.errors import BarrageError, InternalError, UnavailableError, UnknownTableError
 from barrage_server.process import Ending, end_with_process, is_ending, start_thread, wake_at_end
@@ -32,6 +33,9 @@ from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.schema import key_columns, table_attributes
 
 __all__ = ["Follower"]
+
+# Callbacks that take so many seconds are given what comes meanwhile as one update.
+_SLOW_SECONDS = 0.005
 
 T = TypeVar("T")
 
@@ -67,6 +71,7 @@ class Follower:
         self.changed = threading.Condition(threading.RLock())
         self.content = content
         self.positions = Positions(collects=on_update is None)
+        self._coalesces = on_update is None
         self.state = LiveState.CONNECTING
         self.error: BarrageError | None = None
         self.view = view
@@ -232,15 +237,32 @@ class Follower:
         try:
             reader = MessageReader(wire_schema, left_out=unreadable)
             self._begin(reader.schema, view, dialect)
-            with self._channel.kept_alive():
-                for message in stream.messages(reader):
-                    self._take(message)
+            ahead = ReadAhead(stream.messages(reader), f"barrage-{self.name}-reader", stream.cancel)
+            try:
+                with self._channel.kept_alive():
+                    while True:
+                        self._take_turn(ahead)
+            finally:
+                ahead.close()
         finally:
             with self.changed:
                 self._stream = None
             stream.close()
 
-    def _take(self, message: IncomingMessage) -> None:
+    def _take_turn(self, ahead: ReadAhead) -> None:
+        """Apply what has come, and call back once about all of it."""
+        updates = [update for message in ahead.turn() if (update := self._take(message)) is not None]
+        if not updates or not self.update_callbacks:
+            return
+        # A row of a blink table is added in one update and removed in the next: two of them as one have lost it.
+        is_blink = bool(self.content.table.attributes.get("BlinkTable"))
+        began = time.monotonic()
+        for update in updates if is_blink else [together(updates)]:
+            self._tell(self.update_callbacks, update)
+        if self._coalesces and not is_blink and time.monotonic() - began >= _SLOW_SECONDS:
+            ahead.start()
+
+    def _take(self, message: IncomingMessage) -> Update | None:
         with self.changed:
             if self.state.is_final or self._reopen:
                 raise UnavailableError("the stream is not wanted any more")
@@ -253,8 +275,7 @@ class Follower:
             self.changed.notify_all()
         self.positions.wake()
         self._tell_states()
-        if update is not None:
-            self._tell(self.update_callbacks, update)
+        return update
 
     def _open(self, request: SubscriptionRequest, dialect: Dialect) -> tuple[SubscriptionStream, pa.Schema]:
         stream = SubscriptionStream(self._channel, request, dialect)

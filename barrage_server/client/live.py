@@ -256,8 +256,9 @@ class LiveTable:
     def on_update(self, callback: Callable[[Update], None]) -> Callable[[], None]:
         """Have ``callback(update)`` called for every change of what is in view; returns a function that ends that.
 
-        It runs on the subscription's own thread, which receives nothing meanwhile: keep it short, and do not wait in it
-        for this live table. What it raises is logged.
+        It runs on the subscription's own thread: do not wait in it for this live table. What it raises is logged. A
+        callback that takes its time gets fewer and larger updates: what comes while it runs is one. Of a blink table it
+        gets each, because a row that has come and gone would be lost; there, nothing is applied while it runs.
         """
         follower = self._follower
         checked_callback(callback, "callback")

@@ -10,7 +10,7 @@ from barrage_server.engine import TableUpdate, TableVersion, coalesce
 from barrage_server.errors import UnknownColumnError
 from barrage_server.rowset import RowSet, RowSetShiftData
 
-__all__ = ["Update"]
+__all__ = ["Update", "together"]
 
 
 class Update:
@@ -125,6 +125,14 @@ class Update:
         if column is None:
             return self.modified_rows
         return self._change.modified[_number(self.after.schema, column)]
+
+
+def together(updates: Sequence[Update]) -> Update:
+    """Updates that follow each other, at least one, as one. Neighbours first, so that large ones are few."""
+    while len(updates) > 1:
+        pairs = [first.then(second) for first, second in zip(updates[::2], updates[1::2], strict=False)]
+        updates = [*pairs, *updates[2 * len(pairs) :]]
+    return updates[0]
 
 
 def _table(version: TableVersion, rows: RowSet, columns: Sequence[str] | None) -> pa.Table:
