@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
+from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable
 
 WRONG: dict[str, list[Any]] = {
     "text": [None, 3, 3.5, b"bytes", "", ["t"], object()],
@@ -47,6 +48,13 @@ class World:
         self.keyed = server.keyed_table("keyed", SCHEMA, key="k")
         self.replaced = server.replaced_table("replaced", SCHEMA)
         self.ring = server.ring_table("ring", SCHEMA, capacity=3)
+        self.publication = client.publish("published", bs.table(ROWS))
+        self.followed = server.follow(f"{upstream.uri}/up")
+        updates = live.updates(20)
+        live.set_viewport(0, 1)
+        server.table("t").append(ROWS)  # type: ignore[attr-defined]
+        live.set_viewport(0, 5)
+        self.update = next(updates)
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +217,17 @@ def calls(world: World) -> dict[str, Case]:
         "KeyedTable.replace": (world.keyed.replace, {"rows": ROWS}, {"rows": "rows"}),
         "KeyedTable.delete": (world.keyed.delete, {"keys": ROWS}, {"keys": "rows"}),
         "ReplacedTable.replace": (world.replaced.replace, {"rows": ROWS}, {"rows": "rows"}),
+        "Publication.flush": (world.publication.flush, {}, {"timeout": "seconds"}),
+        "Followed.wait_live": (world.followed.wait_live, {}, {"timeout": "seconds"}),
+        "Followed.wait_for": (
+            world.followed.wait_for,
+            {"state": bs.FollowedState.LIVE},
+            {"state": "choice", "timeout": "seconds"},
+        ),
+        "Update.added_values": (world.update.added_values, {}, {"columns": "columns"}),
+        "Update.removed_values": (world.update.removed_values, {}, {"columns": "columns"}),
+        "Update.modified_values": (world.update.modified_values, {}, {"column": "choice"}),
+        "Update.modified_previous_values": (world.update.modified_previous_values, {}, {"column": "choice"}),
         "RetryPolicy": (
             bs.RetryPolicy,
             {},
@@ -254,3 +273,36 @@ def test_a_wrong_argument_is_refused_in_words(world: World, name: str) -> None:
                 if isinstance(made, bs.Server | bs.Client | bs.LiveTable | bs.Followed):
                     made.close()
     assert not faults, "\n".join(faults)
+
+
+CLASSES = [
+    bs.Server,
+    bs.Client,
+    bs.LiveTable,
+    bs.Publication,
+    bs.Followed,
+    bs.Update,
+    AppendTable,
+    BlinkTable,
+    KeyedTable,
+    ReplacedTable,
+    RingTable,
+]
+# For implementers of tables, of relays and of clients, with arguments of classes of their own.
+INNER = {
+    *("prepare_version", "peek", "show_version", "fail", "check_usable", "check_operations", "apply_operations"),
+    *("readable_rows", "column_numbers", "wait_for_content", "then"),
+    *("shutdown", "end_with_process", "join", "wait_first"),
+}
+
+
+def test_every_public_call_with_arguments_is_tried() -> None:
+    tried = {name.split(" ")[0] for name in _cases()}
+    methods = {name.partition(".")[2] for name in tried}
+    missing = []
+    for kind in CLASSES:
+        for name, method in inspect.getmembers(kind, inspect.isfunction):
+            takes = [entry for entry in inspect.signature(method).parameters if entry != "self"]
+            if takes and not name.startswith("_") and name not in INNER and name not in methods:
+                missing.append(f"{kind.__name__}.{name}")
+    assert not missing

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, overload
+from typing import TYPE_CHECKING, Final, NoReturn, Self, overload
 
 import numpy as np
 import pyarrow as pa
@@ -57,9 +57,9 @@ class LiveTable:
     version at a time, in the order of the row keys; reading never waits for the network. When the connection is lost
     the content stays, :attr:`state` says so, and the subscription comes back by itself.
 
-    ``live["price"]`` is a column, ``len(live)`` the number of rows in view, ``for update in live`` and
-    ``async for update in live`` iterate over the updates, and any library that reads Arrow streams takes a live table
-    for a table: ``polars.from_arrow(live)``.
+    ``live["price"]`` is a column, ``len(live)`` the number of rows in view; ``for update in live.updates()`` and, in
+    coroutines, ``async for update in live`` iterate over the updates; and any library that reads Arrow streams takes a
+    live table for a table: ``polars.from_arrow(live)``.
 
     All methods may be called from any thread.
     """
@@ -241,9 +241,12 @@ class LiveTable:
         self._check_process()
         return Updates(self._follower, None if timeout is None else seconds(timeout, "timeout"))
 
-    def __iter__(self) -> Updates:
-        """Iterate over the updates until the live table is closed; see :meth:`updates`."""
-        return self.updates()
+    def __iter__(self) -> NoReturn:
+        """Refused: what reads any iterable, such as ``pandas.DataFrame(live)``, would wait for updates for ever."""
+        raise InvalidRequestError(
+            "A live table is not iterated over itself: live.updates() are its updates, live.to_pandas(), "
+            "live.to_arrow() and live['column'] its content."
+        )
 
     def __aiter__(self) -> AsyncUpdates:
         """Iterate over the updates in a coroutine, without blocking its event loop, until the live table is closed.

@@ -12,6 +12,7 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.flight as flight
 
+from barrage_server.arguments import seconds
 from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated
 from barrage_server.engine import Table, TableUpdate, TableVersion
@@ -102,7 +103,7 @@ class Publication:
             BarrageError: the publication has ended.
         """
         step = self.table.version.step
-        limit = self._timeout if timeout is None else timeout
+        limit = self._timeout if timeout is None else seconds(timeout, "timeout")
         with self._changed:
             done = self._changed.wait_for(lambda: self._sent_step >= step or self._ended, limit)
             if self._error is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from barrage_server.arguments import names, text
 from barrage_server.engine import TableUpdate, TableVersion, coalesce
 from barrage_server.errors import UnknownColumnError
 from barrage_server.rowset import RowSet, RowSetShiftData
@@ -137,13 +138,13 @@ def together(updates: Sequence[Update]) -> Update:
 
 def _table(version: TableVersion, rows: RowSet, columns: Sequence[str] | None) -> pa.Table:
     schema = version.schema
-    numbers = range(len(schema)) if columns is None else [_number(schema, name) for name in columns]
+    numbers = range(len(schema)) if columns is None else [_number(schema, name) for name in names(columns, "columns")]
     fields = pa.schema([schema.field(number) for number in numbers])
     return pa.Table.from_arrays(version.read(rows, numbers), schema=fields)
 
 
 def _number(schema: pa.Schema, name: str) -> int:
-    number: int = schema.get_field_index(name)
+    number: int = schema.get_field_index(text(name, "A column's name"))
     if number < 0:
         raise UnknownColumnError(f"there is no column {name!r} in view; there are: {', '.join(schema.names)}")
     return number

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
+from barrage_server.arguments import seconds, shown
 from barrage_server.client import Client, LiveTable, RetryPolicy, TableInfo, Update
 from barrage_server.engine import ReplicaTable, Table, UpdateGraph
 from barrage_server.errors import (
@@ -146,16 +147,18 @@ class Followed:
         """
         self.wait_for(FollowedState.LIVE, timeout)
 
-    def wait_for(self, state: FollowedState, timeout: float | None = None) -> None:
+    def wait_for(self, state: FollowedState | str, timeout: float | None = None) -> None:
         """Wait for a state. Raises what :meth:`wait_live` does."""
+        wanted = _state_of(state)
+        limit = None if timeout is None else seconds(timeout, "timeout")
         with self._changed:
-            self._changed.wait_for(lambda: self._state in (state, FollowedState.CLOSED), timeout)
-            if self._state is state:
+            self._changed.wait_for(lambda: self._state in (wanted, FollowedState.CLOSED), limit)
+            if self._state is wanted:
                 return
             if self._state is FollowedState.CLOSED:
                 raise self._closed()
             why = "" if self._error is None else f": {self._error}"
-            raise DeadlineError(f"'{self.name}' was not {state} within {timeout:g} s, but {self._state}{why}")
+            raise DeadlineError(f"'{self.name}' was not {wanted} within {limit:g} s, but {self._state}{why}")
 
     def wait_first(self, patience: float) -> None:
         """Wait until the table is served. An error that may pass is put up with for ``patience`` seconds.
@@ -365,3 +368,10 @@ class Followed:
             self._state, self._since = state, time.monotonic()
         self._error = error
         self._changed.notify_all()
+
+
+def _state_of(state: FollowedState | str) -> FollowedState:
+    try:
+        return FollowedState(state)
+    except ValueError:
+        raise InvalidRequestError(f"A state is one of {', '.join(FollowedState)}, not {shown(state)}.") from None

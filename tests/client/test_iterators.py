@@ -54,7 +54,7 @@ def test_loops_that_follow_each_other_miss_nothing(live: bs.LiveTable, table: Ap
         assert numbers_of(update) == [1]
         break
     add(live, table, 2)
-    for update in live:
+    for update in live.updates():
         assert numbers_of(update) == [2]
         break
     add(live, table, 3)

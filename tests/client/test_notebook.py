@@ -141,6 +141,9 @@ def test_a_live_table_reads_like_a_table(server: bs.Server, client: bs.Client) -
         assert "sym" in live
         assert "nope" not in live
         assert pl.DataFrame(live).shape == (3, 2)
+        for take in (list, pd.DataFrame, iter):
+            with pytest.raises(bs.InvalidRequestError, match=r"live\.updates\(\)"):
+                take(live)
         for wrong in (0, None, slice(3), 1.5, b"sym"):
             with pytest.raises(bs.InvalidRequestError, match=r"live\['price'\]"):
                 live[wrong]  # type: ignore[index]
