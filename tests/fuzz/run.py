@@ -32,9 +32,15 @@ LIMITS = {
     "idle_upload_seconds": 5.0,
     "goodbye_seconds": 0.2,
     "session_seconds": 20.0,
-    "staging": {"total_bytes": 128 << 20, "entry_bytes": 64 << 20, "entries": 500, "expiry_seconds": 5.0},
+    "staging": {
+        "total_bytes": 128 << 20,
+        "entry_bytes": 64 << 20,
+        "entries": 500,
+        "expiry_seconds": 3.0,
+        "lifetime_seconds": 5.0,
+    },
 }
-THREADS = {"flight": 4, "deephaven": 8, "web": 8}
+THREADS = {"flight": 4, "deephaven": 16, "web": 16}
 """More where a call may have to wait some seconds for an export that no call defines."""
 CHECK_EVERY = 1000
 _KEPT = 400
