@@ -11,6 +11,7 @@ import pyarrow as pa
 from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.errors import KeyMismatchError, LimitError, UnknownTableError, UnsupportedOperationError
 from barrage_server.wire.plain_size import plain_size
+from barrage_server.wire.plain_type import plain_type
 from barrage_server.wire.protocol import PublishMode, TableKind
 
 __all__ = ["TableStore", "Target", "apply_rows", "publish_rows"]
@@ -209,4 +210,6 @@ def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batc
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    """No rows, in plain form: of nested encodings pyarrow makes empty arrays that it holds for damaged."""
+    plain = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in plain], schema=plain)

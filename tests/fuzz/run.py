@@ -20,6 +20,7 @@ from barrage_server.wire.tickets import scope_ticket
 from tests.fuzz import mutations, protobuf
 from tests.fuzz.corpus import FLIGHT, STAGE_ROWS, Call, path_descriptor, valid_calls
 from tests.fuzz.judge import GoodClient, complaint, settled
+from tests.fuzz.known import ends_pyarrow
 from tests.fuzz.senders import GrpcSender, Outcome, Sender, WebSender
 from tests.live.figures import faults_of
 from tests.live.process import ServerProcess
@@ -70,6 +71,7 @@ class Generator:
 
     def __init__(self, seed: int, endpoint: str) -> None:
         self._seed = f"{seed}/{endpoint}"
+        self._is_flight = endpoint == "flight"
         calls = [call for call in valid_calls() if endpoint != "flight" or not call.is_deephaven]
         self._groups: dict[str, list[Call]] = {}
         for call in calls:
@@ -99,6 +101,8 @@ class Generator:
                     messages[place] = mutations.spliced(messages[place], chance.choice(self._messages), chance)
                 else:
                     messages[place] = mutations.damaged_message(messages[place], chance)
+        if self._is_flight and ends_pyarrow(messages):
+            return call
         return replace(call, messages=tuple(messages))
 
     def frames(self, frames: list[bytes], number: int) -> list[bytes] | None:

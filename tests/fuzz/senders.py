@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import struct
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Protocol
@@ -101,6 +103,7 @@ class WebSender:
     def __init__(self, address: str) -> None:
         self._url = f"ws://{address}/io.deephaven.proto.backplane.grpc.SessionService/NewSession"
         self._socket: ClientConnection | None = None
+        self._stack = ExitStack()
         self._next = 0
         self._token = ""
 
@@ -116,10 +119,10 @@ class WebSender:
     def send_frames(self, frames: list[bytes]) -> Outcome:
         """Frames as they are, damaged ones too; then hang up, since nothing can be expected of them."""
         try:
-            socket = self._connected()
+            web = self._connected()
             for frame in frames:
-                socket.send(frame)
-            return self._read(socket, None, _GLANCE, _READ)
+                web.send(frame)
+            return self._read(web, None, _GLANCE, _READ)
         except (ConnectionClosed, InvalidHandshake, OSError) as error:
             return Outcome("CLOSED", str(error))
         finally:
@@ -127,9 +130,11 @@ class WebSender:
 
     def close(self) -> None:
         if self._socket is not None:
-            # without its closing handshake: a client that goes is not waited for
-            self._socket.socket.close()
+            # the connection goes before its closing handshake, which would have to be waited for
+            with suppress(OSError):
+                self._socket.socket.shutdown(socket.SHUT_RDWR)
             self._socket = None
+        self._stack.close()
 
     def frames(self, call: Call) -> list[bytes]:
         """The frames of a call: headers, messages, end."""
@@ -144,13 +149,13 @@ class WebSender:
 
     def _call(self, call: Call, timeout: float) -> Outcome:
         try:
-            socket = self._connected()
+            web = self._connected()
             stream = self._next
             frames = self.frames(call)
             # The end of a stream is how this protocol cancels: answers are asked for before it, where there are any.
             for frame in frames:
-                socket.send(frame)
-            outcome = self._read(socket, stream, timeout, 1 + _enough(call))
+                web.send(frame)
+            outcome = self._read(web, stream, timeout, 1 + _enough(call))
         except (ConnectionClosed, InvalidHandshake, OSError) as error:
             self.close()
             return Outcome("CLOSED", str(error))
@@ -161,17 +166,23 @@ class WebSender:
     def _connected(self) -> ClientConnection:
         if self._socket is None:
             self._next = 0
-            self._socket = connect(
-                self._url, subprotocols=[_MULTIPLEX], max_size=None, compression=None, proxy=None, close_timeout=0.1,
+            opening = connect(
+                self._url,
+                subprotocols=[_MULTIPLEX],
+                max_size=None,
+                compression=None,
+                proxy=None,
+                close_timeout=0.1,
                 open_timeout=HANGS_AFTER,
-            )  # fmt: skip
+            )
+            self._socket = self._stack.enter_context(opening)
         return self._socket
 
-    def _read(self, socket: ClientConnection, stream: int | None, timeout: float, enough: int) -> Outcome:
+    def _read(self, web: ClientConnection, stream: int | None, timeout: float, enough: int) -> Outcome:
         read: list[bytes] = []
         while True:
             try:
-                frame = socket.recv(timeout)
+                frame = web.recv(timeout)
             except TimeoutError:
                 return Outcome("TIMEOUT", "", tuple(read), hung=stream is not None)
             except ConnectionClosed as error:

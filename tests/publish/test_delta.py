@@ -258,3 +258,12 @@ def test_a_table_is_found_with_its_first_rows_only(catalog: Catalog) -> None:
     with pytest.raises(SchemaMismatchError):
         publish_rows(catalog, Target("u"), STRICT, [WRONG])
     assert [table.name for table in catalog.tables()] == ["t"]
+
+
+@pytest.mark.parametrize("kind", [TableKind.APPEND, TableKind.RING, TableKind.BLINK, TableKind.REPLACED])
+def test_no_rows_of_nested_encodings_are_no_rows(catalog: Catalog, kind: TableKind) -> None:
+    runs = pa.run_end_encoded(pa.int32(), pa.string())
+    schema = pa.schema([("f", pa.list_(pa.list_(runs), 2)), ("s", pa.struct([("d", pa.dictionary(pa.int8(), runs))]))])
+    target = Target("t", kind=kind, capacity=3 if kind is TableKind.RING else None)
+    for _ in range(2):
+        assert publish(catalog, target, schema=schema).size == 0
