@@ -29,6 +29,7 @@ from barrage_server.spark.waiting import Patience
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
+    HEALTH_ACTION,
     LAST_BATCH_ACTION,
     STAGE_COMMAND,
     AbortRequest,
@@ -86,15 +87,17 @@ class Publisher:
         """
         try:
             with _translated(f"connect to {self.address}"):
-                actions = {entry.type for entry in self._client.list_actions(self._options(_CHECK_SECONDS))}
+                # Not list_actions: when a server cancels that, pyarrow interrupts the main thread of the process.
+                list(self._client.do_action(flight.Action(HEALTH_ACTION, b""), self._options(_CHECK_SECONDS)))
+                is_ours = True
         except (UnavailableError, DeadlineError) as error:
             wrong = other_protocol(error, self.address)
             if wrong is not None:
                 raise wrong from error
             return
-        except (UnsupportedOperationError, NotFoundError):
-            actions = set()
-        if COMMIT_ACTION not in actions:
+        except (UnsupportedOperationError, NotFoundError, InvalidRequestError):
+            is_ours = False
+        if not is_ours:
             raise InvalidRequestError(
                 f"What answers at {self.address} speaks gRPC and is not the Arrow Flight port of a barrage-server: "
                 "write the port that the server's log names, 8815 by default."
