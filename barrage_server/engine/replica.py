@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.replica_cells import ReplicaCells
 from barrage_server.engine.table import SourceTable
 from barrage_server.engine.types import normalise
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
@@ -82,7 +83,7 @@ class ReplicaTable(SourceTable):
             interns=not is_window and not any((attributes or {}).get(name) for name in _ROWS_COME_ONCE),
         )
         self.is_window = is_window
-        self._used_to = -1  # the highest row key that was ever written
+        self._cells = ReplicaCells(self._columns, self.make_columns, bits, is_window=is_window)
 
     def apply(self, update: ReplicaUpdate) -> None:
         """Apply ``update`` in a cycle.
@@ -95,17 +96,6 @@ class ReplicaTable(SourceTable):
         """
         self._check_lengths(update)
         self.graph.stage(self, self._normalised(update))
-
-    def _normalised(self, update: ReplicaUpdate) -> ReplicaUpdate:
-        """The update with values of exactly the types of the columns."""
-        columns = [
-            normalise(values, column.type) for column, values in zip(self._columns, update.columns, strict=False)
-        ]
-        modified = {
-            number: (rows, normalise(values, self._columns[number].type))
-            for number, (rows, values) in update.modified.items()
-        }
-        return replace(update, columns=columns, modified=modified)
 
     def check_operations(self, operations: Sequence[ReplicaUpdate]) -> None:
         """Each update must fit the rows that the updates before it leave."""
@@ -120,50 +110,52 @@ class ReplicaTable(SourceTable):
         for operation in operations:
             update = self._apply_one(operation)
             total = update if total is None else coalesce(total, update, before)
-        for column in self._columns:
-            column.collect(self._rows, self._undo)
+        self._cells.collect(self._rows, self._undo)
+        self._columns, self._slots = self._cells.columns, self._cells.slots
         return total or TableUpdate.empty(len(self.schema))
 
     def _apply_one(self, update: ReplicaUpdate) -> TableUpdate:
         rows = self._rows
         if update.removed:
             rows = rows - update.removed
-            for column in self._columns:
-                column.discard(update.removed)
-        shifted = update.shifted
-        if shifted.size:
-            shifted = shifted.clip(rows)
-            moving = rows & shifted.sources()
-            sources = moving.keys()
-            targets = shifted.apply_keys(sources)
-            for column in self._columns:
-                column.move(sources, targets, self._undo)
-            rows = shifted.apply(rows)
-            if len(targets):
-                self._used_to = max(self._used_to, int(targets[-1]))
+            self._cells.remove(update.removed)
+        shifted = update.shifted.clip(rows) if update.shifted.size else update.shifted
+        rows = self._cells.arrange(rows, shifted, update.added, self._undo)
         if update.added:
-            undo = self._undo if update.added.first_key <= self._used_to else None
-            for column, values in zip(self._columns, update.columns, strict=True):
-                given = values if len(values) else pa.nulls(update.added.size, column.type)
-                column.write(update.added, given, undo)
+            self._cells.add(update.added, list(update.columns), self._undo)
             rows = rows | update.added
-            self._used_to = max(self._used_to, update.added.last_key)
-        modified = list(all_columns(RowSet.empty(), len(self.schema)))
-        for number, (changed, values) in update.modified.items():
-            if changed:
-                self._columns[number].overwrite(changed, values, self._undo)
-                modified[number] = changed
+        self._cells.modify(update.modified, self._undo)
         self._rows = rows
         if update.removed:
-            self._drop_storage(rows)
+            self._cells.release(rows)
+        modified = list(all_columns(RowSet.empty(), len(self.schema)))
+        for number, (changed, _) in update.modified.items():
+            modified[number] = changed
         return TableUpdate(update.added, update.removed, shifted, tuple(modified))
 
-    def _drop_storage(self, rows: RowSet) -> None:
-        first = rows.first_key if rows else self._used_to + 1
-        for column in self._columns:
-            column.drop_before(first)
-            if self.is_window and rows:
-                column.drop_after(rows.last_key)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the columns, and of what finds the rows in them."""
+        return super().nbytes + self._cells.nbytes
+
+    def _normalised(self, update: ReplicaUpdate) -> ReplicaUpdate:
+        """The update with one array of exactly the column's type, and of full length, for each of its columns.
+
+        Raises:
+            SchemaMismatchError: values of another type.
+
+        """
+        columns: list[pa.Array] = []
+        if update.added:
+            for values, field in zip(update.columns, self.schema, strict=True):
+                array = normalise(values, field.type)
+                columns.append(array if len(array) else pa.nulls(update.added.size, field.type))
+        modified = {
+            number: (rows, normalise(values, self.schema.field(number).type))
+            for number, (rows, values) in update.modified.items()
+            if rows
+        }
+        return replace(update, columns=columns, modified=modified)
 
     def _check_lengths(self, update: ReplicaUpdate) -> None:
         if update.added and len(update.columns) != len(self.schema):

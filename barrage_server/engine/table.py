@@ -17,6 +17,7 @@ from barrage_server.engine.columns import Column, make_column
 from barrage_server.engine.frames import to_pandas, to_polars
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.html import table_html
+from barrage_server.engine.row_slots import RowSlots
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.engine.types import check_type
 from barrage_server.engine.undo import Undo, UndoCursor
@@ -77,16 +78,10 @@ class Table:
         self._listeners = Callbacks[TableListener]()
         self.height = 0
         self._overwrites = overwrites
-        self._columns: list[Column] = [
-            make_column(
-                field.type,
-                number=number,
-                page_bits=page_bits,
-                reuses=overwrites,
-                interns=interns and self.key_columns != (field.name,),  # no value comes twice in the only key column
-            )
-            for number, field in enumerate(schema)
-        ]
+        self._page_bits = page_bits
+        self._interns = interns
+        self._columns = self.make_columns()
+        self._slots: RowSlots | None = None  # where the rows have their cells, unless their keys say it
         self._rows = RowSet.empty()
         self._undo = Undo()
         self._failure: BaseException | None = None
@@ -95,6 +90,20 @@ class Table:
         self._cycles = 0
         self._version = self._make_version(graph.step, TableUpdate.empty(len(schema)))
         self._next_version: TableVersion | None = None
+
+    def make_columns(self) -> list[Column]:
+        """Empty columns as this table has them."""
+        return [
+            make_column(
+                field.type,
+                number=number,
+                page_bits=self._page_bits,
+                reuses=self._overwrites,
+                # No value comes twice in the only key column.
+                interns=self._interns and self.key_columns != (field.name,),
+            )
+            for number, field in enumerate(self.schema)
+        ]
 
     @property
     def version(self) -> TableVersion:
@@ -188,6 +197,7 @@ class Table:
             columns=tuple(column.snapshot() for column in self._columns),
             undo=self._undo,
             frozen=not self._overwrites,
+            slots=self._slots,
         )
         if self._overwrites:
             self._held.append(weakref.ref(version.cursor))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine.columns import ColumnSnapshot
 from barrage_server.engine.heap import READ_ROWS
 from barrage_server.engine.plan import ReadPlan
+from barrage_server.engine.row_slots import RowSlots
 from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import UpdateNode
+from barrage_server.engine.values import take
 from barrage_server.errors import InvalidRequestError
 from barrage_server.rowset import RowSet
 
@@ -28,7 +31,7 @@ class TableVersion:
 
     """
 
-    __slots__ = ("__weakref__", "_columns", "_cursor", "_frozen", "node", "readable", "row_set", "schema")
+    __slots__ = ("__weakref__", "_columns", "_cursor", "_frozen", "_slots", "node", "readable", "row_set", "schema")
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class TableVersion:
         columns: tuple[ColumnSnapshot, ...],
         undo: Undo,
         frozen: bool,
+        slots: RowSlots | None = None,
     ) -> None:
         self.schema = schema
         self.row_set = row_set
@@ -48,6 +52,7 @@ class TableVersion:
         self._columns = columns
         self._cursor = UndoCursor(undo, [column.epoch for column in columns])
         self._frozen = frozen
+        self._slots = slots
 
     @property
     def cursor(self) -> UndoCursor:
@@ -78,9 +83,14 @@ class TableVersion:
 
         """
         wanted = range(len(self._columns)) if columns is None else columns
-        plan = ReadPlan.from_row_set(rows)
+        plan, order = (ReadPlan.from_row_set(rows), None) if self._slots is None else self._slots.plan(rows)
         snapshots = [self._columns[number] for number in wanted]
-        return [snapshot.read(plan, self._cursor, frozen=self._frozen) for snapshot in snapshots]
+        arrays = [snapshot.read(plan, self._cursor, frozen=self._frozen) for snapshot in snapshots]
+        if order is not None:
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order), dtype=np.int64)
+            arrays = [take(array, back) for array in arrays]
+        return arrays
 
     def batches(
         self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None, rows_per_batch: int = READ_ROWS
@@ -112,6 +122,7 @@ class TableVersion:
         copy.schema, copy.row_set, copy.readable = self.schema, self.row_set, self.readable
         copy.node = UpdateNode(self.node.step, self.node.row_set, self.node.update)
         copy._columns, copy._cursor, copy._frozen = self._columns, self._cursor, self._frozen
+        copy._slots = self._slots
         return copy
 
     def absorb(self) -> None:

@@ -228,6 +228,21 @@ class RowSet(HeldKeys):
         starts, ends = self.ranges()
         return RowSet._as_listed(starts + delta, ends + delta, self._size)
 
+    def blocks(self, bits: int) -> RowSet:
+        """Give the numbers of the blocks of ``2**bits`` keys, counted from key 0, in which there is a key."""
+        if not self._size:
+            return self
+        if self.is_contiguous:
+            return RowSet._span(self._first >> bits, self._last >> bits)
+        keys = self._own_keys()
+        if keys is not None:
+            numbers = keys >> bits
+            differs = np.ones(numbers.size, np.bool_)
+            np.not_equal(numbers[1:], numbers[:-1], out=differs[1:])
+            return RowSet.from_sorted_keys(numbers[differs])
+        starts, ends = self.ranges()
+        return RowSet._of_ranges(*_ranges.merge(starts >> bits, ends >> bits))
+
     # -- positions and keys -------------------------------------------------------------------------------------------
 
     def _is_few(self, lookups: int, keys: int) -> bool:

@@ -76,6 +76,11 @@ def test_union_of_many_is_the_union_of_all(parts: list[tuple[set[int], Form]]) -
     check(RowSet.union_all(form(keys) for keys, form in parts), set().union(*(keys for keys, _ in parts)))
 
 
+@given(key_sets(), in_some_form, st.sampled_from([0, 1, 3, 16, 40]))
+def test_blocks_are_those_that_have_a_key(keys: set[int], form: Form, bits: int) -> None:
+    check(form(keys).blocks(bits), {key >> bits for key in keys})
+
+
 @given(key_sets(), in_some_form, st.data())
 def test_restrict_keeps_what_lies_within(keys: set[int], form: Form, data: st.DataObject) -> None:
     edge = st.sampled_from([*sorted(keys), 0, MAX_KEY, 30, 65_536])
