@@ -343,7 +343,7 @@ def _services() -> Iterator[Call]:
             console_pb2.BindTableToVariableRequest(variable_name="bound", table_id=ticket)
         ],
         "/grpc.health.v1.Health/Check": [deephaven.Ticket()],
-        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": [deephaven.Ticket(ticket=b"x")],
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": [deephaven.Ticket(ticket=b"x")],
         "/no.such.Service/Call": [ticket],
     }
     waiting = ("TerminationNotification", "ExportedTableUpdates", "ListFields")

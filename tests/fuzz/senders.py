@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import struct
 from contextlib import ExitStack, suppress
@@ -19,6 +20,9 @@ from barrage_server.wire.tickets import export_ticket, scope_ticket
 from tests.fuzz.corpus import DEEPHAVEN, EXPORTED, Call
 
 grpc: Any = import_module("grpc")  # it has no types
+
+# it tells of connections that were hung up on, which is what this does to them
+logging.getLogger("websockets.client").setLevel(logging.CRITICAL + 1)
 
 HANGS_AFTER = 60.0
 """Seconds without an answer after which a call counts as hanging: far more than a busy machine needs."""

@@ -9,10 +9,11 @@ from typing import Any, Final
 import grpc
 from barrage_proto import pool as own_pool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from barrage_server.errors import UnavailableError
 from barrage_server.server.deephaven.call import Call, Service, Status
+from barrage_server.server.deephaven.grpc_services import GrpcServices
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["GrpcFront"]
@@ -87,6 +88,7 @@ class GrpcFront(grpc.GenericRpcHandler):
         self._names = names
         self._server: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
+        self._own = GrpcServices()
 
     async def start(self, host: str, port: int, tls: tuple[bytes, bytes] | None) -> int:
         """Listen, on a free port for 0; the port.
@@ -97,12 +99,12 @@ class GrpcFront(grpc.GenericRpcHandler):
         """
         server = grpc.aio.server(options=_OPTIONS)
         server.add_generic_rpc_handlers((self,))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._own)
         for name in ("", *self._names):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        reflection.enable_server_reflection(
-            [*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME], server, pool=_described()
-        )
+        names = [*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME]
+        described = reflection.aio.ReflectionServicer(names, pool=_described())
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(described, self._own)
         address = f"{host}:{port}"
         try:
             if tls is None:
@@ -128,7 +130,7 @@ class GrpcFront(grpc.GenericRpcHandler):
         """The handler of a call; gRPC asks for it."""
         method = str(details.method)
         if not method.startswith(_OURS):
-            return None
+            return self._own.find(method)
         handler: Callable[..., Awaitable[None]] = _handler(method, self._service)
         return grpc.stream_stream_rpc_method_handler(handler)
 

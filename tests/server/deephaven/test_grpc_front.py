@@ -229,7 +229,20 @@ def unary_methods() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("method", unary_methods())
+GRPC_METHODS = [
+    *(f"/grpc.health.v1.Health/{name}" for name in ("Check", "Watch", "List")),
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+]
+
+
+@pytest.mark.parametrize("method", GRPC_METHODS[:3])
+def test_a_call_of_grpc_s_own_without_a_request_ends(channel: Any, method: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        list(channel.stream_stream(method)(iter([]), timeout=20))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize("method", [*unary_methods(), *GRPC_METHODS])
 def test_a_damaged_request_of_any_call_is_refused(channel: Any, method: str, caplog: pytest.LogCaptureFixture) -> None:
     """It is the client's fault, and said to be; the log tells of none of the server's."""
     with pytest.raises(grpc.RpcError) as caught:
