@@ -19,9 +19,9 @@ from barrage_server.engine.heap import INDEX, INDEX_MASK, MAX_CHUNK_ROWS, READ_R
 from barrage_server.engine.index_cells import IndexCells, Line
 from barrage_server.engine.interner import Interner
 from barrage_server.engine.plan import Int64Array, ReadPlan
-from barrage_server.engine.types import storage_type
+from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry, restore
-from barrage_server.engine.values import BoolArray, differs, storage_of, wrap
+from barrage_server.engine.values import BoolArray, differs
 from barrage_server.rowset import RowSet
 
 __all__ = ["HeapColumn"]
@@ -50,17 +50,17 @@ class _HeapSnapshot(ColumnSnapshot):
             segments = plan.segments(self._page_bits)
             line = self._pages.get(segments[0].page) if len(segments) == 1 else None
             if isinstance(line, Line) and isinstance(segments[0].where, slice) and segments[0].top <= line.size:
-                return wrap(self._heap.run(line.start + segments[0].where.start, plan.size), self.type)
+                return from_storage(self._heap.run(line.start + segments[0].where.start, plan.size), self.type)
             indexes = view(self._pages, plan, self._page_bits)
         if indexes is None and self._recent is not None:
             indexes = self._recent.find(plan)
             if indexes is not None:
-                return wrap(self._heap.take(indexes), self.type)
+                return from_storage(self._heap.take(indexes), self.type)
         if indexes is None:
             indexes = gather(self._pages, plan, INDEX, self._page_bits)
         if cursor is not None and not frozen:
             restore(cursor.entries(self.number, self.epoch), plan, indexes, None)
-        return wrap(self._heap.take(indexes), self.type)
+        return from_storage(self._heap.take(indexes), self.type)
 
 
 class HeapColumn(Column):
@@ -103,7 +103,7 @@ class HeapColumn(Column):
         if plan.size == 0:
             return
         if undo is None and plan.is_contiguous and not self._is_interning:
-            first = self.heap.extend(storage_of(values))
+            first = self.heap.extend(to_storage(values))
             self._prepare(plan)
             self.indexes.write_run(plan, first)
         else:
@@ -122,6 +122,7 @@ class HeapColumn(Column):
         self.check(plan, values, order)
         if plan.size == 0:
             return np.zeros(0, np.bool_)
+        values = to_storage(values)
         old = self.indexes.gather(plan)
         given = None
         if self._is_interning:
@@ -165,7 +166,7 @@ class HeapColumn(Column):
         return self._interner is not None and self._interner.is_active
 
     def _append(self, values: pa.Array) -> IndexArray:
-        stored = storage_of(values)
+        stored = to_storage(values)
         if self._interner is None or not self._interner.is_active:
             return self.heap.append(stored)
         return self._interner.append(stored)
@@ -228,7 +229,7 @@ class HeapColumn(Column):
     def read_current(self, keys: Int64Array) -> pa.Array:
         """The values as they are; see :meth:`Column.read_current`."""
         indexes = gather_any(self.indexes.pages, keys, INDEX, self._page_bits)
-        return wrap(self.heap.snapshot().take(indexes), self.type)
+        return from_storage(self.heap.snapshot().take(indexes), self.type)
 
     def snapshot(self) -> ColumnSnapshot:
         """The pages and the chunks that there are."""

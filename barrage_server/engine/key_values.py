@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from barrage_server.engine.slots import HashArray
-from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind, storage_type
-from barrage_server.engine.values import BoolArray, canonical_cells, raw_differ, storage_of, valid_of
+from barrage_server.engine.storage import storage_type, to_storage
+from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind
+from barrage_server.engine.values import BoolArray, canonical_cells, raw_differ, valid_of
 
 __all__ = ["KeyValues", "is_integer_like"]
 
@@ -56,7 +57,7 @@ class KeyValues:
             if kind is not StorageKind.NULL:  # nulls are all alike
                 self._cells.append(canonical_cells(column))
             return
-        stored = storage_of(column)
+        stored = to_storage(column)
         if not pat.is_struct(stored.type):
             self._strings.append(stored)
             return

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
+from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.errors import LimitError, SchemaMismatchError, UnsupportedTypeError
 from barrage_server.wire.plain_form import check_item_counts, to_plain
 from barrage_server.wire.plain_type import is_bytes_like, is_fixed_width, plain_type
@@ -26,7 +27,6 @@ __all__ = [
     "normalise",
     "plain_type",
     "storage_kind",
-    "storage_type",
 ]
 
 _INTEGER_CELLS: dict[int, np.dtype[Any]] = {
@@ -44,13 +44,6 @@ class StorageKind(Enum):
     BOOL = "bool"  # one byte per value, bits on the way out
     FIXED = "fixed"  # the bytes of the value itself in a cell
     HEAP = "heap"  # an index in a cell, the value in a heap of Arrow arrays
-
-
-def storage_type(data_type: pa.DataType) -> pa.DataType:
-    """The type of the stored values: of an extension type its storage, of others the type itself."""
-    while isinstance(data_type, pa.BaseExtensionType):
-        data_type = data_type.storage_type
-    return data_type
 
 
 def storage_kind(data_type: pa.DataType) -> StorageKind:
@@ -90,21 +83,23 @@ def check_type(data_type: pa.DataType) -> None:
 def check_key_type(data_type: pa.DataType) -> None:
     """Raise :class:`UnsupportedTypeError` unless a key column can have ``data_type``.
 
-    Structs can be keys, to any depth, of what can be a key; lists and maps cannot.
+    Structs can be keys, to any depth, of what can be a key; lists, maps and unions cannot.
     """
     check_type(data_type)
     if not _can_be_key(data_type):
         raise UnsupportedTypeError(
             f"A key column cannot have the type {data_type}. Use numbers, times, booleans, strings, binary, or structs "
-            "of these as keys; of a list or map, make the parts that identify a row columns of their own."
+            "of these as keys; of a list, map or union, make the parts that identify a row columns of their own."
         )
 
 
 def _can_be_key(data_type: pa.DataType) -> bool:
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    if pat.is_struct(data_type):
+        return all(_can_be_key(data_type.field(index).type) for index in range(data_type.num_fields))
     stored = storage_type(data_type)
-    if pat.is_struct(stored):
-        return all(_can_be_key(stored.field(index).type) for index in range(stored.num_fields))
-    return storage_kind(stored) is not StorageKind.HEAP or is_bytes_like(stored)
+    return storage_kind(stored) is not StorageKind.HEAP or is_bytes_like(data_type)
 
 
 def normalise(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array:
@@ -129,10 +124,8 @@ def normalise(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Arr
 
 
 def _normalise_array(array: pa.Array, target: pa.DataType) -> pa.Array:
-    if array.type == target:
+    if array.type == target or pat.is_null(array.type):
         return to_plain(array, target)
-    if pat.is_null(array.type):
-        return pa.nulls(len(array), target)
     given, wanted = array.type, target
     if isinstance(given, pa.BaseExtensionType) != isinstance(wanted, pa.BaseExtensionType):
         given, wanted = storage_type(given), storage_type(wanted)  # a value and what it is stored as
@@ -150,29 +143,29 @@ def _combine(chunks: list[pa.Array], target: pa.DataType) -> pa.Array:
     if not chunks:
         return pa.nulls(0, target)
     try:
-        whole = pa.concat_arrays(chunks)
+        whole = pa.concat_arrays(list(map(to_storage, chunks)))
         check_item_counts(whole)
-        return whole
+        return from_storage(whole, target)
     except pa.ArrowInvalid as error:
         raise LimitError(
             f"A column of type {target} is too large for one batch ({error}). Publish it in smaller batches."
         ) from error
 
 
-# Types that differ only in the width of their offsets: data frames and pyarrow choose either for the same values.
-_OFFSET_WIDTHS = (
+# Types that differ only in how their offsets are written: data frames and pyarrow choose any for the same values.
+_OFFSETS = (
     {pat.lib.Type_STRING, pat.lib.Type_LARGE_STRING},
     {pat.lib.Type_BINARY, pat.lib.Type_LARGE_BINARY},
-    {pat.lib.Type_LIST, pat.lib.Type_LARGE_LIST},
+    {pat.lib.Type_LIST, pat.lib.Type_LARGE_LIST, pat.lib.Type_LIST_VIEW, pat.lib.Type_LARGE_LIST_VIEW},
 )
 
 
 def _is_same_kind(given: pa.DataType, target: pa.DataType) -> bool:
-    return given.id == target.id or any(given.id in pair and target.id in pair for pair in _OFFSET_WIDTHS)
+    return given.id == target.id or any(given.id in kinds and target.id in kinds for kinds in _OFFSETS)
 
 
 def _holds_same_values(given: pa.DataType, target: pa.DataType) -> bool:
-    """Whether ``given`` is ``target`` up to encodings, offset widths, and names and nullability of nested fields."""
+    """Whether ``given`` is ``target`` up to encodings, kinds of offsets, and names and nullability of nested fields."""
     try:
         given = plain_type(given)
     except UnsupportedTypeError:
@@ -188,6 +181,9 @@ def _holds_same_values(given: pa.DataType, target: pa.DataType) -> bool:
     if pat.is_fixed_size_list(target) and given.list_size != target.list_size:
         return False
     pairs = [(given.field(index), target.field(index)) for index in range(target.num_fields)]
-    if pat.is_struct(target) and any(ours.name != theirs.name for ours, theirs in pairs):
+    named = pat.is_struct(target) or pat.is_union(target)
+    if named and any(ours.name != theirs.name for ours, theirs in pairs):
+        return False
+    if pat.is_union(target) and given.type_codes != target.type_codes:
         return False
     return all(_holds_same_values(ours.type, theirs.type) for ours, theirs in pairs)

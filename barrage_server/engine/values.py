@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind, storage_type
+from barrage_server.engine.storage import from_storage, storage_type, to_storage
+from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind
 from barrage_server.wire.plain_form import check_item_counts, to_plain
 
 __all__ = [
@@ -20,7 +21,6 @@ __all__ = [
     "differs",
     "from_cells",
     "raw_differ",
-    "storage_of",
     "take",
     "to_cells",
     "valid_of",
@@ -31,18 +31,11 @@ BoolArray = npt.NDArray[np.bool_]
 _FLOATS: dict[int, np.dtype[Any]] = {2: np.dtype(np.float16), 4: np.dtype(np.float32), 8: np.dtype(np.float64)}
 
 
-def storage_of(array: pa.Array) -> pa.Array:
-    """The array itself, or of an extension array its storage."""
-    while isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    return array
-
-
 def to_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
     """The cells of a bool or fixed-width array, and which of them hold a value (``None``: all). Views where possible;
     slices too.
     """
-    array = storage_of(array)
+    array = to_storage(array)
     count, offset = len(array), array.offset
     validity, data = array.buffers()
     valid = None
@@ -68,14 +61,7 @@ def from_cells(data_type: pa.DataType, data: npt.NDArray[Any], valid: BoolArray 
     if pat.is_boolean(stored):
         data = np.packbits(data, bitorder="little")
     array = pa.Array.from_buffers(stored, count, [validity, pa.py_buffer(data)], nulls)
-    return array if stored is data_type else wrap(array, data_type)
-
-
-def wrap(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Make an array of stored values one of ``data_type``, which may be an extension type (of an extension type)."""
-    if not isinstance(data_type, pa.BaseExtensionType):
-        return array
-    return pa.ExtensionArray.from_storage(data_type, wrap(array, data_type.storage_type))
+    return array if stored is data_type else from_storage(array, data_type)
 
 
 def take(array: pa.Array, positions: npt.NDArray[np.integer]) -> pa.Array:
@@ -100,7 +86,7 @@ def take(array: pa.Array, positions: npt.NDArray[np.integer]) -> pa.Array:
 def canonical_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
     """Like :func:`to_cells`, with equal keys having equal cells: one NaN, one zero, and zero bytes under nulls."""
     data, valid = to_cells(array)
-    stored = storage_of(array).type
+    stored = to_storage(array).type
     if pat.is_floating(stored):
         values = data.view(_FLOATS[data.dtype.itemsize])
         values = values + values.dtype.type(0)  # -0.0 + 0.0 is 0.0; a copy, too
@@ -148,7 +134,7 @@ def differs(first: pa.Array, second: pa.Array) -> BoolArray:
     Nulls equal nulls, and of values every bit counts, at every depth: another NaN differs, and so does -0.0 from 0.0.
     What lies under a null does not count.
     """
-    first, second = storage_of(first), storage_of(second)
+    first, second = to_storage(first), to_storage(second)
     data_type = first.type
     kind = storage_kind(data_type)
     if kind is StorageKind.NULL or len(first) == 0:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.wire.nulls import to_deephaven_nulls
-from barrage_server.wire.variable import Numbers, bits, byte_runs, cells, list_runs, offsets_buffer, validity
+from barrage_server.wire.variable import Numbers, bits, byte_runs, cells, list_runs, offsets_buffer, validity, view_runs
 
 __all__ = [
     "NANOSECONDS",
@@ -94,7 +94,9 @@ def hex_text(array: pa.Array) -> pa.Array:
 def lists(array: pa.Array, target: pa.DataType, convert: Convert | None) -> pa.Array:
     """A list array of any kind as ``target``, a plain list of converted elements."""
     valid = bits(array) if types.is_fixed_size_list(array.type) else None
-    if valid is None:
+    if types.is_list_view(array.type) or types.is_large_list_view(array.type):
+        offsets, elements = view_runs(array)
+    elif valid is None:
         offsets, first, last = list_runs(array)
         elements = array.values.slice(first, last - first)
     else:  # clients on the C++ core look at offsets only: to them a null list is one without elements

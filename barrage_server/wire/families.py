@@ -32,7 +32,7 @@ from barrage_server.wire.conversions import (
 from barrage_server.wire.java_names import java_names
 from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big_integer_text, big_integers
 from barrage_server.wire.nulls import has_deephaven_null
-from barrage_server.wire.schema import java_type
+from barrage_server.wire.schema import is_list_like, java_type
 
 __all__ = ["ClientFamily", "ColumnView", "attributes_for"]
 
@@ -179,7 +179,7 @@ def _reading(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading
     if isinstance(data_type, pa.BaseExtensionType):
         stored = _reading(data_type.storage_type, tag, family)
         return stored and _Reading(stored.data_type, _chain(lambda array: array.storage, stored.convert), stored.tag)
-    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+    if is_list_like(data_type):
         return _list(data_type, tag, family)
     if types.is_map(data_type):
         return _map(data_type) if family is ClientFamily.JAVA else None
@@ -208,7 +208,7 @@ def _scalar(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading 
         return _date_or_time(data_type, family)
     if types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type):
         return _binary(data_type, tag, family)
-    return None  # structs, and intervals, whose Java reader looks for validity bits that it has not read
+    return None  # structs, unions, and intervals, whose Java reader looks for validity bits that it has not read
 
 
 def _big_number(data_type: pa.DataType, family: ClientFamily) -> _Reading:

@@ -17,6 +17,7 @@ from pyarrow import types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
 from barrage_server.wire.soundness import MAX_DEPTH, check_sound
+from barrage_server.wire.variable import view_runs
 
 __all__ = ["Parts", "assemble", "take_apart"]
 
@@ -76,6 +77,9 @@ def _take_apart(array: pa.Array, parts: Parts) -> None:
     if length == 0:
         _take_apart_empty(data_type, parts)
         return
+    if types.is_union(data_type):
+        _take_apart_union(array, parts)
+        return
     offset = array.offset
     buffers = array.buffers()
     if null_count:
@@ -87,6 +91,12 @@ def _take_apart(array: pa.Array, parts: Parts) -> None:
     elif types.is_list(data_type) or types.is_map(data_type) or types.is_large_list(data_type):
         first, last = _offsets(array, buffers[1], parts)
         _take_apart(array.values.slice(first, last - first), parts)
+    elif _is_view(data_type):
+        offsets, items = view_runs(array)
+        dtype = _INT64 if types.is_large_list_view(data_type) else _INT32
+        for numbers in (offsets[:-1], np.diff(offsets)):
+            parts.buffer(numbers.astype(dtype).data, length * dtype.itemsize)
+        _take_apart(items, parts)
     elif types.is_fixed_size_list(data_type):
         width = data_type.list_size
         _take_apart(array.values.slice(offset * width, length * width), parts)
@@ -99,6 +109,26 @@ def _take_apart(array: pa.Array, parts: Parts) -> None:
     else:
         width = _width(data_type)
         parts.buffer(buffers[1].slice(offset * width, length * width), length * width)
+
+
+def _take_apart_union(array: pa.Array, parts: Parts) -> None:
+    """The type codes, for a dense union the offsets, and of each member what the slice covers; no validity bitmap."""
+    data_type, length = array.type, len(array)
+    buffers = array.buffers()
+    codes = buffers[1].slice(array.offset, length)
+    parts.buffer(codes, length)
+    members = [array.field(number) for number in range(data_type.num_fields)]
+    if data_type.mode == "dense":
+        offsets = np.frombuffer(buffers[2], np.int32, length, array.offset * _INT32.itemsize).copy()
+        for number, code in enumerate(data_type.type_codes):
+            chosen = np.frombuffer(codes, np.int8) == code
+            used = offsets[chosen]
+            first, last = (int(used.min()), int(used.max()) + 1) if len(used) else (0, 0)
+            offsets[chosen] -= first
+            members[number] = members[number].slice(first, last - first)
+        parts.buffer(offsets.data, length * _INT32.itemsize)
+    for member in members:
+        _take_apart(member, parts)
 
 
 def _take_apart_empty(data_type: pa.DataType, parts: Parts) -> None:
@@ -211,6 +241,12 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
         for child in _children(data_type):
             _assemble(child, source, depth + 1)
         return pa.nulls(0, data_type)
+    if types.is_union(data_type):
+        buffers = [None, source.buffer(length)]
+        if data_type.mode == "dense":
+            buffers.append(source.buffer(_INT32.itemsize * length))
+        arrays = [_assemble(child, source, depth + 1) for child in _children(data_type)]
+        return pa.Array.from_buffers(data_type, length, buffers, children=arrays)
     bitmap = source.buffer((length + 7) // 8 if null_count else 0)
     validity = bitmap if null_count else None
     if types.is_boolean(data_type):
@@ -223,7 +259,10 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
         buffers = [validity, source.buffer(width * (length + 1)), source.buffer(0)]
         return pa.Array.from_buffers(data_type, length, buffers)
     buffers = [validity]
-    if not types.is_struct(data_type) and not types.is_fixed_size_list(data_type):
+    if _is_view(data_type):
+        size = (_INT64 if types.is_large_list_view(data_type) else _INT32).itemsize * length
+        buffers += (source.buffer(size), source.buffer(size))
+    elif not types.is_struct(data_type) and not types.is_fixed_size_list(data_type):
         buffers.append(source.buffer((8 if types.is_large_list(data_type) else 4) * (length + 1)))
     arrays = [_assemble(child, source, depth + 1) for child in children]
     if types.is_map(data_type) and (arrays[0].null_count or arrays[0].field(0).null_count):
@@ -247,11 +286,19 @@ def _children(data_type: pa.DataType) -> list[pa.DataType]:
 
 def _own_buffers(data_type: pa.DataType) -> int:
     """How many buffers a type has, those of its children not counted."""
+    if types.is_union(data_type):
+        return 2 if data_type.mode == "dense" else 1
     if types.is_struct(data_type) or types.is_fixed_size_list(data_type):
         return 1
+    if _is_view(data_type):
+        return 3
     if types.is_nested(data_type) or not _is_variable(data_type):
         return 2
     return 3
+
+
+def _is_view(data_type: pa.DataType) -> bool:
+    return bool(types.is_list_view(data_type) or types.is_large_list_view(data_type))
 
 
 def _is_large(data_type: pa.DataType) -> bool:

@@ -62,9 +62,9 @@ def check_item_counts(array: pa.Array) -> None:
         if len(array.values) > _MOST:
             raise pa.ArrowInvalid(f"there are {len(array.values)} items in lists of type {array.type}")
         check_item_counts(array.values)
-    elif kind in (lib.Type_LARGE_LIST, lib.Type_FIXED_SIZE_LIST):
+    elif kind in (lib.Type_LARGE_LIST, lib.Type_FIXED_SIZE_LIST, lib.Type_LIST_VIEW, lib.Type_LARGE_LIST_VIEW):
         check_item_counts(array.values)
-    elif kind == lib.Type_STRUCT:
+    elif kind in (lib.Type_STRUCT, lib.Type_SPARSE_UNION, lib.Type_DENSE_UNION):
         for index in range(array.type.num_fields):
             check_item_counts(array.field(index))
 
@@ -99,8 +99,10 @@ def _has_offsets(array: pa.Array) -> bool:
 
 def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
     """As :func:`to_plain`, without a look at whether it is plain already. The result is no slice."""
-    if len(array) == 0 or (types.is_null(array.type) and not types.is_null(target)):
-        return pa.nulls(len(array), target)
+    if len(array) == 0:
+        return pa.nulls(0, target)
+    if types.is_null(array.type) and not types.is_null(target):
+        return _child(pa.nulls(len(array), target), target)
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     if isinstance(target, pa.BaseExtensionType):
@@ -161,9 +163,6 @@ def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
         sizes *= valid
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     total = int(offsets[-1])
-    is_large = target.id in (lib.Type_LARGE_LIST, lib.Type_LARGE_LIST_VIEW)
-    if total > _MOST and not is_large:
-        raise _too_large(target)
     filled = np.flatnonzero(sizes)
     moves = (starts - offsets[:-1])[filled]
     if (moves == moves[:1]).all():  # the lists follow upon each other
@@ -176,9 +175,7 @@ def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
             return result
 
         items = _gathered(to_plain(array.values, target.field(0).type), 0, total, origins)
-    dtype = np.int64 if is_large else np.int32
-    parts = [offsets] if target.id in _LISTS else [offsets[:-1], sizes]
-    buffers = [validity(array), *(pa.py_buffer(part.astype(dtype)) for part in parts)]
+    buffers = [validity(array), *_list_buffers(offsets, target)]
     return pa.Array.from_buffers(target, len(array), buffers, array.null_count, children=[items])
 
 
@@ -187,17 +184,26 @@ def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
     first, last = int(offsets[0]), int(offsets[-1])
     item = pa.struct([target.key_field, target.item_field]) if types.is_map(target) else target.field(0).type
     items = _child(array.values.slice(first, last - first), item)
-    buffers = [validity(array), _offsets_buffer(offsets - first, target)]
+    buffers = [validity(array), *_list_buffers(offsets - first, target)]
     return pa.Array.from_buffers(target, len(array), buffers, array.null_count, children=[items])
 
 
+def _list_buffers(offsets: npt.NDArray[Any], target: pa.DataType) -> list[pa.Buffer]:
+    """What a list has beside its validity, from offsets that begin with zero; a list view has its sizes as well."""
+    whole = _offsets_buffer(offsets, target)
+    if target.id in _LISTS:
+        return [whole]
+    width = whole.size // len(offsets)
+    return [whole.slice(0, whole.size - width), _offsets_buffer(np.diff(offsets), target)]
+
+
 def _offsets_buffer(offsets: npt.NDArray[Any], target: pa.DataType) -> pa.Buffer:
-    """Offsets from zero, of the width that a type has."""
+    """Offsets from zero, or sizes, of the width that a type has."""
     if target.id in LARGE:
-        return pa.py_buffer(offsets.astype(np.int64, copy=False))
+        return pa.py_buffer(np.ascontiguousarray(offsets, np.int64))
     if offsets[-1] > _MOST:
         raise _too_large(target)
-    return pa.py_buffer(offsets.astype(np.int32, copy=False))
+    return pa.py_buffer(np.ascontiguousarray(offsets, np.int32))
 
 
 def _fixed_size_list(array: pa.Array, target: pa.DataType) -> pa.Array:

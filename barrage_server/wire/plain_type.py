@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from barrage_server.errors import UnsupportedTypeError
+from barrage_server.wire.soundness import MAX_DEPTH
 
 __all__ = ["is_bytes_like", "is_fixed_width", "plain_type"]
 
@@ -14,41 +15,51 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     """The plain type that holds the values of ``data_type``, at every depth of nesting.
 
     Raises:
-        UnsupportedTypeError: there is none (unions).
+        UnsupportedTypeError: there is none, or it is nested too deep.
 
     """
+    return _plain(data_type, 0)
+
+
+def _plain(data_type: pa.DataType, depth: int) -> pa.DataType:
+    if depth > MAX_DEPTH:
+        raise UnsupportedTypeError(f"Types nested deeper than {MAX_DEPTH} levels are not supported.")
+
+    def field(given: pa.Field) -> pa.Field:
+        return given.with_type(_plain(given.type, depth + 1))
+
     if isinstance(data_type, pa.BaseExtensionType):
-        stored = plain_type(data_type.storage_type)
+        stored = _plain(data_type.storage_type, depth + 1)
         return data_type if stored == data_type.storage_type else stored  # one of encoded values: as the values
     if pat.is_dictionary(data_type) or pat.is_run_end_encoded(data_type):
-        return plain_type(data_type.value_type)
+        return _plain(data_type.value_type, depth + 1)
     if pat.is_string_view(data_type):
         return pa.string()
     if pat.is_binary_view(data_type):
         return pa.binary()
     if pat.is_map(data_type):
-        return _plain_map(data_type)
+        key, item = field(data_type.key_field), field(data_type.item_field)
+        return _keep(data_type, pa.map_(key, item, keys_sorted=data_type.keys_sorted))
     if pat.is_list(data_type):
-        return _keep(data_type, pa.list_(_plain_field(data_type.value_field)))
+        return _keep(data_type, pa.list_(field(data_type.value_field)))
     if pat.is_large_list(data_type):
-        return _keep(data_type, pa.large_list(_plain_field(data_type.value_field)))
+        return _keep(data_type, pa.large_list(field(data_type.value_field)))
     if pat.is_list_view(data_type):
-        return pa.list_(_plain_field(data_type.value_field))
+        return _keep(data_type, pa.list_view(field(data_type.value_field)))
     if pat.is_large_list_view(data_type):
-        return pa.large_list(_plain_field(data_type.value_field))
+        return _keep(data_type, pa.large_list_view(field(data_type.value_field)))
     if pat.is_fixed_size_list(data_type):
-        return _keep(data_type, pa.list_(_plain_field(data_type.value_field), data_type.list_size))
+        return _keep(data_type, pa.list_(field(data_type.value_field), data_type.list_size))
     if pat.is_struct(data_type):
-        fields = [data_type.field(index) for index in range(data_type.num_fields)]
-        return _keep(data_type, pa.struct([_plain_field(field) for field in fields]))
+        return _keep(data_type, pa.struct([field(data_type.field(place)) for place in range(data_type.num_fields)]))
+    if pat.is_union(data_type):
+        members = [field(data_type.field(place)) for place in range(data_type.num_fields)]
+        return _keep(data_type, pa.union(members, data_type.mode, data_type.type_codes))
     if pat.is_null(data_type) or pat.is_boolean(data_type) or is_fixed_width(data_type) or is_bytes_like(data_type):
         return data_type
     if pat.is_fixed_size_binary(data_type):  # of width zero
         return data_type
-    raise UnsupportedTypeError(
-        f"Tables cannot hold the type {data_type}. Convert it before publishing; "
-        "a union can become a struct with one field per member."
-    )
+    raise UnsupportedTypeError(f"Tables cannot hold the type {data_type}. Convert it before publishing.")
 
 
 def is_fixed_width(data_type: pa.DataType) -> bool:
@@ -72,17 +83,6 @@ def is_bytes_like(data_type: pa.DataType) -> bool:
         or pat.is_large_binary(data_type)
         or pat.is_fixed_size_binary(data_type)
     )
-
-
-def _plain_field(field: pa.Field) -> pa.Field:
-    return field.with_type(plain_type(field.type))
-
-
-def _plain_map(data_type: pa.DataType) -> pa.DataType:
-    plain = pa.map_(
-        _plain_field(data_type.key_field), _plain_field(data_type.item_field), keys_sorted=data_type.keys_sorted
-    )
-    return _keep(data_type, plain)
 
 
 def _keep(data_type: pa.DataType, plain: pa.DataType) -> pa.DataType:

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
+from barrage_server.wire.variable import bits, list_runs, validity, view_runs
+
 __all__ = ["preview"]
 
 _LONGEST: Final = (1 << 31) - 1
@@ -18,16 +20,20 @@ def preview(array: pa.Array, limit: int) -> pa.Array:
 
     0 is no limit. Arrays of other types, and those whose lists are all short, come back as they are.
     """
-    large = types.is_large_list(array.type)
-    if limit == 0 or not len(array) or not (large or types.is_list(array.type)):
+    large = types.is_large_list(array.type) or types.is_large_list_view(array.type)
+    is_view = types.is_list_view(array.type) or types.is_large_list_view(array.type)
+    if limit == 0 or not len(array) or not (large or is_view or types.is_list(array.type)):
         return array
-    dtype = np.dtype(np.int64 if large else np.int32)
-    data = np.frombuffer(array.buffers()[1], dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize)
-    offsets = data.astype(np.int64)
+    if is_view:
+        offsets, items = view_runs(array)
+    else:
+        offsets, first, last = list_runs(array)
+        items = array.values.slice(first, last - first)
     lengths = np.diff(offsets)
     kept = np.minimum(lengths, min(abs(limit), _LONGEST))
-    if array.null_count:
-        kept[array.is_null().to_numpy(zero_copy_only=False)] = 0
+    valid = bits(array)
+    if valid is not None:
+        kept[~valid] = 0
     if np.array_equal(kept, lengths):
         return array
     starts = offsets[:-1] if limit > 0 else offsets[1:] - kept
@@ -35,14 +41,12 @@ def preview(array: pa.Array, limit: int) -> pa.Array:
     # Element i of list k lies at starts[k] + i; the arange runs through all lists, so each list's beginning is taken
     # off again.
     indices = np.arange(int(ends[-1])) + np.repeat(starts - (ends - kept), kept)
-    new_offsets = np.concatenate(([0], ends)).astype(dtype)
-    validity = None
-    if array.null_count:
-        validity = pa.py_buffer(np.packbits(array.is_valid().to_numpy(zero_copy_only=False), bitorder="little"))
+    dtype = np.dtype(np.int64 if large else np.int32)
+    cuts = [ends - kept, kept] if is_view else [np.concatenate(([0], ends))]
     return pa.Array.from_buffers(
         array.type,
         len(array),
-        [validity, pa.py_buffer(new_offsets)],
+        [validity(array), *(pa.py_buffer(cut.astype(dtype)) for cut in cuts)],
         null_count=array.null_count,
-        children=[array.values.take(pa.array(indices))],
+        children=[items.take(pa.array(indices))],
     )

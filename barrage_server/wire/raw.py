@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow import types
 
 from barrage_server.errors import LimitError, MessageTooLargeError, WireFormatError
 from barrage_server.wire.arrow_message import BatchHeader, decode_schema_message, encapsulated, schema_header
 from barrage_server.wire.layout import assemble
-from barrage_server.wire.soundness import check_sound, is_foreign
+from barrage_server.wire.soundness import check_sound
 
 __all__ = [
     "Descriptor",
@@ -121,7 +122,7 @@ def decode_ragged_batch(
     decompressed; LimitError when there would be more.
 
     ``schema``: as it was on the wire. If its columns are of equal length, a batch may be compressed, and have types
-    that this project does not write: views, unions and run ends.
+    that this project does not write: views of strings and bytes, and run ends.
     """
     batch = BatchHeader.decode(header)
     if batch.body_length > len(body):
@@ -141,9 +142,8 @@ def decode_ragged_batch(
 
 def _has_foreign(data_type: pa.DataType) -> bool:
     """Whether a type, or one in it, has a layout that is left to pyarrow."""
-    return is_foreign(data_type) or any(
-        _has_foreign(data_type.field(number).type) for number in range(data_type.num_fields)
-    )
+    foreign = types.is_string_view(data_type) or types.is_binary_view(data_type) or types.is_run_end_encoded(data_type)
+    return bool(foreign) or any(_has_foreign(data_type.field(number).type) for number in range(data_type.num_fields))
 
 
 def _read_by_arrow(

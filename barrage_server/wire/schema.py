@@ -16,6 +16,7 @@ from barrage_server.errors import SchemaMismatchError, UnknownColumnError, WireF
 
 __all__ = [
     "barrage_schema",
+    "is_list_like",
     "is_list_schema",
     "java_type",
     "key_columns",
@@ -55,6 +56,17 @@ _JAVA_TYPES: Final[Mapping[pa.DataType, str]] = {
 }
 
 
+def is_list_like(data_type: pa.DataType) -> bool:
+    """Whether values are lists of items of one type, in any layout; maps are not."""
+    return bool(
+        types.is_list(data_type)
+        or types.is_large_list(data_type)
+        or types.is_fixed_size_list(data_type)
+        or types.is_list_view(data_type)
+        or types.is_large_list_view(data_type)
+    )
+
+
 def java_type(data_type: pa.DataType) -> str | None:
     """The Java type that Deephaven holds an Arrow type as; None where it has none, so that the client decides."""
     if isinstance(data_type, pa.BaseExtensionType):
@@ -64,7 +76,7 @@ def java_type(data_type: pa.DataType) -> str | None:
         return known
     if types.is_timestamp(data_type):
         return "java.time.Instant" if data_type.tz in (None, "UTC") else "java.time.ZonedDateTime"
-    if types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type):
+    if is_list_like(data_type):
         component = java_type(data_type.value_type)
         return None if component is None else f"{component}[]"
     for matches, name in _JAVA_FAMILIES:

@@ -24,7 +24,6 @@ __all__ = [
     "check_schema",
     "check_sound",
     "codes_of",
-    "is_foreign",
     "offsets_of",
     "places_of",
 ]
@@ -32,7 +31,7 @@ __all__ = [
 MAX_DEPTH: Final = 64
 """How deep types may be nested."""
 
-LARGE: Final = frozenset({lib.Type_LARGE_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_LIST})
+LARGE: Final = frozenset({lib.Type_LARGE_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_LIST, lib.Type_LARGE_LIST_VIEW})
 """Types whose offsets have 64 bits."""
 
 _BLOCK: Final = 1 << 16
@@ -98,18 +97,6 @@ def check_sound(array: pa.Array) -> None:
     except (pa.ArrowException, ValueError) as error:
         raise _damaged(array.type, "its buffers do not fit its length") from error
     _check(array)
-
-
-def is_foreign(data_type: pa.DataType) -> bool:
-    """Whether a type, leaving aside those in it, is one that this project does not write: a view, union or run ends."""
-    return bool(
-        types.is_string_view(data_type)
-        or types.is_binary_view(data_type)
-        or types.is_list_view(data_type)
-        or types.is_large_list_view(data_type)
-        or types.is_union(data_type)
-        or types.is_run_end_encoded(data_type)
-    )
 
 
 def offsets_of(array: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:

@@ -14,7 +14,7 @@ from pyarrow import types
 
 from barrage_server.errors import MessageTooLargeError
 
-__all__ = ["bits", "byte_runs", "cells", "list_runs", "offsets_buffer", "validity"]
+__all__ = ["bits", "byte_runs", "cells", "list_runs", "offsets_buffer", "validity", "view_runs"]
 
 _MOST: Final = (1 << 31) - 1
 
@@ -85,6 +85,32 @@ def list_runs(array: pa.Array) -> tuple[Numbers, int, int]:
     offsets = _offsets(array, types.is_large_list(array.type))
     first, last = int(offsets[0]), int(offsets[-1])
     return offsets - first, first, last
+
+
+def view_runs(array: pa.Array) -> tuple[Numbers, pa.Array]:
+    """Of a list view of either width: offsets (int64, from 0), and the items that they cut, in order.
+
+    The items are shared where the views follow one another, and copied otherwise. A null has no items.
+    """
+    count = len(array)
+    dtype = np.dtype(np.int64 if types.is_large_list_view(array.type) else np.int32)
+    buffers, offset = array.buffers(), array.offset * dtype.itemsize
+    if not count:
+        return np.zeros(1, np.int64), array.values.slice(0, 0)
+    starts = np.frombuffer(buffers[1], dtype, count, offset).astype(np.int64)
+    sizes = np.frombuffer(buffers[2], dtype, count, offset).astype(np.int64)
+    valid = bits(array)
+    if valid is not None:
+        sizes[~valid] = 0
+    offsets = np.zeros(count + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    moved = starts - offsets[:-1]  # of each view, by how much it lies behind its place in order
+    used = moved[sizes > 0]
+    if not len(used):
+        return offsets, array.values.slice(0, 0)
+    if (used == used[0]).all():
+        return offsets, array.values.slice(int(used[0]), int(offsets[-1]))
+    return offsets, array.values.take(pa.array(np.repeat(moved, sizes) + np.arange(offsets[-1])))
 
 
 def _offsets(array: pa.Array, large: bool) -> Numbers:

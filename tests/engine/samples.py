@@ -72,6 +72,43 @@ def _nested() -> dict[str, pa.Array]:
     }
 
 
+def _views() -> dict[str, pa.Array]:
+    starts, sizes = [0, 0, 3, 1, 1, 0], [1, 0, 1, 2, 1, 4]  # out of order, overlapping
+    texts = pa.array(["a", None, "b", ""])
+    first = pa.array([True, False, False, False, False, False])
+    inner = pa.ListViewArray.from_arrays(pa.array(starts, pa.int32()), pa.array(sizes, pa.int32()), texts, mask=first)
+    return {
+        "list_view<string>": inner,
+        "large_list_view<int16>": pa.LargeListViewArray.from_arrays(
+            pa.array(starts, pa.int64()), pa.array(sizes, pa.int64()), pa.array([1, None, 3, 1], pa.int16()), mask=first
+        ),
+        "struct<list_view<string>>": pa.StructArray.from_arrays([inner], ["a"], mask=first),
+        "list_view<list_view<string>>": pa.ListViewArray.from_arrays(
+            pa.array([0, 4, 2, 1], pa.int32()), pa.array([0, 2, 3, 1], pa.int32()), inner
+        ),
+    }
+
+
+def _unions() -> dict[str, pa.Array]:
+    codes, names = [5, 0], ["text", "number"]
+    texts, numbers = pa.array(["a", "b", None, "", "c"]), pa.array([1.5, None, 0.0, -0.0, 3.0])
+    tags = pa.array([5, 5, 0, 0, 5, 0, 0], pa.int8())
+    places = pa.array([0, 2, 0, 1, 4, 2, 3], pa.int32())
+    dense = pa.UnionArray.from_dense(tags, places, [texts, numbers], names, codes)
+    sparse = pa.UnionArray.from_sparse(tags[:5], [texts, numbers], names, codes)
+    offsets = pa.array([0, 0, 0, 1, 3, 5], pa.int32())
+    first = pa.array([True, False, False, False, False])
+    return {
+        "dense_union": dense,
+        "sparse_union": sparse,
+        "list<dense_union>": pa.ListArray.from_arrays(offsets, dense, mask=first),
+        "struct<sparse_union>": pa.StructArray.from_arrays([sparse], ["u"], mask=first),
+        "union<list_view>": pa.UnionArray.from_sparse(
+            pa.array([1, 0, 0, 0], pa.int8()), [_views()["list_view<string>"][:4], pa.nulls(4)], ["a", "b"]
+        ),
+    }
+
+
 SAMPLES: dict[str, pa.Array] = {
     "null": pa.nulls(3),
     "bool": pa.array([None, False, True]),
@@ -114,6 +151,8 @@ SAMPLES: dict[str, pa.Array] = {
         mask=pa.array([True, False, False, False]),
     ),
     **_nested(),
+    **_views(),
+    **_unions(),
 }
 
 FLAT = [name for name, array in SAMPLES.items() if not pa.types.is_nested(array.type) and name not in ("json",)]

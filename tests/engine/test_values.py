@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.engine.types import StorageKind, storage_kind
-from barrage_server.engine.values import canonical_cells, differs, from_cells, storage_of, to_cells, wrap
+from barrage_server.engine.values import canonical_cells, differs, from_cells, to_cells
 from tests.engine.samples import SAMPLES, pick, shown
 
 CELLS = [name for name, array in SAMPLES.items() if storage_kind(array.type) in (StorageKind.BOOL, StorageKind.FIXED)]
@@ -74,11 +74,3 @@ def test_cells_under_null_keys_are_zero() -> None:
     assert data.tolist() == [0, 8]
     assert valid is not None
     assert valid.tolist() == [False, True]
-
-
-def test_extension_arrays_are_unwrapped_and_wrapped() -> None:
-    array = SAMPLES["uuid"]
-    assert storage_of(array).type == pa.binary(16)
-    assert wrap(storage_of(array), pa.uuid()).equals(array)
-    assert storage_of(SAMPLES["int8"]) is SAMPLES["int8"]
-    assert wrap(SAMPLES["int8"], pa.int8()) is SAMPLES["int8"]

@@ -22,7 +22,19 @@ from .waiting import until
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 ROWS = 8
-LEFT_OUT = {"month_day_nano_interval", "struct<>", "struct", "list<struct>", "struct<struct<null>>"}
+LEFT_OUT = {
+    "month_day_nano_interval",
+    "struct<>",
+    "struct",
+    "list<struct>",
+    "struct<struct<null>>",
+    "struct<list_view<string>>",
+    "dense_union",
+    "sparse_union",
+    "list<dense_union>",
+    "struct<sparse_union>",
+    "union<list_view>",
+}
 NULLS = {"int8": -(2**7), "int16": -(2**15), "int32": -(2**31), "int64": -(2**63), "uint16": 2**16 - 1}
 """Values that are null there, by type: those that Deephaven has for it."""
 
@@ -84,6 +96,9 @@ CLASSES = {
     "list<int64>": "[J",
     "large_list<int16>": "[S",
     "list<string>": "[Ljava.lang.String;",
+    "list_view<string>": "[Ljava.lang.String;",
+    "large_list_view<int16>": "[S",
+    "list_view<list_view<string>>": "[[Ljava.lang.String;",
     "list<bool>": "[Ljava.lang.Boolean;",
     "fixed_size_list<int32>[2]": "[I",
     "fixed_size_list<int32>[0]": "[I",

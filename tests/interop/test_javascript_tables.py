@@ -151,6 +151,13 @@ LEFT_OUT = {
     "struct",
     "list<struct>",
     "struct<struct<null>>",
+    "list_view<list_view<string>>",
+    "struct<list_view<string>>",
+    "dense_union",
+    "sparse_union",
+    "list<dense_union>",
+    "struct<sparse_union>",
+    "union<list_view>",
 }
 HEXADECIMAL = {"binary", "large_binary", "uuid", *(f"fixed_size_binary[{width}]" for width in (0, 3, 8, 12))}
 SIGNED = {"int8": -(2**7), "int16": -(2**15), "int32": -(2**31), "int64": -(2**63), "uint16": 2**16 - 1}

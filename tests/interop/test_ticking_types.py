@@ -26,6 +26,13 @@ LEFT_OUT = {
     "struct",
     "list<struct>",
     "struct<struct<null>>",
+    "list_view<list_view<string>>",
+    "struct<list_view<string>>",
+    "dense_union",
+    "sparse_union",
+    "list<dense_union>",
+    "struct<sparse_union>",
+    "union<list_view>",
 }
 INSTANT = pa.timestamp("ns", "UTC")
 

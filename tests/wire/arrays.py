@@ -47,7 +47,7 @@ SCALARS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 @st.composite
 def typed_values(draw: st.DrawFn, depth: int = 2) -> tuple[pa.DataType, st.SearchStrategy[Any]]:
     """A type and the strategy of its values, nulls included."""
-    kind = draw(st.integers(0, 10 if depth else 4))
+    kind = draw(st.integers(0, 12 if depth else 4))
     if kind < 5:
         data_type, values = draw(st.sampled_from(SCALARS))
     elif kind == 9:
@@ -60,6 +60,10 @@ def typed_values(draw: st.DrawFn, depth: int = 2) -> tuple[pa.DataType, st.Searc
             data_type, values = pa.large_list(element), st.lists(elements, max_size=3)
         elif kind == 7:
             data_type, values = pa.list_(element, 2), st.lists(elements, min_size=2, max_size=2)
+        elif kind == 11:
+            data_type, values = pa.list_view(element), st.lists(elements, max_size=3)
+        elif kind == 12:
+            data_type, values = pa.large_list_view(element), st.lists(elements, max_size=3)
         elif kind == 10:
             data_type = pa.map_(pa.string(), element)
             values = st.lists(st.tuples(st.text(max_size=3), elements), max_size=3)
@@ -104,3 +108,28 @@ def shifts(draw: st.DrawFn) -> RowSetShiftData:
     return RowSetShiftData.between(
         RowSet.from_keys(np.array(sorted(before), np.int64)), RowSet.from_keys(np.array(sorted(after), np.int64))
     )
+
+
+@st.composite
+def unions(draw: st.DrawFn) -> pa.Array:
+    """A dense or sparse union, which pyarrow does not make of Python values; often a slice of a longer one."""
+    count = draw(st.integers(0, 12))
+    codes = draw(st.lists(st.integers(0, 127), min_size=1, max_size=3, unique=True))
+    names = [f"m{code}" for code in codes]
+    chosen = np.array(draw(st.lists(st.integers(0, len(codes) - 1), min_size=count, max_size=count)), np.int64)
+    kinds = [draw(typed_values()) for _ in codes]
+    tags = pa.array([codes[place] for place in chosen], pa.int8())
+    if draw(st.booleans()):
+        members = [pa.array(draw(st.lists(values, min_size=count, max_size=count)), kind) for kind, values in kinds]
+        array = pa.UnionArray.from_sparse(tags, members, names, codes)
+    else:
+        counts = np.bincount(chosen, minlength=len(codes)).tolist()
+        offsets = np.zeros(count, np.int32)
+        members = []
+        for place, (size, (kind, values)) in enumerate(zip(counts, kinds, strict=True)):
+            before = draw(st.integers(0, 2))  # values that no row has
+            offsets[chosen == place] = before + np.arange(size)
+            members.append(pa.array(draw(st.lists(values, min_size=before + size, max_size=before + size + 2)), kind))
+        array = pa.UnionArray.from_dense(tags, pa.array(offsets), members, names, codes)
+    first = draw(st.integers(0, count))
+    return array.slice(first, draw(st.integers(0, count - first)))

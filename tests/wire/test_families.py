@@ -31,6 +31,8 @@ NAMED: dict[str, pa.DataType] = {
     "decimal256": pa.decimal256(76, -3),
     "fixed_size_binary": pa.binary(7),
     "struct": pa.struct([("a", pa.int64())]),
+    "dense_union": pa.dense_union([pa.field("a", pa.int64())]),
+    "sparse_union": pa.sparse_union([pa.field("a", pa.int64())]),
     "interval": pa.month_day_nano_interval(),
     **{
         f"time{bits}[{unit}]": maker(unit)
@@ -81,7 +83,7 @@ def tag_of(field: pa.Field | None) -> str | None:
 def test_the_document_has_all_kinds_of_types() -> None:
     """So that the next test does not pass by reading nothing."""
     names = {name for name, _ in documented()}
-    assert len(names) == 46
+    assert len(names) == 48
     assert {"uint8", "uint64", "decimal256", "duration[us]", "timestamp[ns, CET]", "binary", "null", "struct"} <= names
 
 
@@ -107,7 +109,13 @@ def test_each_family_sees_what_the_document_says(name: str, cells: list[str]) ->
             if family is ClientFamily.JAVASCRIPT and (expected == pa.int8() or number):
                 element = pa.string() if number else pa.int16()
                 tag = java_type(element)
-            for kind in (pa.list_(data_type), pa.large_list(data_type), pa.list_(data_type, 2)):
+            for kind in (
+                pa.list_(data_type),
+                pa.large_list(data_type),
+                pa.list_(data_type, 2),
+                pa.list_view(data_type),
+                pa.large_list_view(data_type),
+            ):
                 of_lists = seen(kind, family)
                 assert of_lists is not None
                 assert of_lists.type == pa.list_(element)

@@ -12,7 +12,7 @@ from barrage_server.wire.previews import preview
 LISTS = st.lists(st.none() | st.lists(st.none() | st.integers(0, 9), max_size=6), max_size=12)
 
 
-@pytest.mark.parametrize("kind", [pa.list_, pa.large_list])
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list, pa.list_view, pa.large_list_view])
 @given(values=LISTS, limit=st.integers(-7, 7), first=st.integers(0, 3))
 def test_each_list_is_cut(kind: type, values: list[list[int | None] | None], limit: int, first: int) -> None:
     array = pa.array(values, kind(pa.int64())).slice(min(first, len(values)))

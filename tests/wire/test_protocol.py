@@ -170,5 +170,5 @@ def test_json_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_actions_are_named_after_the_project() -> None:
     actions = [value for name, value in vars(protocol).items() if name.endswith("_ACTION")]
-    assert len(actions) == len(set(actions)) == 6
+    assert len(actions) == len(set(actions)) == 8
     assert all(action.startswith("barrage.") for action in actions)
