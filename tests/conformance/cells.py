@@ -12,9 +12,18 @@ from pyarrow import types
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column in one piece: an update that comes in several batches has its columns in chunks."""
+    return (
+        pa.concat_arrays(column.chunks)
+        if isinstance(column, pa.ChunkedArray) and column.num_chunks
+        else (pa.array([], column.type) if isinstance(column, pa.ChunkedArray) else column)
+    )
+
+
 def cells(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Times as integers of nanoseconds (dates of milliseconds), binary as hex, NaN and infinities as text."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = one_array(column)
     data_type = array.type
     if types.is_timestamp(data_type) or types.is_duration(data_type) or types.is_time(data_type):
         factor = _NANOSECONDS[data_type.unit]
@@ -69,5 +78,6 @@ def is_single(data_type: pa.DataType) -> bool:
 
 
 def same_arrays(one: pa.Array | pa.ChunkedArray, other: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether two columns have equal values, NaN being equal to NaN."""
+    """Whether two columns have equal values, NaN being equal to NaN; in however many pieces they came."""
+    one, other = one_array(one), one_array(other)
     return len(one) == len(other) and (not len(one) or one.equals(other) or cells(one) == cells(other))

@@ -17,7 +17,7 @@ from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata, de
 from barrage_server.wire.raw import decode_ragged_batch
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.wrapper import unwrap
-from tests.conformance.cells import same_arrays
+from tests.conformance.cells import one_array, same_arrays
 
 
 @dataclass(slots=True)
@@ -62,8 +62,8 @@ def differences(
 
 def outgoing_of(message: IncomingMessage) -> OutgoingMessage:
     """A received update as one to send."""
-    adds = [_one(column) for column in message.add_columns]
-    mods = [_one(column) for column in message.mod_columns]
+    adds = [one_array(column) for column in message.add_columns]
+    mods = [one_array(column) for column in message.mod_columns]
     return OutgoingMessage(
         metadata=replace(message.metadata, num_add_batches=None, num_mod_batches=None),
         add_count=message.metadata.included_rows.size,
@@ -71,10 +71,6 @@ def outgoing_of(message: IncomingMessage) -> OutgoingMessage:
         mod_counts=tuple(len(column) for column in mods),
         read_mods=lambda column, start, stop: mods[column].slice(start, stop - start),
     )
-
-
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _metadata_differences(metadata: UpdateMetadata, captured: bytes) -> Iterator[str]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from barrage_server.engine import KeyedTable, UpdateGraph
+from barrage_server.rowset import RowSet
+from barrage_server.wire.metadata import SubscriptionOptions
+from tests.conformance.recorder import record
 from tests.conformance.replay import main, replay
 from tests.conformance.vectors import scenario_directories
 
@@ -50,3 +55,36 @@ def test_command_line_reports_and_fails(tmp_path: Path, capsys: pytest.CaptureFi
     assert "wrong_cell: MISMATCH" in output
     assert "damaged: MISMATCH" in output
     assert main([str(tmp_path / "nothing")]) == 2
+
+
+@pytest.mark.parametrize("viewport", [None, RowSet.from_range(10, 1500)])
+@pytest.mark.parametrize("limits", [{"max_message_size": 4096}, {"batch_size": 100}, {"max_message_size": 1}])
+def test_updates_in_several_batches_replay(tmp_path: Path, limits: dict[str, int], viewport: RowSet | None) -> None:
+    """Added and modified rows that messages are too small for, of columns of every width and with nulls."""
+    schema = pa.schema([("n", pa.int64()), ("s", pa.string()), ("x", pa.float64()), ("items", pa.list_(pa.int16()))])
+    table = KeyedTable(UpdateGraph(), "t", schema, ["n"])
+
+    def rows(start: int, stop: int, mark: int) -> pa.Table:
+        numbers = range(start, stop)
+        columns = {
+            "n": list(numbers),
+            "s": [None if n % 7 == 0 else f"{mark}-{n}" for n in numbers],
+            "x": [float("nan") if n % 5 == 0 else n / 2 + mark for n in numbers],
+            "items": [None if n % 3 == 0 else [n % 100] * (n % 4) for n in numbers],
+        }
+        return pa.table(columns, schema=schema)
+
+    count = 300 if limits["max_message_size" if "max_message_size" in limits else "batch_size"] == 1 else 800
+    table.upsert(rows(0, count, 0))
+    changes = [
+        lambda: table.upsert(rows(count // 2, 2 * count, 1)),
+        lambda: table.upsert(rows(0, count, 2)),
+        lambda: table.delete({"n": list(range(20, count, 3))}),
+    ]
+    options = SubscriptionOptions(min_update_interval_ms=1, **limits)
+    written = record(tmp_path / "recorded", table, options, changes, viewport=viewport)
+    session = replay(tmp_path / "recorded")
+    assert session.problems == []
+    assert session.checked_steps == 4
+    assert session.batches == written - 2
+    assert session.batches > 3 * session.updates, "updates came in several batches"
