@@ -197,7 +197,7 @@ class Client(Publishing):
         dialect: Dialect | str | None = None,
         timeout: float | None = None,
         onto: ReplicaTable | None = None,
-        on_update: Callable[[Update], None] | None = None,
+        on_update: Callable[[Update], object] | None = None,
     ) -> LiveTable:
         """Follow a table, or a window of it. Returns when the first content is complete.
 

@@ -65,7 +65,7 @@ class Follower:
         options: SubscriptionOptions,
         dialect: Dialect | None,
         retry: RetryPolicy,
-        on_update: Callable[[Update], None] | None = None,
+        on_update: Callable[[Update], object] | None = None,
     ) -> None:
         self.name = name
         self.changed = threading.Condition(threading.RLock())
@@ -77,8 +77,8 @@ class Follower:
         self.view = view
         self.schema: pa.Schema | None = None
         self.messages = 0
-        self.update_callbacks: tuple[Callable[[Update], None], ...] = () if on_update is None else (on_update,)
-        self.state_callbacks: tuple[Callable[[LiveState], None], ...] = ()
+        self.update_callbacks: tuple[Callable[[Update], object], ...] = () if on_update is None else (on_update,)
+        self.state_callbacks: tuple[Callable[[LiveState], object], ...] = ()
         self._channel = channel
         self._options = options
         self._dialect = dialect
@@ -338,7 +338,7 @@ class Follower:
         for state in states:
             self._tell(self.state_callbacks, state)
 
-    def _tell(self, callbacks: tuple[Callable[[T], None], ...], value: T) -> None:
+    def _tell(self, callbacks: tuple[Callable[[T], object], ...], value: T) -> None:
         for callback in callbacks:
             try:
                 callback(value)

@@ -256,7 +256,7 @@ class LiveTable:
         self._check_process()
         return AsyncUpdates(self._follower)
 
-    def on_update(self, callback: Callable[[Update], None]) -> Callable[[], None]:
+    def on_update(self, callback: Callable[[Update], object]) -> Callable[[], None]:
         """Have ``callback(update)`` called for every change of what is in view; returns a function that ends that.
 
         It runs on the subscription's own thread: do not wait in it for this live table. What it raises is logged. A
@@ -404,7 +404,7 @@ class LiveTable:
         """Why the subscription has ended; None unless :attr:`state` is ``FAILED``."""
         return self._follower.error
 
-    def on_state(self, callback: Callable[[LiveState], None]) -> Callable[[], None]:
+    def on_state(self, callback: Callable[[LiveState], object]) -> Callable[[], None]:
         """Have ``callback(state)`` called for every change of :attr:`state`; returns a function that ends that."""
         follower = self._follower
         checked_callback(callback, "callback")
