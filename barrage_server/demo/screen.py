@@ -162,8 +162,8 @@ def frame(scene: Scene, width: int, height: int) -> RenderableType:
     lines = height - _LINES_AROUND - len(scene.followed)
     shelves, left_out = _shelves(_views(scene.followed), width, lines)
     hint = Text.assemble(
-        (f"+{count(left_out, 'tables')}, for a larger terminal · " if left_out else "", "dim"),
-        (f"watch one yourself: {program()} watch {scene.uri} board", "dim"),
+        (f"+{count(left_out, 'tables')} · " if left_out else "", "dim"),
+        (f"try: {program()} watch {scene.uri} board", "dim"),
         no_wrap=True,
         overflow="ellipsis",
     )

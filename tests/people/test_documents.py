@@ -20,7 +20,8 @@ from barrage_server.cli.settings import load_settings
 
 from .markdown import DOCUMENTS, EXAMPLE_DEEPHAVEN_URI, EXAMPLE_URI, ROOT, Code, anchors, code, is_for_a_peer, links
 
-PYTHON_DOCUMENTS = [document for document in DOCUMENTS if code(document, "python")]
+# The README is pasted as it stands, into a Python and a shell: test_readme.py
+PYTHON_DOCUMENTS = [document for document in DOCUMENTS if code(document, "python") and document != ROOT / "README.md"]
 COMMANDS = [block for document in DOCUMENTS for block in code(document, "console")]
 
 
@@ -179,4 +180,4 @@ def test_configuration_examples_are_valid(tmp_path: Path, monkeypatch: pytest.Mo
 def test_code_blocks_are_of_kinds_that_are_tried() -> None:
     for document in DOCUMENTS:
         for block in code(document):
-            assert block.language in {"", "python", "console", "toml", "json", "js"}, block.name
+            assert block.language in {"", "python", "console", "sh", "toml", "json", "js"}, block.name
