@@ -10,6 +10,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from .markdown import ROOT, Code, code, is_for_a_peer
 README = ROOT / "README.md"
 SERVE = "barrage-server serve --example"
 PORT = "localhost:8815"
+SOON = 250.0
 BIN = Path(sys.executable).parent
 BLOCKS = [block for block in code(README) if block.language in {"sh", "python"} and not is_for_a_peer(block)]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
@@ -69,7 +72,7 @@ def first_terminal(tmp_path: Path) -> Iterator[int]:
             server.communicate(timeout=60)
 
 
-def type_into_python(block: Code, port: int, folder: Path, timeout: float = 60) -> str:
+def type_into_python(block: Code, port: int, folder: Path, timeout: float = SOON) -> str:
     """What Python prints when the block is pasted at its prompt, where an empty line ends a statement."""
     done = subprocess.run(
         [sys.executable, "-i", "-q", "-u"],
@@ -97,7 +100,7 @@ def paste_into_shell(block: Code, port: int, folder: Path) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=SOON,
         check=False,
     )
     assert done.returncode == 0, (block.name, done.stderr)
@@ -111,7 +114,7 @@ def test_the_first_terminal_is_the_first_block() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_snippet_works_as_pasted_in_order(first_terminal: int, tmp_path: Path) -> None:
     said = {}
     for block in BLOCKS[1:]:
@@ -133,14 +136,45 @@ def test_every_snippet_works_as_pasted_in_order(first_terminal: int, tmp_path: P
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_spark_snippet_is_complete_as_pasted(first_terminal: int, tmp_path: Path) -> None:
     [block] = [block for block in PYTHON if is_spark(block)]
-    type_into_python(block, first_terminal, tmp_path, timeout=300)
-    with bs.connect(f"grpc://localhost:{first_terminal}") as client:
-        digits = client.snapshot("digits")
-        assert sorted(digits["digit"].to_pylist()) == list(range(10))
-        assert client.table("digits").key_columns == ("digit",)
+    said = tmp_path / "said"
+    with (
+        said.open("w") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-i", "-q"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            cwd=tmp_path,
+            env=environment(),
+            text=True,
+        ) as python,
+        bs.connect(f"grpc://localhost:{first_terminal}") as client,
+    ):
+        assert python.stdin is not None
+        try:
+            python.stdin.write(pasted(block, first_terminal) + "\n\n")
+            python.stdin.flush()
+            with _when_it_is_there(client, "digits") as live:
+                live.wait_until(lambda live: live.size == 10, timeout=SOON)
+                assert sorted(live.to_arrow()["digit"].to_pylist()) == list(range(10))
+                assert live.key_columns == ("digit",)
+            python.stdin.write("query.stop()\nspark.stop()\n")
+            python.stdin.close()
+            assert python.wait(SOON) == 0, said.read_text()
+        finally:
+            python.kill()
+    assert "Traceback" not in said.read_text()
+
+
+def _when_it_is_there(client: bs.Client, table: str) -> bs.LiveTable:
+    deadline = time.monotonic() + SOON
+    while table not in {info.name for info in client.tables()}:
+        assert time.monotonic() < deadline, f"{table} did not come"
+        threading.Event().wait(0.2)
+    return client.subscribe(table)
 
 
 def test_the_program_is_called_where_make_leaves_it() -> None:
