@@ -6,6 +6,7 @@ A door reads requests and writes messages. In between it calls :meth:`Conversati
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,6 +24,7 @@ from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, decode_message
+from barrage_server.wire.reading import ReadingReport
 
 __all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "is_light", "read_request"]
 
@@ -30,6 +32,8 @@ StreamRequest = SubscriptionRequest | SnapshotRequest
 
 _MOST_ANSWERS: Final = 4
 """Answers to snapshot requests that wait on one stream before no more requests are read from it."""
+_REST_SECONDS: Final = 60.0
+"""A stream whose client has as many unread updates as it wants is not woken by its table."""
 _LIGHT_CELLS: Final = 1 << 14
 """Cells in view of a request that is answered at once, on the thread that has read it."""
 
@@ -88,6 +92,8 @@ class Conversation:
         self._subscription: Subscription | None = None
         self._outbox: list[Message] = []
         self._has_room = threading.Condition()
+        self._unread = 0  # updates that the client has not reported as read, while it has a most
+        self._most_unread: float = math.inf
         self._closed = False
         self._since = hub.clock()
         self.table: Table | None = None
@@ -150,9 +156,22 @@ class Conversation:
                 self._has_room.notify_all()
         if self._subscription is None:
             return Due(messages)
+        if self._unread >= self._most_unread:
+            self._slot.rests_until = now + _REST_SECONDS  # a report wakes it
+            return Due(messages)
         poll = self._subscription.poll(now)
         self._slot.rests_until = poll.rests_until
+        if poll.messages and self._most_unread < math.inf:
+            with self._has_room:
+                self._unread += len(poll.messages)
         return Due(messages + poll.messages, poll.wake_at)
+
+    def report(self, report: ReadingReport) -> None:
+        """Take what the client says of its reading. More may be :meth:`due`."""
+        with self._has_room:
+            if report.unread is not None:
+                self._most_unread = report.unread
+            self._unread = max(0, self._unread - report.messages)
 
     def tidy(self, now: float) -> None:
         """Have the history folded that a subscriber keeps alive which has been sent nothing for a while."""

@@ -26,6 +26,7 @@ from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
 from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import Uneven
+from barrage_server.wire.reading import ReadingReport
 from barrage_server.wire.tickets import name_of_path, name_of_ticket
 
 __all__ = ["Exchange"]
@@ -85,7 +86,12 @@ class Exchange:
         self._hub.streams.admit(self)
         try:
             for app_metadata in self._requests():
-                self._serve(read_request(app_metadata))
+                report = ReadingReport.decode(app_metadata)
+                if report is None:
+                    self._serve(read_request(app_metadata))
+                else:
+                    self._conversation.report(report)
+                    self._hub.pump.run(self._slot)
             if self._conversation.is_subscription:
                 self._linger()
         finally:

@@ -30,6 +30,7 @@ from barrage_server.wire.arrow_message import RECORD_BATCH, BatchHeader, header_
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.raw import Descriptor, decode_flight_data, schema_flight_data
+from barrage_server.wire.reading import ReadingReport
 from barrage_server.wire.tickets import parse_path
 
 __all__ = ["RawExchange"]
@@ -147,6 +148,11 @@ class RawExchange:
             return  # some clients open the stream with nothing but its descriptor
         if len(parts.app_metadata) > self._hub.limits.request_bytes:
             raise LimitError(f"A request has more than the {self._hub.limits.request_bytes:,} bytes that are allowed.")
+        report = ReadingReport.decode(parts.app_metadata)
+        if report is not None:
+            self._conversation.report(report)
+            self._hub.pump.wake(self._slot)
+            return
         # What a request takes grows with its bytes and with the rows that it asks for: other clients need the loop.
         if len(parts.app_metadata) <= _LIGHT_BYTES:
             request = read_request(parts.app_metadata)

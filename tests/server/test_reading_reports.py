@@ -1,0 +1,73 @@
+"""A reader that says what it has read is sent few, large, current messages, however slow it is."""
+
+from __future__ import annotations
+
+import pyarrow.flight as fl
+import pytest
+
+from barrage_server.engine import KeyedTable
+from barrage_server.errors import WireFormatError
+from barrage_server.flight_errors import from_flight
+from barrage_server.server import Server
+from barrage_server.wire.metadata import SubscriptionRequest
+from barrage_server.wire.reading import ReadingReport
+from tests.server.follower import QUICK, until
+from tests.server.test_exchange import FAILURES, Stream
+
+QUOTES = SubscriptionRequest(b"s/quotes", options=QUICK)
+
+
+def test_reports_are_read_as_they_were_written() -> None:
+    for report in (ReadingReport(3), ReadingReport(0, 4), ReadingReport(1 << 40, 1)):
+        assert ReadingReport.decode(report.encode()) == report
+    assert ReadingReport.decode(QUOTES.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"{", b"[]", b"{}", b'{"messages": -1}', b'{"messages": 0, "unread": 0}', b'{"messages": 0, "window": 1}'],
+)
+def test_damaged_reports_end_their_stream(client: fl.FlightClient, quotes: KeyedTable, damaged: bytes) -> None:
+    with pytest.raises(WireFormatError):
+        ReadingReport.decode(b"barrage-read:" + damaged)
+    stream = Stream(client)
+    stream.send(QUOTES)
+    stream.message()
+    stream.send(b"barrage-read:" + damaged)
+    with pytest.raises(FAILURES) as caught:
+        while True:
+            stream.message()
+    assert isinstance(from_flight(caught.value), WireFormatError)
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_no_more_than_that_is_sent_ahead(
+    server: Server, client: fl.FlightClient, quotes: KeyedTable, ahead: int
+) -> None:
+    stream = Stream(client)
+    stream.send(ReadingReport(0, ahead))
+    stream.send(QUOTES)
+    until(lambda: server.statistics().subscriptions)
+
+    def sent() -> int:
+        return server.statistics().subscriptions[0].messages
+
+    until(lambda: sent() == 1)
+    for number in range(100):
+        quotes.upsert({"sym": ["A"], "price": [float(number)]})
+        if number < ahead:
+            until(lambda number=number: sent() == min(ahead, number + 2))  # type: ignore[misc]
+    assert sent() == ahead
+    steps: list[int] = []
+    while not steps or steps[-1] < quotes.version.step:
+        message = stream.message()
+        steps.append(message.metadata.last_seq or 0)
+        stream.send(ReadingReport(1))
+    assert len(steps) == ahead + 1
+    assert message.mod_columns[1].to_pylist() == [99.0]
+    for number in range(20):  # and goes on
+        quotes.upsert({"sym": ["B"], "price": [float(number)]})
+        message = stream.message()
+        stream.send(ReadingReport(1))
+        assert message.mod_columns[1].to_pylist() == [float(number)]
+    stream.reader.cancel()
