@@ -28,6 +28,8 @@ LEFT_OUT = {
     "struct",
     "list<struct>",
     "struct<struct<null>>",
+    "struct of times",
+    "struct of leaves",
     "struct<list_view<string>>",
     "dense_union",
     "sparse_union",

@@ -26,6 +26,8 @@ LEFT_OUT = {
     "struct",
     "list<struct>",
     "struct<struct<null>>",
+    "struct of times",
+    "struct of leaves",
     "list_view<list_view<string>>",
     "struct<list_view<string>>",
     "dense_union",
