@@ -24,6 +24,7 @@ _FOLDERS = [ROOT, ROOT / "barrage_server", "site-packages", "dist-packages", "/l
 _LEAKS = re.compile(
     rb"Traceback|File \"|\.py\b.{0,12}line \d|" + b"|".join(re.escape(str(folder).encode()) for folder in _FOLDERS)
 )
+_MANY_ROWS = 500
 _BYTES_PER_CALL = 2 << 10
 
 
@@ -53,11 +54,18 @@ class GoodClient:
         self._main = self._clients[0]
         self._main.publish(STEADY, pa.table({"n": [0], "text": ["0"]}), key=["n"])
         self._kept = {STEADY, "everything", *golden_tables()}
+        self._make_others()
+        self._live = [client.subscribe(STEADY, interval_ms=1) for client in self._clients]
+
+    def _make_others(self) -> None:
+        """The tables that calls are about, where they are not there."""
+        there = {entry["name"] for entry in self._main.statistics()["tables"]}
         rows = pa.table({"sym": [str(row) for row in range(50)], "price": [1.0] * 50}, schema=SCHEMA)
         for name in golden_tables():
-            self._main.publish(name, rows)
-        self._main.publish("everything", _everything())
-        self._live = [client.subscribe(STEADY, interval_ms=1) for client in self._clients]
+            if name not in there:
+                self._main.publish(name, rows)
+        if "everything" not in there:
+            self._main.publish("everything", _everything())
 
     def check(self) -> None:
         """Write, and see it come at every subscriber; read on both endpoints; clear away."""
@@ -67,12 +75,13 @@ class GoodClient:
         for client, live in zip(self._clients, self._live, strict=True):
             live.wait_until(lambda live: live.to_arrow().column("text").to_pylist() == [text], HANGS_AFTER)
             assert client.snapshot(STEADY).to_pylist() == [{"n": 0, "text": text}]
-        for name in self._others():
+        for name in self._others():  # among them those that others have made large
             with fl.connect(self._server.flight) as client:
                 try:
                     list(client.do_action((DROP_ACTION, DropRequest(name).to_json())))
                 except fl.FlightError as error:
                     assert "no table" in str(error).lower(), error  # another call dropped it
+        self._make_others()
 
     def wait_for_rest(self) -> None:
         """Until no stream of the others is left."""
@@ -103,8 +112,8 @@ class GoodClient:
 
     def _others(self) -> Iterable[str]:
         # by the figures: the list of tables would be decoded here
-        names = [entry["name"] for entry in self._main.statistics()["tables"]]
-        return [name for name in names if name not in self._kept]
+        tables = self._main.statistics()["tables"]
+        return [entry["name"] for entry in tables if entry["name"] not in self._kept or entry["rows"] > _MANY_ROWS]
 
 
 def settled(server: ServerProcess, before: Figures, calls: int) -> tuple[Figures, list[str]]:

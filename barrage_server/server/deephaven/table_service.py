@@ -15,6 +15,7 @@ from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, SourceTab
 from barrage_server.errors import (
     BarrageError,
     InvalidRequestError,
+    LimitError,
     UnsupportedOperationError,
     WireFormatError,
 )
@@ -174,7 +175,13 @@ class InputTableService:
 
     async def _apply(self, session: Session, target: bytes, source: bytes, mode: PublishMode | None) -> None:
         table = await self._state.resolve(session, target)
-        rows = (await self._state.resolve(session, source)).version
+        rows_of = await self._state.resolve(session, source)
+        rows, limit = rows_of.version, self._state.hub.limits.put_bytes
+        # a few bytes of request name as many rows as there are, of the table itself as well
+        if rows_of.nbytes > limit:
+            raise LimitError(
+                f"One call may carry {limit:,} bytes of rows, and '{rows_of.name}' has more. Send them in parts."
+            )
 
         def apply() -> None:
             apply_rows(table, mode, rows.schema, list(rows.batches()))

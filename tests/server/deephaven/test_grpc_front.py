@@ -279,3 +279,17 @@ def test_a_connection_that_breaks_within_a_message_is_no_fault_of_the_server() -
                 await operation
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("call", ["AddTableToInputTable", "DeleteTableFromInputTable"])
+def test_a_table_is_added_to_another_within_the_limit_of_an_upload(call: str) -> None:
+    """The request is a few bytes whatever the table has, and may name one table twice, which would double it."""
+    with Server(limits=Limits(put_bytes=10_000), deephaven_port=0) as server, connect(server) as channel:
+        table = server.append_table("t", pa.schema([("n", pa.int64())]))
+        table.append({"n": range(100_000)})
+        ticket = proto.Ticket(ticket=b"s/t")
+        request = proto.AddTableRequest(input_table=ticket, table_to_add=ticket).SerializeToString()
+        method = channel.unary_unary(f"/io.deephaven.proto.backplane.grpc.InputTableService/{call}")
+        with pytest.raises(grpc.RpcError, match="10,000 bytes"):
+            method(request, timeout=20)
+        assert table.size == 100_000
