@@ -170,6 +170,15 @@ class BarrageSink:
             last = connection.last_batch(batch.publisher, settings.table)
             if last is not None and batch_id <= last:
                 _log.info("batch %d of table %r is there already (last is %d)", batch_id, settings.table, last)
+                if batch_id < last:  # Spark replays the last batch alone
+                    _log.warning(
+                        "batch %d of table %r is taken for a repetition: publisher %r has committed batches up to %d. "
+                        "A query that begins anew, with another checkpoint, needs another publisher, or a new table.",
+                        batch_id,
+                        settings.table,
+                        batch.publisher,
+                        last,
+                    )
                 if query is not None:
                     # Computed all the same, and thrown away: a query with state must bring its state to this batch.
                     frame.write.format("noop").mode("overwrite").save()
