@@ -18,6 +18,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+import barrage_server.log  # noqa: F401  (guards all loggers)
+
 if TYPE_CHECKING:
     from barrage_server.client import (
         Client,

@@ -29,6 +29,7 @@ import pyarrow.flight as fl
 import barrage_server.process  # noqa: F401  (has gRPC keep quiet, before Flight loads it)
 from barrage_server import errors
 from barrage_server.errors import BarrageError
+from barrage_server.log import printable
 from barrage_server.wire.json_object import JsonObject, json_bytes
 
 __all__ = ["decode_end", "encode_end", "from_flight", "other_protocol", "tagged_text", "to_flight"]
@@ -152,7 +153,7 @@ def from_flight(error: BaseException) -> BarrageError:
     tagged = _TAGGED.fullmatch(text)
     if tagged is not None and tagged["name"] in _CLASSES:
         return _make(tagged["name"], tagged["text"])
-    text = _HEAD.sub("", _TAIL.sub("", text), count=1)
+    text = printable(_HEAD.sub("", _TAIL.sub("", text), count=1))
     for pattern, kind, words in _DEEPHAVEN:
         found = pattern.search(text)
         if found is not None:
@@ -193,7 +194,7 @@ def _public_name(error: BarrageError) -> str:
 
 
 def _make(name: str, text: str) -> BarrageError:
-    made = _CLASSES.get(name, BarrageError)(text)
+    made = _CLASSES.get(name, BarrageError)(printable(text))
     assert isinstance(made, BarrageError)
     return made
 

@@ -16,7 +16,8 @@ BELOW: dict[str, set[str]] = {
     "address": {"errors"},
     "extras": {"errors"},
     "pem": {"errors"},
-    "flight_errors": {"errors", "process", "wire"},
+    "flight_errors": {"errors", "log", "process", "wire"},
+    "log": set(),
     "process": {"errors"},
     "rowset": {"errors"},
     "wire": {"errors", "rowset"},
@@ -25,6 +26,7 @@ BELOW: dict[str, set[str]] = {
     "publish": {"errors", "rowset", "wire", "engine"},
     "server": {
         "errors",
+        "log",
         "process",
         "extras",
         "flight_errors",
@@ -39,6 +41,7 @@ BELOW: dict[str, set[str]] = {
     "spark": {"errors", "process", "extras", "address", "flight_errors", "pem", "rowset", "wire"},
     "relay": {
         "errors",
+        "log",
         "process",
         "address",
         "flight_errors",

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 import typer
 
 from barrage_server.errors import BarrageError
+from barrage_server.log import one_line
 
 __all__ = ["EXIT_FAILURE", "EXIT_INTERRUPTED", "EXIT_SUCCESS", "EXIT_TERMINATED", "EXIT_USAGE", "main", "run"]
 
@@ -77,7 +78,7 @@ def _explain(error: BaseException, *, unexpected: bool = False) -> None:
 
         traceback.print_exception(error)
         return
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = one_line(" ".join(str(error).split())) or type(error).__name__
     if unexpected:
         text = f"unexpected {type(error).__name__}: {text} (set BARRAGE_DEBUG=1 for the details)"
     print(f"barrage-server: {text}", file=sys.stderr)  # noqa: T201

@@ -19,6 +19,7 @@ from barrage_server.cli.connection import Address
 from barrage_server.cli.text import count
 from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import InvalidRequestError
+from barrage_server.log import one_line
 
 if TYPE_CHECKING:
     from barrage_server.client import TableInfo
@@ -52,7 +53,9 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
     for info in found:
         columns = ", ".join(f"{field.name} {field.type}" for field in info.schema)
         rows = "?" if info.size < 0 else count(info.size)
-        listing.add_row(Text(info.name), rows, Text(", ".join(info.key_columns) or "-"), Text(columns))
+        listing.add_row(
+            Text(one_line(info.name)), rows, Text(one_line(", ".join(info.key_columns)) or "-"), Text(one_line(columns))
+        )
     console.print(listing)
 
 

@@ -15,10 +15,12 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow.flight as fl
 
 from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
+from barrage_server.server.strangers import Strangers
 from barrage_server.server.translate import boundary
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 ANONYMOUS = "anonymous"
+_UNKNOWN = "a caller whose address Flight does not tell"
 MIDDLEWARE = "barrage"
 _VIEWPORT_HEADER = "barrage-viewport"
 # Deephaven's clients name the class that checks a pre-shared key.
@@ -129,41 +132,77 @@ class Bearers:
 class Call(fl.ServerMiddleware):  # type: ignore[misc]
     """What one call's headers say: the caller, and the viewport dialect it wants."""
 
-    def __init__(self, user: str, viewport: str | None, bearer: str | None) -> None:
+    def __init__(
+        self, user: str, viewport: str | None, bearer: str | None, refusal: AuthenticationError | None = None
+    ) -> None:
+        super().__init__()
         self.user = user
         self.viewport = viewport
         self._bearer = bearer
+        self._refusal = refusal
+
+    def check(self) -> None:
+        """Raise AuthenticationError when the caller is not let in."""
+        if self._refusal is not None:
+            raise self._refusal
 
     def sending_headers(self) -> dict[str, str]:
         """The bearer token for a caller that came with something else."""
         return {} if self._bearer is None else {"authorization": f"Bearer {self._bearer}"}
 
 
-class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Lets in who shows good credentials; everybody else gets UNAUTHENTICATED, whatever the call."""
+# Calls that Flight hands to their handlers at once, with the caller's address for the log. For the others it waits for
+# what the caller sends first, which a caller without credentials must not have it do, or sends errors of handlers as
+# unknown ones.
+_TOLD_BY_HANDLER: Final = frozenset(
+    {
+        fl.FlightMethod.LIST_FLIGHTS,
+        fl.FlightMethod.GET_FLIGHT_INFO,
+        fl.FlightMethod.DO_GET,
+        fl.FlightMethod.DO_ACTION,
+        fl.FlightMethod.LIST_ACTIONS,
+    }
+)
 
-    def __init__(self, authenticate: Authenticator | None, bearers: Bearers) -> None:
+
+class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Lets in callers with good credentials; all others get UNAUTHENTICATED, whatever the call.
+
+    Handlers of calls must call :meth:`Call.check` first: of most calls, only they know whose they are.
+    """
+
+    def __init__(self, authenticate: Authenticator | None, bearers: Bearers, strangers: Strangers) -> None:
         super().__init__()
         self._authenticate = authenticate if authenticate is not None else open_to_all
         self._open = authenticate is None
         self._bearers = bearers
+        self._strangers = strangers
 
     def start_call(self, info: fl.CallInfo, headers: Mapping[str, Sequence[str | bytes]]) -> Call:
         """Check the headers of a call. Header names are in lower case."""
-        with boundary("authentication", "a caller"):
+        with boundary("authentication", _UNKNOWN):
             lower = {name.lower(): values for name, values in headers.items()}
             viewport = _text(lower.get(_VIEWPORT_HEADER))
             header = _text(lower.get("authorization"))
             if info.method == fl.FlightMethod.HANDSHAKE and header is None:
+                self._strangers.check_room()
                 return Call(ANONYMOUS, viewport, None)  # credentials come in the handshake itself
             shown = header if header is not None else _bearer_of(lower.get("auth-token-bin"))
-            credentials = parse_authorization(shown, lenient=self._open)
-            user = self._bearers.user_of(credentials.secret) if credentials.scheme == "bearer" else None
-            if user is not None:
-                return Call(user, viewport, None)
-            user = self._authenticate(credentials)
-            hands_out = credentials.scheme == "basic" or info.method == fl.FlightMethod.HANDSHAKE
-            return Call(user, viewport, self._bearers.issue(user) if hands_out else None)
+            try:
+                return self._admit(info, shown, viewport)
+            except AuthenticationError as error:
+                if info.method not in _TOLD_BY_HANDLER:
+                    raise
+                return Call(ANONYMOUS, viewport, None, error)
+
+    def _admit(self, info: fl.CallInfo, shown: str | None, viewport: str | None) -> Call:
+        credentials = parse_authorization(shown, lenient=self._open)
+        user = self._bearers.user_of(credentials.secret) if credentials.scheme == "bearer" else None
+        if user is not None:
+            return Call(user, viewport, None)
+        user = self._authenticate(credentials)
+        hands_out = credentials.scheme == "basic" or info.method == fl.FlightMethod.HANDSHAKE
+        return Call(user, viewport, self._bearers.issue(user) if hands_out else None)
 
 
 class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]
@@ -172,16 +211,18 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]
     The payload is the shared token, or ``user:password``, or Flight's ``BasicAuth`` message.
     """
 
-    def __init__(self, authenticate: Authenticator | None, bearers: Bearers) -> None:
+    def __init__(self, authenticate: Authenticator | None, bearers: Bearers, strangers: Strangers) -> None:
         super().__init__()
         self._authenticate = authenticate if authenticate is not None else open_to_all
         self._bearers = bearers
+        self._strangers = strangers
 
     def authenticate(self, outgoing: fl.ServerAuthSender, incoming: fl.ServerAuthReader) -> None:
         """Answer one handshake."""
-        with boundary("the handshake", "a caller"):
+        with boundary("the handshake", _UNKNOWN):
             try:
-                payload = bytes(incoming.read())
+                with self._strangers.handshake():
+                    payload = bytes(incoming.read())
             except (StopIteration, OSError):
                 return  # an empty handshake: came with the header, and Gate has answered
             if payload:

@@ -21,6 +21,7 @@ from barrage_server.server.auth import Call
 from barrage_server.server.conversation import Conversation, Manner, StreamRequest, dialect_of, read_request
 from barrage_server.server.hub import Hub
 from barrage_server.server.pump import Topic
+from barrage_server.server.sockets import peer_name
 from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
@@ -61,7 +62,7 @@ class Exchange:
         reader: fl.MetadataRecordBatchReader,
         writer: fl.MetadataRecordBatchWriter,
     ) -> None:
-        self.peer = str(context.peer())
+        self.peer = peer_name(context.peer())
         self._hub = hub
         self._call = call
         self._context = context

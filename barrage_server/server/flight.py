@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pyarrow.flight as fl
 
@@ -14,6 +15,7 @@ from barrage_server.server.download import Download
 from barrage_server.server.exchange import Exchange
 from barrage_server.server.hub import Hub
 from barrage_server.server.put import Upload
+from barrage_server.server.sockets import peer_name
 from barrage_server.server.translate import boundary
 from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.schema import barrage_schema
@@ -33,6 +35,7 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]
         hub: the server's state; must be complete.
         gate: checks every call.
         handshake: the older way in.
+        let_in: called with the peer of each call that has shown good credentials.
         advertised: gives the URI that listings name, or ``None`` to have clients stay on the connection they have.
         tls: certificate and key, for ``grpc+tls``.
 
@@ -44,11 +47,13 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]
         hub: Hub,
         gate: Gate,
         handshake: HandshakeHandler,
+        let_in: Callable[[str], None],
         advertised: Callable[[], str | None],
         tls: TlsIdentity | None,
     ) -> None:
         self._hub = hub
         self._advertised = advertised
+        self._let_in = let_in
         super().__init__(
             location,
             auth_handler=handshake,
@@ -58,31 +63,31 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]
 
     def let_go(self) -> None:
         """Forget the server's state, after the shutdown: pyarrow before 26 never frees a Flight server."""
-        del self._hub, self._advertised
+        del self._hub, self._advertised, self._let_in
 
     def list_flights(self, context: fl.ServerCallContext, criteria: bytes) -> Iterator[fl.FlightInfo]:
         """All tables; those whose names start with ``criteria``, if given."""
-        with boundary("ListFlights", context.peer()):
+        with self._serving("ListFlights", context):
             self._check_open()
             prefix = bytes(criteria or b"").decode("utf-8", "replace")
             return iter([self._info(table) for table in self._hub.catalog.tables() if table.name.startswith(prefix)])
 
     def get_flight_info(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
         """One table, by path."""
-        with boundary("GetFlightInfo", context.peer()):
+        with self._serving("GetFlightInfo", context):
             return self._info(self._table_of(descriptor))
 
     def get_schema(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.SchemaResult:
         """The schema of one table, by path."""
-        with boundary("GetSchema", context.peer()):
+        with self._serving("GetSchema", context):
             return fl.SchemaResult(_schema(self._table_of(descriptor)))
 
     def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
         """The current content of a table."""
-        with boundary("DoGet", context.peer()):
+        with self._serving("DoGet", context) as (_, peer):
             self._check_open()
             table = self._hub.catalog.get(name_of_ticket(ticket.ticket))
-            return fl.RecordBatchStream(Download(self._hub, context.peer(), table.version, _schema(table)).reader())
+            return fl.RecordBatchStream(Download(self._hub, peer, table.version, _schema(table)).reader())
 
     def do_put(
         self,
@@ -92,7 +97,7 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]
         writer: fl.FlightMetadataWriter,
     ) -> None:
         """Rows for a table."""
-        with boundary("DoPut", context.peer()):
+        with self._serving("DoPut", context):
             Upload(self._hub, context, descriptor, reader, writer).run()
 
     def do_exchange(
@@ -103,20 +108,32 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]
         writer: fl.MetadataRecordBatchWriter,
     ) -> None:
         """A stream of subscription or snapshot requests."""
-        with boundary("DoExchange", context.peer()):
-            Exchange(self._hub, _call(context), context, descriptor, reader, writer).run()
+        with self._serving("DoExchange", context) as (call, _):
+            Exchange(self._hub, call, context, descriptor, reader, writer).run()
 
-    def list_actions(self, context: fl.ServerCallContext) -> list[tuple[str, str]]:  # noqa: ARG002  (Flight calls it so)
+    def list_actions(self, context: fl.ServerCallContext) -> list[tuple[str, str]]:
         """What ``do_action`` can do."""
-        return list_actions()
+        with self._serving("ListActions", context):
+            return list_actions()
 
     def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> Iterator[bytes]:
         """One action; its results."""
-        with boundary(f"action {action.type[:50]}", context.peer()):
+        with self._serving(f"action {action.type[:50]}", context):
             self._check_open()
             if action.type == TABLES_ACTION:
                 return iter([self._info(table).serialize() for table in self._hub.catalog.tables()])
             return iter([run_action(self._hub, action.type, action.body.to_pybytes() if action.body else b"")])
+
+    @contextmanager
+    def _serving(self, doing: str, context: fl.ServerCallContext) -> Iterator[tuple[Call, str]]:
+        """Around every call: what it may raise, and whether the caller is let in. Its headers, and its peer's name."""
+        peer = peer_name(context.peer())
+        with boundary(doing, peer):
+            call = context.get_middleware(MIDDLEWARE)
+            assert isinstance(call, Call)
+            call.check()
+            self._let_in(peer)
+            yield call, peer
 
     def _check_open(self) -> None:
         if self._hub.streams.closing:
@@ -141,12 +158,6 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]
 
 # Arrow's way to say: use the connection that you have.
 _SAME_CONNECTION = "arrow-flight-reuse-connection://?"
-
-
-def _call(context: fl.ServerCallContext) -> Call:
-    call = context.get_middleware(MIDDLEWARE)
-    assert isinstance(call, Call)
-    return call
 
 
 def _schema(table: Table) -> object:

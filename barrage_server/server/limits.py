@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from barrage_server.errors import InvalidRequestError
 from barrage_server.publish import StagingLimits
 
 __all__ = ["Limits"]
+
+_COUNTS: Final = (
+    "subscriptions",
+    "uploads",
+    "put_bytes",
+    "request_bytes",
+    "sessions",
+    "handshakes",
+    "message_bytes",
+    "half_message_bytes",
+)
+_TIMES: Final = (
+    "slow_client_seconds",
+    "idle_upload_seconds",
+    "goodbye_seconds",
+    "session_seconds",
+    "handshake_seconds",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +45,12 @@ class Limits:
         idle_upload_seconds: a plain or staging ``DoPut`` that sends nothing for so long loses its connection.
         goodbye_seconds: how long a client that was told why its stream ends may take to hang up.
         sessions: sessions of Deephaven clients at a time; one more is refused.
+        handshakes: Flight handshakes without credentials in the header at a time; one more is refused. At the Deephaven
+            ports one in 25 of them.
+        handshake_seconds: how long such a handshake may take, and a connection to the port for websockets until it
+            shows credentials; then it is shut.
+        message_bytes: length of one request message at the Deephaven ports, before and after decoding.
+        half_message_bytes: of messages that have begun and not ended at the port for websockets, of all connections.
         session_seconds: a Deephaven session that makes no call for so long ends, with its exports and streams. Clients
             are told the time and make a call well before.
 
@@ -43,11 +68,15 @@ class Limits:
     goodbye_seconds: float = 1.0
     sessions: int = 2_000
     session_seconds: float = 300.0
+    handshakes: int = 100
+    handshake_seconds: float = 10.0
+    message_bytes: int = 100 << 20
+    half_message_bytes: int = 256 << 20
 
     def __post_init__(self) -> None:
-        for name in ("subscriptions", "uploads", "put_bytes", "request_bytes", "sessions"):
+        for name in _COUNTS:
             if getattr(self, name) < 0:
                 raise InvalidRequestError(f"The limit {name} must not be negative, and is {getattr(self, name)}.")
-        for name in ("slow_client_seconds", "idle_upload_seconds", "goodbye_seconds", "session_seconds"):
+        for name in _TIMES:
             if not getattr(self, name) > 0:
                 raise InvalidRequestError(f"The limit {name} must be a positive number of seconds.")

@@ -21,6 +21,7 @@ from barrage_server.errors import (
 from barrage_server.publish import Target, publish_rows
 from barrage_server.publish.incoming import replica_update
 from barrage_server.server.hub import Hub
+from barrage_server.server.sockets import peer_name
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.json_object import json_bytes
 from barrage_server.wire.metadata import PublicationRequest, decode_message
@@ -69,7 +70,7 @@ class Upload:
         reader: fl.MetadataRecordBatchReader,
         writer: fl.FlightMetadataWriter,
     ) -> None:
-        self.peer = str(context.peer())
+        self.peer = peer_name(context.peer())
         self._hub = hub
         self._context = context
         self._descriptor = descriptor

@@ -30,8 +30,9 @@ from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
 from barrage_server.server.pump import Pump
-from barrage_server.server.sockets import shut_all, shut_peer
+from barrage_server.server.sockets import connected_peers, shut_all, shut_peer
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
+from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Streams, SubscriptionStream, Watchdog
 from barrage_server.subscription import Limits as SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
@@ -125,14 +126,22 @@ class Server:
         self._ends_with_process = False
         self._hub = self._make_hub(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
         bearers = Bearers()
+        bound: list[int] = []  # the port, once there is one; Flight may hold on to what asks for it
+        self._strangers = Strangers(
+            self._hub.limits.handshakes,
+            self._hub.limits.handshake_seconds,
+            lambda: connected_peers(bound[0]),
+            lambda peer: shut_peer(peer, bound[0]),
+        )
         scheme = "grpc+tls" if tls is not None else "grpc"
         try:
             # Flight serves from its constructor on: everything else must be there before
             self._door = Door(
                 f"{scheme}://{_bracketed(host)}:{port}",
                 self._hub,
-                Gate(authenticate, bearers),
-                HandshakeHandler(authenticate, bearers),
+                Gate(authenticate, bearers, self._strangers),
+                HandshakeHandler(authenticate, bearers, self._strangers),
+                self._strangers.let_in,
                 self._advertised,
                 identity,
             )
@@ -140,6 +149,7 @@ class Server:
             raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from None
         leave_to_parent(self._door)
         self._port = int(self._door.port)
+        bound.append(self._port)
         self._watchdog = Watchdog(
             self._hub.streams,
             lambda peer: any(shut_peer(peer, port) for port in self._ports()),
@@ -418,6 +428,7 @@ class Server:
         hub = self._hub
         hub.staging.expire(now)
         hub.followers.tidy(now)
+        self._strangers.tidy(now)
         for stream in hub.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["parse_peer", "shut_all", "shut_peer"]
+__all__ = ["connected_peers", "parse_peer", "peer_name", "shut_all", "shut_peer"]
 
 _FD_DIRECTORIES = (Path("/proc/self/fd"), Path("/dev/fd"))
 _MOST_DESCRIPTORS = 1 << 20
@@ -26,15 +26,22 @@ Address = tuple[str, int]
 
 
 def parse_peer(peer: str) -> Address | None:
-    """Host and port of what ``ServerCallContext.peer()`` gives, such as ``ipv4:127.0.0.1:50000``; else ``None``."""
+    """Host and port of a :func:`peer_name`, or of what gRPC calls a peer, ``ipv4:127.0.0.1:50000``; else ``None``."""
     family, _, rest = peer.partition(":")
-    if family not in ("ipv4", "ipv6"):
-        return None
-    host, _, port = urllib.parse.unquote(rest).rpartition(":")
+    host, _, port = urllib.parse.unquote(rest if family in ("ipv4", "ipv6") else peer).rpartition(":")
     try:
         return _normal(host.strip("[]"), int(port))
     except ValueError:
         return None
+
+
+def peer_name(peer: str) -> str:
+    """A peer as people write it: ``127.0.0.1:50000`` for gRPC's ``ipv4:127.0.0.1:50000``, ``[::1]:50000`` for IPv6."""
+    address = parse_peer(peer)
+    if address is None:
+        return urllib.parse.unquote(peer)
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def shut_peer(peer: str, port: int) -> bool:
@@ -49,6 +56,19 @@ def shut_peer(peer: str, port: int) -> bool:
 def shut_all(port: int) -> int:
     """Shut all connections that were accepted on ``port``; how many."""
     return _shut(port, lambda _: True)
+
+
+def connected_peers(port: int) -> set[str]:
+    """Who is connected to ``port`` of this process, as :func:`peer_name` calls them."""
+    found: set[str] = set()
+
+    def note(remote: Address) -> bool:
+        host, number = remote
+        found.add(peer_name(f"[{host}]:{number}" if ":" in host else f"{host}:{number}"))
+        return False
+
+    _shut(port, note)
+    return found
 
 
 def _shut(port: int, chosen: Callable[[Address], bool]) -> int:

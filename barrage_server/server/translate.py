@@ -6,10 +6,11 @@ import logging
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from barrage_server.errors import BarrageError, InternalError
+from barrage_server.errors import AuthenticationError, BarrageError, InternalError
 from barrage_server.flight_errors import to_flight
+from barrage_server.log import Throttle
 
 __all__ = ["boundary", "guarded", "safe_error"]
 
@@ -17,15 +18,31 @@ logger = logging.getLogger("barrage_server.server")
 
 Item = TypeVar("Item")
 
+# Lines at once, and a second after that: of refused log-ins, which strangers can cause, and of other refusals.
+_LOG_INS: Final = Throttle(20, 0.2)
+_REFUSALS: Final = Throttle(200, 20.0)
+
 
 def safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
     """What a client may know of ``error``: our own errors as they are; of others, an id that the log has too."""
+    if isinstance(error, AuthenticationError):
+        _log(_LOG_INS, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
+        return error
     if isinstance(error, BarrageError):
-        logger.info("%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
+        _log(_REFUSALS, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
         return error
     error_id = secrets.token_hex(4)
     logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error)
     return InternalError(f"The server failed in {doing}. Its log has the details under the id {error_id}.")
+
+
+def _log(throttle: Throttle, level: int, text: str, *args: object) -> None:
+    """Log a refusal, unless there are too many: a caller without credentials must not fill a disk."""
+    if not logger.isEnabledFor(level):
+        return
+    held_back = throttle.admit()
+    if held_back is not None:
+        logger.log(level, text + (f" (and {held_back:,} more, not shown)" if held_back else ""), *args)
 
 
 @contextmanager

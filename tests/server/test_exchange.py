@@ -362,7 +362,7 @@ def test_gauges_of_a_stream(server: Server, client: fl.FlightClient, quotes: Key
     stream.message()
     gauges = until(lambda: next(iter(server.statistics().subscriptions), None))
     assert gauges.table == "quotes"
-    assert gauges.peer.startswith("ipv4:127.0.0.1:")
+    assert gauges.peer.startswith("127.0.0.1:")
     assert (gauges.messages, gauges.rows, gauges.viewport_rows, gauges.columns) == (1, 1, 1, 1)
     assert gauges.interval_ms == 1
     stream.close()

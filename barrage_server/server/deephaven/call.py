@@ -54,7 +54,7 @@ class Call(ABC):
     Attributes:
         method: full name, such as ``/arrow.flight.protocol.FlightService/DoGet``.
         metadata: the request's headers by lower-case name; the first value of each.
-        peer: the caller's address, as ``ipv4:127.0.0.1:50000``.
+        peer: the caller's address, as ``127.0.0.1:50000``.
         family: what kind of client calls, as far as headers and transport tell.
 
     """
@@ -63,6 +63,9 @@ class Call(ABC):
     metadata: Mapping[str, str]
     peer: str
     family: ClientFamily
+
+    def let_in(self) -> None:  # noqa: B027  (most transports make no difference)
+        """The call has shown good credentials."""
 
     @abstractmethod
     async def read(self) -> bytes | None:

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import logging
 import threading
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ __all__ = ["DeephavenDoor"]
 logger = logging.getLogger("barrage_server.server")
 
 _HOUSEKEEPING_SECONDS: Final = 0.5
+_STRANGER_BYTES: Final = 64 << 10
+"""Length of one message on a websocket before a call has shown credentials."""
 
 
 class DeephavenDoor:
@@ -78,6 +80,7 @@ class DeephavenDoor:
             self._flight,
         )
         self._fronts: list[Any] = []
+        self._tidy: Callable[[float], object] = lambda _now: None
         self._loop = asyncio.new_event_loop()
         self._resolver = ThreadPoolExecutor(1, "barrage-resolver")  # for asyncio to look names up
         self._loop.set_default_executor(self._resolver)
@@ -120,7 +123,7 @@ class DeephavenDoor:
 
     async def _open(self, port: int | None, web_port: int | None) -> None:
         if port is not None:
-            grpc_front = GrpcFront(self._service, self._service.names)
+            grpc_front = GrpcFront(self._service, self._service.names, self._state.hub.limits.message_bytes)
             self.port = await grpc_front.start(_bracketed(self._host), port, self._tls)
             self._fronts.append(grpc_front)
         if web_port is not None:
@@ -130,12 +133,20 @@ class DeephavenDoor:
             limits = self._state.hub.limits
             web_front = WebFront(
                 self._service,
-                SocketLimits(slow_client_seconds=limits.slow_client_seconds),
+                SocketLimits(
+                    message_bytes=limits.message_bytes,
+                    slow_client_seconds=limits.slow_client_seconds,
+                    stranger_bytes=_STRANGER_BYTES,
+                    stranger_seconds=limits.session_seconds,
+                    opening_seconds=limits.handshake_seconds,
+                    half_message_bytes=limits.half_message_bytes,
+                ),
                 connections=limits.sessions,
                 origins=self._web_origins if self._state.authenticate is None else None,
             )
             self.web_port = await web_front.start(self._host, web_port, self._tls)
             self._fronts.append(web_front)
+            self._tidy = web_front.tidy
         self._housekeeping = self._loop.create_task(self._keep_house())
 
     async def _close(self, grace: float) -> None:
@@ -154,6 +165,7 @@ class DeephavenDoor:
         while True:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             self._state.sessions.expire()
+            self._tidy(self._loop.time())
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -11,7 +11,13 @@ from barrage_proto import deephaven_pb2, flight_pb2
 from google.protobuf.message import DecodeError
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+from barrage_server.errors import (
+    BarrageError,
+    DeadlineError,
+    InvalidRequestError,
+    LimitError,
+    UnavailableError,
+)
 from barrage_server.server.actions import list_actions, run_action
 from barrage_server.server.auth import Credentials, from_payload, open_to_all, parse_authorization
 from barrage_server.server.deephaven.call import Call
@@ -32,6 +38,8 @@ __all__ = ["FlightService"]
 _SERVICE: Final = "/arrow.flight.protocol.FlightService"
 _PATH: Final = 1
 _REFUSING: Final = 4
+_PER_HANDSHAKE: Final = 25
+"""Of the handshakes that the Flight endpoint takes, one is taken here for this many: each may hold a whole message."""
 
 
 class FlightService:
@@ -46,6 +54,7 @@ class FlightService:
     def __init__(self, state: DoorState, location: Callable[[], str]) -> None:
         self._state = state
         self._location = location
+        self._handshakes = asyncio.Semaphore(max(1, state.hub.limits.handshakes // _PER_HANDSHAKE))
         # a thread for each upload there may be, made when it is needed, and some to tell others that there are too many
         self._uploads = Workers(state.hub.limits.uploads + _REFUSING, "barrage-upload")
 
@@ -69,15 +78,28 @@ class FlightService:
 
     async def _handshake(self, call: Call, session: Session) -> None:
         """Flight's own log-in: credentials in the header or in the payload, a token in both."""
-        data = await call.read()
-        payload = b"" if data is None else parse_request(call, flight_pb2.HandshakeRequest, data).payload
         header = call.metadata.get(AUTHORIZATION)
-        credentials = parse_authorization(header) if header is not None else _from_payload(payload)
+        credentials = parse_authorization(header) if header is not None else _from_payload(await self._payload(call))
         session.user = (self._state.authenticate or open_to_all)(credentials)
+        call.let_in()
         self._state.sessions.open(session)
         await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
         response = flight_pb2.HandshakeResponse(payload=session.token.encode())
         await call.write(response.SerializeToString())
+
+    async def _payload(self, call: Call) -> bytes:
+        """What a handshake without credentials in its headers says: few at a time, and not for long."""
+        limits = self._state.hub.limits
+        if self._handshakes.locked():
+            raise LimitError("This server has as many handshakes open as it takes; try again later.")
+        async with self._handshakes:
+            try:
+                data = await asyncio.wait_for(call.read(), limits.handshake_seconds)
+            except TimeoutError:
+                raise DeadlineError(
+                    f"The handshake brought no credentials within {limits.handshake_seconds:g} s."
+                ) from None
+        return b"" if data is None else bytes(parse_request(call, flight_pb2.HandshakeRequest, data).payload)
 
     async def _list_flights(self, call: Call, _session: Session) -> None:
         criteria = await read_request(call, flight_pb2.Criteria)

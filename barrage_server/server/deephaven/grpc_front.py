@@ -14,15 +14,17 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 from barrage_server.errors import UnavailableError
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.grpc_services import GrpcServices
+from barrage_server.server.sockets import peer_name
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["GrpcFront"]
 
 _OPTIONS: Final = (
-    # uploads are bounded by the server's own limits, and downloads are cut to what clients take
-    ("grpc.max_receive_message_length", -1),
+    # downloads are cut to what clients take
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
+    # a connection that says nothing is closed
+    ("grpc.server_handshake_timeout_ms", 10_000),
     # a client that vanished without a word is noticed, and one that asks often for signs of life is not sent away
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
@@ -39,7 +41,7 @@ class GrpcCall(Call):
     def __init__(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         self.method = method
         self.metadata = _headers(context.invocation_metadata() or ())
-        self.peer = str(context.peer())
+        self.peer = peer_name(str(context.peer()))
         self.family = _family(self.metadata)
         self._context = context
 
@@ -80,10 +82,12 @@ class GrpcFront(grpc.GenericRpcHandler):
     Args:
         service: runs the calls.
         names: the services that it has, for reflection and health.
+        message_bytes: length of one request message.
 
     """
 
-    def __init__(self, service: Service, names: Sequence[str]) -> None:
+    def __init__(self, service: Service, names: Sequence[str], message_bytes: int = 100 << 20) -> None:
+        self._message_bytes = message_bytes
         self._service = service
         self._names = names
         self._server: grpc.aio.Server | None = None
@@ -97,7 +101,7 @@ class GrpcFront(grpc.GenericRpcHandler):
             UnavailableError: the address cannot be listened on.
 
         """
-        server = grpc.aio.server(options=_OPTIONS)
+        server = grpc.aio.server(options=(*_OPTIONS, ("grpc.max_receive_message_length", self._message_bytes)))
         server.add_generic_rpc_handlers((self,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._own)
         for name in ("", *self._names):

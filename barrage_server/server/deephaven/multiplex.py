@@ -110,10 +110,13 @@ class Demultiplexer:
         header_bytes: length of one call's headers.
         streams: streams open at a time.
 
+    Attributes:
+        message_bytes: may be raised later.
+
     """
 
     def __init__(self, *, message_bytes: int, header_bytes: int = 64 << 10, streams: int = 1000) -> None:
-        self._message_bytes = message_bytes
+        self.message_bytes = message_bytes
         self._header_bytes = header_bytes
         self._streams = streams
         self._open: dict[int, bytearray] = {}  # the beginning of a message that has not ended
@@ -194,7 +197,7 @@ class Demultiplexer:
             end = at + _PREFIX.size + length
             if flags:
                 return [*events, self._broken(stream, WireFormatError(f"A message has the flags {flags:#04x}."))]
-            if length > self._message_bytes:
+            if length > self.message_bytes:
                 return [*events, self._broken(stream, self._too_large(length))]
             if end > len(begun):
                 break
@@ -202,7 +205,7 @@ class Demultiplexer:
             at = end
         del begun[:at]
         self._pending -= at
-        if self._pending > self._message_bytes + _PREFIX.size:
+        if self._pending > self.message_bytes + _PREFIX.size:
             events.append(self._broken(stream, self._too_large(self._pending)))
         return events
 
@@ -212,7 +215,7 @@ class Demultiplexer:
 
     def _too_large(self, length: int) -> MessageTooLargeError:
         return MessageTooLargeError(
-            f"A message of {length} bytes is more than the {self._message_bytes} that a connection takes at a time; "
+            f"A message of {length} bytes is more than the {self.message_bytes} that a connection takes at a time; "
             f"send it in smaller ones."
         )
 

@@ -96,6 +96,8 @@ class DeephavenService:
         assert task is not None
         try:
             session, is_new = self._session(call)
+            if call.method not in _OPEN:
+                call.let_in()
             if call.method == _CLOSING:
                 self._state.sessions.close(session)  # before anything is awaited
             else:

@@ -30,20 +30,17 @@ class ConfigService:
     def methods(self) -> Methods:
         """Its handlers."""
         return {
-            f"{_PACKAGE}.ConfigService/GetAuthenticationConstants": unary(
-                proto.AuthenticationConstantsRequest, self._authentication
-            ),
+            f"{_PACKAGE}.ConfigService/GetAuthenticationConstants": self._authentication,
             f"{_PACKAGE}.ConfigService/GetConfigurationConstants": unary(
                 proto.ConfigurationConstantsRequest, self._configuration
             ),
         }
 
-    async def _authentication(
-        self, _call: Call, _session: Session, _request: proto.AuthenticationConstantsRequest
-    ) -> proto.AuthenticationConstantsResponse:
+    async def _authentication(self, call: Call, _session: Session) -> None:
+        """Which log-ins there are. The request is not read: it says nothing, and needs no credentials."""
         handlers = _ANONYMOUS if self._state.authenticate is None else _PRE_SHARED
         values = {"AuthHandlers": proto.ConfigValue(string_value=handlers)}
-        return proto.AuthenticationConstantsResponse(config_values=values)
+        await call.write(proto.AuthenticationConstantsResponse(config_values=values).SerializeToString())
 
     async def _configuration(
         self, _call: Call, _session: Session, _request: proto.ConfigurationConstantsRequest

@@ -28,7 +28,8 @@ from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.server.deephaven.call import Service
 from barrage_server.server.deephaven.multiplex import SUBPROTOCOL
 from barrage_server.server.deephaven.origins import is_welcome
-from barrage_server.server.deephaven.web_socket import Socket, SocketLimits
+from barrage_server.server.deephaven.web_socket import ENVELOPE_BYTES, Socket, SocketLimits
+from barrage_server.server.sockets import peer_name
 
 __all__ = ["WebFront"]
 
@@ -40,8 +41,8 @@ _library_logger.setLevel(logging.ERROR)
 _PING_SECONDS: Final = 20.0
 _CLOSE_SECONDS: Final = 1.0
 _API_PATH: Final = "/jsapi/"
-_ENVELOPE_BYTES: Final = 64
-"""What a frame may have beside its message."""
+_HALF_COUNTED: Final = 1 << 20
+"""Bytes of a half message from which those of all connections are added up."""
 
 
 class WebFront:
@@ -68,8 +69,11 @@ class WebFront:
         self._limits = limits or SocketLimits()
         self._most = connections
         self._origins = (origins,) if isinstance(origins, str) else origins
-        self._sockets: set[Socket] = set()
-        self._visitors: set[ServerConnection] = set()  # whoever has connected, also those who say nothing
+        self._sockets: dict[ServerConnection, Socket] = {}
+        # All connections, also those that say nothing, by when they were made.
+        self._visitors: dict[ServerConnection, float] = {}
+        # Since when a connection has sent half a message.
+        self._halves: dict[ServerConnection, float] = {}
         self._server: Server | None = None
 
     @property
@@ -80,7 +84,7 @@ class WebFront:
     @property
     def streams(self) -> int:
         """Calls that are running. May be asked from any thread."""
-        return sum(socket.streams for socket in tuple(self._sockets))
+        return sum(socket.streams for socket in tuple(self._sockets.values()))
 
     async def start(self, host: str, port: int, tls: tuple[bytes, bytes] | None = None) -> int:
         """Listen; returns the port, which is a free one for port 0.
@@ -100,12 +104,19 @@ class WebFront:
         class Visitor(ServerConnection):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
-                front._visitors.add(self)
+                front._visitors[self] = asyncio.get_running_loop().time()
 
             def connection_lost(self, exc: Exception | None) -> None:
                 super().connection_lost(exc)
-                front._visitors.discard(self)
+                front._visitors.pop(self, None)
+                front._halves.pop(self, None)
 
+            def data_received(self, data: bytes) -> None:
+                super().data_received(data)
+                if _half_bytes(self) > _HALF_COUNTED:
+                    front._bound_halves()
+
+        first = self._limits.message_bytes if self._limits.stranger_bytes is None else self._limits.stranger_bytes
         try:
             self._server = await serve(
                 self._serve,
@@ -119,7 +130,8 @@ class WebFront:
                 ping_interval=_PING_SECONDS,
                 ping_timeout=self._limits.slow_client_seconds,
                 close_timeout=_CLOSE_SECONDS,
-                max_size=self._limits.message_bytes + _ENVELOPE_BYTES,
+                open_timeout=self._limits.opening_seconds,
+                max_size=first + ENVELOPE_BYTES,
                 logger=_library_logger,
                 create_connection=Visitor,
             )
@@ -137,9 +149,9 @@ class WebFront:
             return
         server.close(close_connections=False)
         if self._sockets:
-            goodbyes = [asyncio.create_task(socket.say_goodbye()) for socket in self._sockets]
+            goodbyes = [asyncio.create_task(socket.say_goodbye()) for socket in self._sockets.values()]
             await asyncio.wait(goodbyes, timeout=grace)
-            ends = [asyncio.create_task(socket.cut()) for socket in self._sockets]
+            ends = [asyncio.create_task(socket.cut()) for socket in self._sockets.values()]
             if ends:
                 await asyncio.wait(ends, timeout=_CLOSE_SECONDS)
             for task in (*goodbyes, *ends):
@@ -151,18 +163,58 @@ class WebFront:
         closed.cancel()
         self._server = None
 
+    def tidy(self, now: float) -> None:
+        """Cut connections that do not get on; called now and then, with the event loop's time."""
+        limits = self._limits
+        for connection, since in tuple(self._visitors.items()):
+            socket = self._sockets.get(connection)
+            half = _half_bytes(connection) + (0 if socket is None else socket.half_bytes)
+            if not half:
+                self._halves.pop(connection, None)
+            elif socket is not None:
+                begun = now - self._halves.setdefault(connection, now)
+                if begun > limits.half_message_seconds and half < begun * limits.half_message_rate:
+                    connection.transport.abort()
+            patience = 2 * limits.opening_seconds if socket is None else limits.stranger_seconds
+            if (socket is None or not socket.is_known) and now - since > patience:
+                connection.transport.abort()
+
+    def _bound_halves(self) -> None:
+        """Cut the connection that holds most of a message that has not ended, while all together hold too much."""
+        held = {
+            connection: _half_bytes(connection)
+            + (socket.half_bytes if (socket := self._sockets.get(connection)) else 0)
+            for connection in self._visitors
+            if not connection.transport.is_closing()
+        }
+        total = sum(held.values())
+        while held and total > self._limits.half_message_bytes:
+            largest = max(held, key=held.__getitem__)
+            total -= held.pop(largest)
+            logger.warning("%s was cut off: it holds half a message, and the server has too many", _peer_of(largest))
+            largest.transport.abort()
+
+    def _make_room(self) -> bool:
+        """Cut the oldest websocket that has shown no credentials and has had time to; whether there was one."""
+        latest = asyncio.get_running_loop().time() - self._limits.opening_seconds
+        for connection, socket in self._sockets.items():
+            if not socket.is_known and self._visitors.get(connection, latest) < latest:
+                connection.transport.abort()
+                return True
+        return False
+
     async def _serve(self, connection: ServerConnection) -> None:
         socket = Socket(connection, self._service, self._limits)
-        self._sockets.add(socket)
+        self._sockets[connection] = socket
         try:
             await socket.run()
         finally:
-            self._sockets.discard(socket)
+            self._sockets.pop(connection, None)
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer those who want no websocket; ``None`` for those who do."""
         if any("websocket" in value.lower() for value in request.headers.get_all("Upgrade")):
-            if len(self._sockets) >= self._most:
+            if len(self._sockets) >= self._most and not self._make_room():
                 return connection.respond(
                     HTTPStatus.SERVICE_UNAVAILABLE,
                     f"This server has {self._most} websockets open and takes no more; try again later.\n",
@@ -197,6 +249,17 @@ class WebFront:
             "This server asks for no credentials, and so takes no pages of other machines. Set a token, or allow this "
             "page's\norigin: deephaven_web_origins.\n",
         )
+
+
+def _half_bytes(connection: ServerConnection) -> int:
+    """Bytes that the library holds of a frame, or of a message in several, that has not ended."""
+    protocol = connection.protocol
+    return len(protocol.reader.buffer) + (protocol.current_size or 0)
+
+
+def _peer_of(connection: ServerConnection) -> str:
+    host, port = connection.remote_address[:2]
+    return peer_name(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
 
 async def _one_address(host: str, port: int) -> str:

@@ -27,13 +27,16 @@ from barrage_server.server.deephaven.multiplex import (
     message_frame,
     trailers_frame,
 )
+from barrage_server.server.sockets import peer_name
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
-__all__ = ["Socket", "SocketLimits"]
+__all__ = ["ENVELOPE_BYTES", "Socket", "SocketLimits"]
 
 _OVERHEAD: Final = 200
 """Bytes that a message costs beside its own, so that many empty ones count as well."""
+ENVELOPE_BYTES: Final = 64
+"""What a frame may have beside its message."""
 _REASON_BYTES: Final = 120
 """Of the 123 that a websocket's close frame has room for."""
 
@@ -48,13 +51,27 @@ class SocketLimits:
         streams: calls at a time.
         slow_client_seconds: a client that takes not one byte for so long, although there are some for it, or answers
             no ping for so long, loses its connection.
+        stranger_bytes: length of one request message until a call has shown credentials; ``None``: no difference.
+        stranger_seconds: how long a websocket may be open before a call of it has shown credentials.
+        opening_seconds: how long a connection may take to become a websocket.
+        half_message_bytes: of all websockets: bytes of messages that have begun and not ended. Beyond that, the one
+            that holds most of them is cut.
+        half_message_seconds: a websocket that has sent half a message for so long is cut, unless it sends
+            ``half_message_rate`` bytes a second.
+        half_message_rate: see there.
 
     """
 
-    message_bytes: int = 64 << 20
+    message_bytes: int = 100 << 20
     unread_bytes: int = 4 << 20
     streams: int = 1000
     slow_client_seconds: float = 30.0
+    stranger_bytes: int | None = None
+    stranger_seconds: float = 300.0
+    opening_seconds: float = 10.0
+    half_message_bytes: int = 256 << 20
+    half_message_seconds: float = 60.0
+    half_message_rate: float = 64 << 10
 
 
 class Socket:
@@ -72,7 +89,9 @@ class Socket:
         self._connection = connection
         self._service = service
         self._limits = limits
-        self._frames = Demultiplexer(message_bytes=limits.message_bytes, streams=limits.streams)
+        self._is_known = limits.stranger_bytes is None
+        first = limits.message_bytes if limits.stranger_bytes is None else limits.stranger_bytes
+        self._frames = Demultiplexer(message_bytes=first, streams=limits.streams)
         self._calls: dict[int, _WebCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._unread = 0
@@ -85,6 +104,23 @@ class Socket:
     def streams(self) -> int:
         """Calls that are running."""
         return len(self._tasks)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a call has shown good credentials."""
+        return self._is_known
+
+    @property
+    def half_bytes(self) -> int:
+        """Bytes of messages that have begun and not ended."""
+        return self._frames.pending_bytes
+
+    def let_in(self) -> None:
+        """A call has shown good credentials: larger messages may come."""
+        if not self._is_known:
+            self._is_known = True
+            self._frames.message_bytes = self._limits.message_bytes
+            self._connection.protocol.max_message_size = self._limits.message_bytes + ENVELOPE_BYTES
 
     async def run(self) -> None:
         """Serve the websocket until it is closed. Its calls have ended, too, when this returns."""
@@ -231,6 +267,9 @@ class _WebCall(Call):
         self._headers: list[bytes] = [headers_frame(stream, [])]
         self._has_headers = False
 
+    def let_in(self) -> None:
+        self._socket.let_in()
+
     async def read(self) -> bytes | None:
         while not self._inbox:
             if self._is_half_closed:
@@ -325,6 +364,5 @@ def _cut(text: str) -> str:
 
 
 def _peer(address: Any) -> str:
-    """An address as gRPC writes it."""
     host, port = str(address[0]), int(address[1])
-    return f"ipv6:[{host}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
+    return peer_name(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")

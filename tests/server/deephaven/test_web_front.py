@@ -79,7 +79,7 @@ class TestCalls:
             [call] = seen
             assert call.method == "/pkg.Service/Method"
             assert call.metadata == {"authorization": "Basic x"}
-            assert call.peer == f"ipv4:127.0.0.1:{port}"
+            assert call.peer == f"127.0.0.1:{port}"
             assert call.family is ClientFamily.JAVASCRIPT
 
         bounded(body)
