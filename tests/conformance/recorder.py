@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ def record(
     directory: Path,
     table: Table,
     options: SubscriptionOptions,
-    changes: list[Callable[[], object]],
+    changes: Sequence[Callable[[], object]],
     *,
     viewport: RowSet | None = None,
 ) -> int:

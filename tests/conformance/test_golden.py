@@ -58,8 +58,10 @@ def test_command_line_reports_and_fails(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("viewport", [None, RowSet.from_range(10, 1500)])
-@pytest.mark.parametrize("limits", [{"max_message_size": 4096}, {"batch_size": 100}, {"max_message_size": 1}])
-def test_updates_in_several_batches_replay(tmp_path: Path, limits: dict[str, int], viewport: RowSet | None) -> None:
+@pytest.mark.parametrize(("most_bytes", "most_rows"), [(4096, 0), (0, 100), (1, 0)])
+def test_updates_in_several_batches_replay(
+    tmp_path: Path, most_bytes: int, most_rows: int, viewport: RowSet | None
+) -> None:
     """Added and modified rows that messages are too small for, of columns of every width and with nulls."""
     schema = pa.schema([("n", pa.int64()), ("s", pa.string()), ("x", pa.float64()), ("items", pa.list_(pa.int16()))])
     table = KeyedTable(UpdateGraph(), "t", schema, ["n"])
@@ -74,14 +76,14 @@ def test_updates_in_several_batches_replay(tmp_path: Path, limits: dict[str, int
         }
         return pa.table(columns, schema=schema)
 
-    count = 300 if limits["max_message_size" if "max_message_size" in limits else "batch_size"] == 1 else 800
+    count = 300 if most_bytes == 1 else 800
     table.upsert(rows(0, count, 0))
     changes = [
         lambda: table.upsert(rows(count // 2, 2 * count, 1)),
         lambda: table.upsert(rows(0, count, 2)),
         lambda: table.delete({"n": list(range(20, count, 3))}),
     ]
-    options = SubscriptionOptions(min_update_interval_ms=1, **limits)
+    options = SubscriptionOptions(min_update_interval_ms=1, max_message_size=most_bytes, batch_size=most_rows)
     written = record(tmp_path / "recorded", table, options, changes, viewport=viewport)
     session = replay(tmp_path / "recorded")
     assert session.problems == []

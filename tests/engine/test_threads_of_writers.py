@@ -162,8 +162,11 @@ def test_faults_and_writers_of_all_kinds_beside_each_other(seed: int) -> None:
         with contextlib.suppress(InternalError):
             faulty.append(rows(chance, 1))
 
+    def break_down(*_: object) -> None:
+        raise ZeroDivisionError
+
     def distract(_: random.Random) -> None:
-        remove = append.add_listener(lambda *_: 1 / 0)
+        remove = append.add_listener(break_down)
         keyed.add_listener(lambda *_: None)()
         remove()
 
