@@ -1,0 +1,176 @@
+"""Rows in layouts and encodings that do harm: refused at both doors, in every way in, and the server goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+
+from barrage_server.publish import StagingLimits
+from barrage_server.rowset import RowSet
+from barrage_server.server import Limits, Server
+from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
+from barrage_server.wire.protocol import STAGE_COMMAND, StageRequest
+from barrage_server.wire.tickets import scope_ticket
+from tests.server.conftest import address
+
+LIMIT = 1 << 20
+REFUSED = (fl.FlightError, pa.ArrowException)
+
+
+def _overlapping_views() -> pa.Array:
+    return pa.ListViewArray.from_arrays([0] * 1000, pa.array([1000] * 1000, pa.int32()), pa.array(range(1000)))
+
+
+def _views_of_one_text() -> pa.Array:
+    buffers = pa.array(["x" * 1000], pa.string_view()).buffers()
+    return pa.Array.from_buffers(
+        pa.string_view(), 10_000, [None, pa.py_buffer(buffers[1].to_pybytes()[:16] * 10_000), *buffers[2:]]
+    )
+
+
+def _dictionary_of_runs() -> pa.Array:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([1_000_000], pa.int32()), pa.array([7]))
+    return pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), runs)
+
+
+BOMBS: dict[str, Callable[[], pa.Array]] = {
+    "runs": lambda: pa.RunEndEncodedArray.from_arrays(pa.array([10_000_000], pa.int32()), pa.array([7])),
+    "runs in a struct": lambda: pa.StructArray.from_arrays([BOMBS["runs"]()], ["a"]),
+    "dictionary": lambda: pa.DictionaryArray.from_arrays(pa.array(np.zeros(10_000, np.int8)), pa.array(["x" * 1000])),
+    "dictionary of runs": _dictionary_of_runs,
+    "list views that overlap": _overlapping_views,
+    "views of one text": _views_of_one_text,
+    "nulls": lambda: pa.nulls(1_000_000),
+    "bytes of no width": lambda: pa.Array.from_buffers(pa.binary(0), 1_000_000, [None, pa.py_buffer(b"")]),
+}
+
+
+def _texts(*offsets: int) -> pa.Array:
+    buffers = [None, pa.py_buffer(np.array(offsets, np.int32)), pa.py_buffer(b"abcdefgh")]
+    return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
+
+
+DAMAGED: dict[str, Callable[[], pa.Array]] = {
+    "texts far away": lambda: _texts(0, 1 << 30, 1 << 30, 8),
+    "texts that run backwards": lambda: _texts(0, 8, 2, 8),
+    "lists of them": lambda: pa.ListArray.from_arrays([0, 3], _texts(0, 1 << 30, 1 << 30, 8)),
+    "indices": lambda: pa.DictionaryArray.from_arrays(pa.array([0, 99], pa.int8()), pa.array(["a"]), safe=False),
+    "dictionary": lambda: pa.DictionaryArray.from_arrays(
+        pa.array([1], pa.int8()), _texts(0, 1 << 30, 1 << 30, 8), safe=False
+    ),
+}
+
+
+def put_rows(client: fl.FlightClient, batch: pa.RecordBatch) -> None:
+    writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), batch.schema)
+    with writer:
+        writer.write_batch(batch)
+        writer.done_writing()
+        answers.read()
+
+
+def stage_rows(client: fl.FlightClient, batch: pa.RecordBatch) -> None:
+    writer, answers = client.do_put(fl.FlightDescriptor.for_command(STAGE_COMMAND), batch.schema)
+    with writer:
+        writer.write_metadata(StageRequest("p", "t", 0, "a").to_json())
+        writer.write_batch(batch)
+        writer.done_writing()
+        answers.read()
+
+
+def publish_update(client: fl.FlightClient, batch: pa.RecordBatch) -> None:
+    writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), batch.schema)
+    rows = RowSet.flat(batch.num_rows)
+    metadata = UpdateMetadata(is_snapshot=True, added_rows=rows, added_rows_included=rows)
+    with writer:
+        writer.write_metadata(PublicationRequest(scope_ticket("t")).encode())
+        writer.write_with_metadata(batch, metadata.encode())
+        writer.done_writing()
+        answers.read()
+
+
+WAYS = {"rows": put_rows, "staging": stage_rows, "publication": publish_update}
+
+
+@pytest.fixture
+def small() -> Iterator[Server]:
+    limits = Limits(put_bytes=LIMIT, staging=StagingLimits(entry_bytes=LIMIT))
+    with Server(deephaven_port=0, limits=limits) as server:
+        yield server
+
+
+def _send(server: Server, door: str, way: str, array: pa.Array) -> None:
+    with fl.connect(address(server, door)) as client:
+        WAYS[way](client, pa.record_batch([array], names=["x"]))
+
+
+def _check_good(server: Server, door: str) -> None:
+    """Others go on: a table of the same name, too."""
+    _send(server, door, "rows", pa.array([1, 2]))
+    assert server.table("t").to_arrow().column("x").to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_is_small_only_as_long_as_it_is_encoded_is_refused(small: Server, door: str, way: str, name: str) -> None:
+    with pytest.raises(REFUSED, match="LimitError"):
+        _send(small, door, way, BOMBS[name]())
+    _check_good(small, door)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", DAMAGED)
+def test_what_leads_astray_is_refused(small: Server, door: str, way: str, name: str) -> None:
+    with pytest.raises(REFUSED, match="WireFormatError"):
+        _send(small, door, way, DAMAGED[name]())
+    _check_good(small, door)
+
+
+def test_nulls_that_become_wide_values_are_counted_as_these(small: Server, door: str) -> None:
+    """A column of type null fits every column, and takes what the values of that take."""
+    wide = pa.schema([("x", pa.list_(pa.float64(), 1000))])
+    small.append_table("t", wide)
+    with pytest.raises(REFUSED, match="LimitError"):
+        _send(small, door, "rows", pa.nulls(1000))
+    _send(small, door, "rows", pa.nulls(10))
+    assert small.table("t").size == 10
+
+
+def test_a_publication_brings_the_values_of_all_columns(small: Server, door: str) -> None:
+    """Else a few bytes in one column would make wide rows in the others."""
+    schema = pa.schema([("a", pa.bool_()), ("b", pa.list_(pa.float64(), 1000))])
+    listed = pa.schema([pa.field(f.name, pa.list_(f), nullable=False) for f in schema])
+    rows = RowSet.flat(100_000)
+    flags = pa.array([[True] * 100_000], listed.types[0])
+    nothing = pa.array([[]], listed.types[1])
+    metadata = UpdateMetadata(is_snapshot=True, added_rows=rows, added_rows_included=rows)
+    with (
+        fl.connect(address(small, door)) as client,
+        pytest.raises(REFUSED, match="WireFormatError"),
+    ):
+        writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), listed)
+        with writer:
+            writer.write_metadata(PublicationRequest(scope_ticket("t")).encode())
+            writer.write_with_metadata(pa.record_batch([flags, nothing], schema=listed), metadata.encode())
+            writer.done_writing()
+            answers.read()
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_compressed_rows_count_as_they_are(small: Server, door: str, codec: str) -> None:
+    batch = pa.record_batch([pa.array(np.zeros(1_000_000, np.int64))], names=["x"])
+    options = fl.FlightCallOptions(write_options=pa.ipc.IpcWriteOptions(compression=codec))
+    with (
+        fl.connect(address(small, door)) as client,
+        pytest.raises(REFUSED, match="LimitError"),
+    ):
+        writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), batch.schema, options)
+        with writer:
+            writer.write_batch(batch)
+            writer.done_writing()
+            answers.read()
+    _check_good(small, door)
