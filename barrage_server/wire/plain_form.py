@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import lib, types
 
 from barrage_server.errors import LimitError
@@ -144,8 +145,12 @@ def _dictionary(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _runs(array: pa.Array, target: pa.DataType) -> pa.Array:
     _check_size(array, target)
-    ends = array.run_ends.to_numpy().astype(np.int64, copy=False)
-    values = to_plain(array.values.slice(0, len(ends)), target)
+    run_ends = array.run_ends
+    values = to_plain(array.values.slice(0, len(run_ends)), target)
+    if not types.is_nested(values.type) and not isinstance(values.type, pa.BaseExtensionType):
+        runs = pa.RunEndEncodedArray.from_arrays(run_ends, values)
+        return pc.run_end_decode(runs.slice(array.offset, len(array)))
+    ends = run_ends.to_numpy().astype(np.int64, copy=False)
     return _gathered(values, array.offset, array.offset + len(array), lambda places: ends.searchsorted(places, "right"))
 
 

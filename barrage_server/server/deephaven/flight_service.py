@@ -127,8 +127,7 @@ class FlightService:
         await RawDownload(self._state, call, table.version, schema).run()
 
     async def _do_put(self, call: Call, session: Session) -> None:
-        limits = self._state.hub.limits
-        stream = PutStream(call, max(limits.put_bytes, limits.staging.entry_bytes))
+        stream = PutStream(call, self._state.hub.limits)
         descriptor = await stream.open()
         target: SessionTicket | None = parse_path(descriptor.path) if descriptor.type == _PATH else None
         if isinstance(target, ExportTicket):

@@ -22,9 +22,11 @@ from barrage_server.errors import BarrageError, WireFormatError
 from barrage_server.server.catalog import own_schema
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.hub import Hub
+from barrage_server.server.limits import Limits
 from barrage_server.server.put import Upload
 from barrage_server.wire.arrow_message import DICTIONARY_BATCH, header_type
 from barrage_server.wire.dictionaries import DictionaryDecoder
+from barrage_server.wire.protocol import STAGE_COMMAND
 from barrage_server.wire.raw import (
     Descriptor,
     FlightDataParts,
@@ -60,13 +62,15 @@ class PutStream:
 
     Args:
         call: the call.
-        limit: bytes of one batch, or of all dictionaries together, when they are decompressed.
+        limits: those of the server. One batch, and all dictionaries together, may have no more bytes when they are
+            decompressed than all that the stream may carry.
 
     """
 
-    def __init__(self, call: Call, limit: int) -> None:
+    def __init__(self, call: Call, limits: Limits) -> None:
         self._call = call
-        self._limit = limit
+        self._limits = limits
+        self._limit = limits.put_bytes
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._waiting: concurrent.futures.Future[Any] | None = None
@@ -96,6 +100,8 @@ class PutStream:
         descriptor = first.descriptor or Descriptor()
         if descriptor.type == _COMMAND:
             self.descriptor = fl.FlightDescriptor.for_command(descriptor.command)
+            if descriptor.command == STAGE_COMMAND:
+                self._limit = self._limits.staging.entry_bytes
         elif descriptor.type == _PATH:
             self.descriptor = fl.FlightDescriptor.for_path(*descriptor.path)
         return descriptor
