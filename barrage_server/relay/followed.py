@@ -82,6 +82,7 @@ class Followed:
         self._live_since: float | None = None
         self._connections = 0
         self._updates = 0
+        self._had = 0  # rows when the last connection was lost
         self._step = -1
         self._thread = threading.Thread(target=self._run, name=f"barrage-follow-{name}", daemon=True)
 
@@ -247,6 +248,7 @@ class Followed:
     def _follow_once(self) -> BarrageError:
         """Subscribe to the upstream table, and serve it until the stream ends; why it did."""
         self._over.clear()
+        self._had = 0 if self._table is None else self._table.size
         self._fault = self._live_since = None
         with self._connected(self._catalog.graph) as client:
             info = client.table(self._source.address.name)
@@ -330,6 +332,7 @@ class Followed:
         """Have the table in the catalog, in the place of the one that was there before, and be live."""
         route = ",".join([*on_route(info.attributes), self._route])
         table.attributes = {**passed_on(attributes, table.schema.names), ROUTE: route}
+        had, self._had = self._had, 0
         with self._changed:
             self._check_open()
             if self._table is None:
@@ -341,6 +344,8 @@ class Followed:
             self._live_since = time.monotonic()
             self._enter(FollowedState.LIVE, None)
         logger.info("table %s follows %s, %d rows", self.name, self.uri, table.size)
+        if had and not table.size and not table.attributes.get("BlinkTable"):
+            logger.warning("table %s: %s came back empty, and its %d rows here are gone", self.name, self.uri, had)
 
     def _end_of(self, live: LiveTable) -> BarrageError:
         """Wait until the subscription ends; why it did."""

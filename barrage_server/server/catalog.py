@@ -223,7 +223,7 @@ class Catalog:
         with self._lock:
             table = self._tables.pop(name, None)
         if table is not None:
-            logger.info("table %s: dropped", name)
+            logger.info("table %s: dropped, with %d rows", name, table.size)
             self._let_go(table)
 
     def add(self, table: Table, name: str | None = None, *, reserved: bool = False) -> None:
@@ -271,7 +271,9 @@ class Catalog:
                 raise UnknownTableError(f"Table '{name}' was dropped.")
             table.name = name
             self._tables[name] = table
-        logger.info("table %s: replaced by another one, %d columns", name, len(table.schema))
+        logger.info(
+            "table %s: replaced by another one, %d columns, its %d rows dropped", name, len(table.schema), before.size
+        )
         self._let_go(before)
 
     def reserve(self, name: str, reason: str) -> Callable[[], None]:

@@ -400,7 +400,9 @@ class Server:
                 logger.error("a call on %s does not end; the process may have to be killed", self.uri)
             hub.pump.close()
             self._closed.set()
-            logger.info("closed %s", self.uri)
+            rows = sum(table.size for table in self.tables())
+            gone = f"; {rows:,} rows of {len(self.tables()):,} tables were in memory only, and are gone" if rows else ""
+            logger.info("closed %s%s", self.uri, gone)
 
     shutdown = close
 

@@ -222,3 +222,14 @@ def test_closing_while_the_upstream_is_away_is_quick(upstream: Upstream, relay: 
     followed.close()
     assert followed.state is bs.FollowedState.CLOSED
     assert not relay.tables()
+
+
+def test_the_log_says_that_an_upstream_came_back_empty(
+    upstream: Upstream, followed: bs.Followed, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream.stop()
+    followed.wait_for(bs.FollowedState.RECONNECTING, 20)
+    with bs.Server(port=upstream.port) as server:
+        server.keyed_table("quotes", SCHEMA, key=["key"])
+        until(lambda: any("came back empty, and its 3 rows here are gone" in text for text in caplog.messages))
+    followed.close()

@@ -194,3 +194,15 @@ def test_the_tables_of_a_closed_server_can_be_read_and_not_written() -> None:
         with pytest.raises(UnavailableError, match="cannot be written: its server is closed"):
             write()
     assert appended.to_arrow().to_pydict() == {"k": [1]}
+
+
+def test_the_log_says_what_content_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """By a drop, and by the end of a server with tables in memory."""
+    caplog.set_level("INFO")
+    with Server() as server:
+        server.append_table("dropped", SCHEMA).append({"sym": ["A", "B"], "price": [1.0, 2.0]})
+        server.append_table("kept", SCHEMA).append({"sym": ["A", "B"], "price": [1.0, 2.0]})
+        server.drop("dropped")
+    texts = [record.getMessage() for record in caplog.records]
+    assert "table dropped: dropped, with 2 rows" in texts
+    assert f"closed {server.uri}; 2 rows of 1 tables were in memory only, and are gone" in texts
