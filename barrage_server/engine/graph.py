@@ -164,6 +164,11 @@ class UpdateGraph:
         with suppress(ValueError):  # it was left out by now
             self._always.remove(entry)
 
+    def retire(self, table: Table, reason: str) -> None:
+        """Let ``table`` take part in no further cycle; UnavailableError tells publishers ``reason``."""
+        with self._cycle_lock:
+            table.retire(reason)
+
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
         """Have ``listener(table)`` called with each table that fails, after its cycle; returns the remover.
 

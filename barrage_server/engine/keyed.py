@@ -30,6 +30,7 @@ _MIN_FREE_KEYS = 1024
 
 
 class _Kind(Enum):
+    APPEND = "append"
     UPSERT = "upsert"
     DELETE = "delete"
     REPLACE = "replace"
@@ -275,8 +276,7 @@ class ReplacedTable(_OverwrittenTable):
     """A table without keys that is replaced as a whole, such as the ordered result of a query in complete mode.
 
     Row ``i`` of the new content takes the place of row ``i`` of the old one; cells that are equal count as unchanged,
-    and rows are
-    added or removed at the end.
+    and rows are added or removed at the end. Rows can be appended, too.
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike) -> None:
@@ -285,23 +285,40 @@ class ReplacedTable(_OverwrittenTable):
 
     def replace(self, rows: Rows) -> None:
         """Make ``rows`` the whole content, in their order."""
-        self.graph.stage(self, conform(self.schema, rows, table=self.name))
+        self.graph.stage(self, _Operation(_Kind.REPLACE, conform(self.schema, rows, table=self.name)))
 
-    def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
-        """Apply the last of the staged contents: the others would not be seen."""
-        batch = operations[-1]
-        old, new = self._rows.size, len(batch[0])
+    def append(self, rows: Rows) -> None:
+        """Add ``rows`` behind the last row, in their order."""
+        batch = conform(self.schema, rows, table=self.name)
+        if len(batch[0]):
+            self.graph.stage(self, _Operation(_Kind.APPEND, batch))
+
+    def apply_operations(self, operations: Sequence[_Operation]) -> TableUpdate:
+        """Apply the last of the staged contents, since those before would not be seen, and what is appended to it."""
+        kinds = [operation.kind for operation in operations]
+        first = len(kinds) - 1 - kinds[::-1].index(_Kind.REPLACE) if _Kind.REPLACE in kinds else 0
+        before, total = self._rows, None
+        for operation in operations[first:]:
+            replaces = operation.kind is _Kind.REPLACE
+            update = self._put(0 if replaces else self._rows.size, operation.columns)
+            total = update if total is None else coalesce(total, update, before)
+        self._collect_garbage()
+        return total if total is not None else TableUpdate.empty(len(self.schema))
+
+    def _put(self, start: int, batch: list[pa.Array]) -> TableUpdate:
+        """Make ``batch`` the rows from ``start``, which there is a row before, to the end."""
+        old, new = self._rows.size, start + len(batch[0])
         common = min(old, new)
-        modified = self._modify(ReadPlan.from_range(0, common - 1), [values.slice(0, common) for values in batch])
+        same = common - start
+        modified = self._modify(ReadPlan.from_range(start, common - 1), [values.slice(0, same) for values in batch])
         added = RowSet.from_range(old, new - 1)
         if added:
             # Rows that once were there and shrank away may still be held by a reader; rows beyond were never seen.
             undo = self._undo if old < self._written else None
             for column, values in zip(self._columns, batch, strict=True):
-                column.write(added, values.slice(old), undo)
+                column.write(added, values.slice(old - start), undo)
         removed = RowSet.from_range(new, old - 1)
         self._discard(removed)
         self._written = max(self._written, new)
         self._rows = RowSet.flat(new)
-        self._collect_garbage()
         return TableUpdate(added, removed, RowSetShiftData.empty(), modified)

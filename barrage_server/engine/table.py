@@ -23,7 +23,7 @@ from barrage_server.engine.types import check_type
 from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
-from barrage_server.errors import InternalError, InvalidRequestError, UnknownColumnError
+from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnknownColumnError
 from barrage_server.rowset import RowSet
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Table:
         self._rows = RowSet.empty()
         self._undo = Undo()
         self._failure: BaseException | None = None
+        self._retired = ""
         # Of all versions, detached ones too. Only the writer changes the list, while readers let go of versions.
         self._held: list[weakref.ref[UndoCursor]] = []
         self._cycles = 0
@@ -217,8 +218,16 @@ class Table:
         self._failure = error
         self._next_version = None
 
+    def retire(self, reason: str) -> None:
+        """Refuse all further changes, because another table has taken the place of this one."""
+        self._retired = reason
+
     def check_usable(self) -> None:
-        """Raise :class:`InternalError` when an earlier cycle broke off in this table."""
+        """Raise :class:`InternalError` when an earlier cycle broke off in this table, UnavailableError when it is
+        retired.
+        """
+        if self._retired:
+            raise UnavailableError(self._retired)
         if self._failure is not None:
             raise InternalError(
                 f"Table '{self.name}' does not change any more since it failed in a cycle. Drop and create it again."

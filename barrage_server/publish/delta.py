@@ -36,6 +36,11 @@ class TableStore(Protocol):
     def discard(self, table: Table) -> None:
         """Let go of a new table that is not to be found."""
 
+    def exchange(self, before: Table, after: Table) -> None:
+        """Let ``after`` be found in the place of ``before``, which takes no more rows; what publishers have committed
+        to that counts for it. UnavailableError when ``before`` is not found any more.
+        """
+
     def check_same(
         self, table: Table, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None
     ) -> None:
@@ -49,7 +54,8 @@ class Target:
     Attributes:
         table: its name.
         mode: ``None``: what suits the table (append; upsert when it has keys; replace when it is replaced as a whole).
-            Append to a table with keys is an upsert.
+            Append to a table with keys is an upsert. Replace makes an append table one of the kind ``replaced``, which
+            takes append and replace from then on.
         key: key columns. They make a new table a keyed one, and must be those of a table that is there.
         kind: kind of a new table; a table that is there must be of it.
         capacity: rows that a ring keeps.
@@ -105,8 +111,26 @@ def publish_rows(
                 store.check_same(table, table.schema, target.kind, key, target.capacity or own)
             _check_key(table, target)
             _check_nulls(table, batches, limit)
-            apply_rows(table, target.mode, schema, batches)
+            if type(table) is AppendTable and target.mode is PublishMode.REPLACE and target.kind is None:
+                table = _overwritten(store, table, schema, batches)
+            else:
+                apply_rows(table, target.mode, schema, batches)
         return sum(batch.num_rows for batch in batches), table
+
+
+def _overwritten(store: TableStore, table: Table, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> Table:
+    """A table of the kind ``replaced`` with these rows, in the place of ``table``.
+
+    An append table has promised its subscribers that no row goes away; they hear that there is another table now.
+    """
+    made = store.make(table.name, table.schema, TableKind.REPLACED, (), None)
+    try:
+        apply_rows(made, PublishMode.REPLACE, schema, batches)
+        store.exchange(table, made)
+    except BaseException:
+        store.discard(made)
+        raise
+    return made
 
 
 def _publish_new(
@@ -169,6 +193,8 @@ def _check_nulls(table: Table, batches: Sequence[pa.RecordBatch], limit: int | N
 def _mode_for(table: Table, mode: PublishMode | None) -> PublishMode:
     if isinstance(table, KeyedTable):
         return PublishMode.UPSERT if mode in (None, PublishMode.APPEND) else mode
+    if isinstance(table, ReplacedTable) and mode is PublishMode.APPEND:
+        return mode
     if isinstance(table, ReplacedTable):
         allowed = PublishMode.REPLACE
     elif isinstance(table, AppendTable):
@@ -199,7 +225,7 @@ def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batc
         return
     rows = pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
     if isinstance(table, ReplacedTable):
-        table.replace(rows)
+        (table.append if mode is PublishMode.APPEND else table.replace)(rows)
     elif isinstance(table, KeyedTable):
         if mode is PublishMode.DELETE:
             table.delete(rows)

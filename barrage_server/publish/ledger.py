@@ -85,6 +85,18 @@ class Ledger:
             while len(entries) > self._capacities[entries is self._single]:
                 entries.popitem(last=False)
 
+    def pass_on(self, before: object, after: object, exchange: Callable[[], None]) -> None:
+        """Let what was committed to the table ``before`` count for ``after``, which ``exchange()`` puts in its place.
+
+        Both happen at once for those who ask.
+        """
+        with self._lock:
+            exchange()
+            for entries in (self._lasting, self._single):
+                for key, entry in entries.items():
+                    if entry.table is before:
+                        entries[key] = _Entry(entry.batch, after)
+
     def forget_table(self, table: str, dropped: object = None) -> None:
         """Forget ``table``, which is gone: a table of that name made later starts with nothing committed.
 

@@ -26,7 +26,7 @@ from barrage_server.engine import (
 )
 from barrage_server.engine.frames import is_rows
 from barrage_server.engine.types import plain_type
-from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnknownTableError
+from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY, TableKind
 from barrage_server.wire.tickets import path_of_name
 
@@ -54,12 +54,19 @@ class Catalog:
     Args:
         graph: what all tables made here belong to.
         dropped: called with each table that was taken away.
+        exchanged: called with a table, the one that takes its place, and a function that it calls to let that happen.
 
     """
 
-    def __init__(self, graph: UpdateGraph, dropped: Callable[[Table], None] | None = None) -> None:
+    def __init__(
+        self,
+        graph: UpdateGraph,
+        dropped: Callable[[Table], None] | None = None,
+        exchanged: Callable[[Table, Table, Callable[[], None]], None] = lambda _before, _after, swap: swap(),
+    ) -> None:
         self._graph = graph
         self._dropped = dropped
+        self._exchanged = exchanged
         self._lock = threading.Lock()
         self._tables: dict[str, Table] = {}
         self._published: set[str] = set()
@@ -257,6 +264,26 @@ class Catalog:
             self._tables[name] = table
         self._tell_watchers()
         logger.info("table %s: added, %d columns", name, len(table.schema))
+
+    def exchange(self, before: Table, after: Table) -> None:
+        """Serve a new table in the place of ``before``, as the same table to publishers; its followers start anew.
+
+        Raises:
+            UnavailableError: ``before`` is not served any more.
+
+        """
+        name = before.name
+        self._graph.retire(before, f"Table '{name}' was overwritten, and is another one now. Publish again.")
+
+        def swap() -> None:
+            with self._lock:
+                if self._tables.get(name) is not before:
+                    raise UnavailableError(f"Table '{name}' was dropped while it was overwritten. Publish again.")
+                self._tables[name] = after
+
+        self._exchanged(before, after, swap)
+        logger.info("table %s: overwritten; it takes append and replace from now on", name)
+        self._tell_watchers()
 
     def replace(self, before: Table, table: Table) -> None:
         """Serve ``table`` in the place of ``before``, whose followers are told that it was dropped.

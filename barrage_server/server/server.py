@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -175,7 +175,7 @@ class Server:
     def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
         graph = UpdateGraph()
         graph.add_failure_listener(self._end_followers_of_failed)
-        catalog = Catalog(graph, self._end_followers)
+        catalog = Catalog(graph, self._end_followers, self._pass_on)
         staging, ledger, pump = StagingArea(limits.staging), Ledger(), Pump(writers)
         return Hub(
             catalog=catalog,
@@ -448,6 +448,11 @@ class Server:
     def _end_followers(self, table: Table) -> None:
         self._hub.ledger.forget_table(table.name, table)
         self._end_streams(table, UnknownTableError(f"Table '{table.name}' was dropped."))
+
+    def _pass_on(self, before: Table, after: Table, swap: Callable[[], None]) -> None:
+        self._hub.ledger.pass_on(before, after, swap)
+        # Not an unknown table: the client comes back by itself, and finds the new one.
+        self._end_streams(before, UnavailableError(f"Table '{before.name}' was overwritten. Subscribe again."))
 
     def _end_followers_of_failed(self, table: Table) -> None:
         try:

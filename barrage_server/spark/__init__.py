@@ -34,12 +34,22 @@ if TYPE_CHECKING:
     from barrage_server.spark.session import spark_session
     from barrage_server.spark.sink import BarrageSink
     from barrage_server.spark.source import BarrageDataSource, register
+    from barrage_server.spark.workers import add_package
 
-__all__ = ["BarrageDataSource", "BarrageSink", "find_java", "prepare_environment", "register", "spark_session"]
+__all__ = [
+    "BarrageDataSource",
+    "BarrageSink",
+    "add_package",
+    "find_java",
+    "prepare_environment",
+    "register",
+    "spark_session",
+]
 
 _HOMES: Final = {
     "BarrageDataSource": "source",
     "BarrageSink": "sink",
+    "add_package": "workers",
     "find_java": "java",
     "prepare_environment": "java",
     "register": "source",

@@ -16,6 +16,7 @@ from barrage_server import errors
 from barrage_server.errors import (
     BarrageError,
     DeadlineError,
+    DependencyError,
     InvalidRequestError,
     KeyMismatchError,
     PublishError,
@@ -43,6 +44,7 @@ from barrage_server.spark.settings import (
 from barrage_server.spark.shipping import Receipt, Shipped, choose, expected_size
 from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
 from barrage_server.spark.waiting import Patience, Wait, has_given_up
+from barrage_server.spark.workers import Workers, missing_module
 from barrage_server.wire.protocol import CommitRequest, PublishMode, StageRequest
 
 if TYPE_CHECKING:
@@ -83,7 +85,8 @@ class BarrageSink:
             one, and replace in complete mode.
         order_by: sort each batch by this column, ascending, before it is applied.
         ship: ``driver`` collects a batch and sends it from there; ``executors`` lets every task send its own rows;
-            ``auto`` takes the driver for batches that are expected to have at most ``ship_threshold`` bytes.
+            ``auto`` takes the driver for batches that are expected to have at most ``ship_threshold`` bytes, and for
+            all when the workers lack this package, which a small job finds out before the first batch.
         ship_threshold: bytes of Arrow data, 4 MiB by default.
         kind: ``ring`` (the last ``capacity`` rows) or ``blink`` (rows live for one cycle) instead of an append table.
         capacity: rows that a ring keeps.
@@ -101,6 +104,7 @@ class BarrageSink:
         KeyMismatchError: updates without a key; when called, also: other keys than the table's.
         InvalidRequestError: a setting that cannot be, or an address where something else answers.
         AuthenticationError: the token is missing or wrong.
+        DependencyError: when called: the workers lack this package, with ``ship="executors"``.
         PublishError: when called: batches before this one are missing on the server.
         UnsupportedTypeError: when called: a column whose type no table can hold.
         SchemaMismatchError: when called: columns that differ from the table's.
@@ -201,11 +205,24 @@ class BarrageSink:
     def _ship(self, batch: _Batch, last: int | None) -> None:
         """Send and commit a batch that follows the server's ``last`` one."""
         settings = batch.settings
+        workers = Workers(batch.frame.sparkSession)
         planned = plan_size(batch.frame) if settings.ship is Ship.AUTO else None
         expected = expected_size(planned, self._shipped.get(batch.publisher))
         way = choose(settings.ship, settings.ship_threshold, expected)
+        lack = "" if settings.ship is Ship.DRIVER else workers.lack()
+        if lack and settings.ship is Ship.EXECUTORS:
+            raise DependencyError(workers.text(lack))
         nbytes: int | None
-        nbytes = _through_driver(batch, last) if way is Ship.DRIVER else _from_executors(batch, last)
+        if way is Ship.DRIVER or lack:
+            nbytes = _through_driver(batch, last)
+        else:
+            try:
+                nbytes = _from_executors(batch, last)
+            except DependencyError as error:  # not every worker is like the one that was asked
+                if settings.ship is Ship.EXECUTORS:
+                    raise DependencyError(workers.text(str(error))) from error
+                workers.found_lacking(str(error))
+                nbytes = _through_driver(batch, last)
         if nbytes is not None:
             self._shipped[batch.publisher] = Shipped(planned, nbytes)
         _log.debug("batch %d of table %r went by %s: %s bytes", batch.number, settings.table, way, nbytes)
@@ -278,7 +295,7 @@ def _from_executors(batch: _Batch, last: int | None) -> int | None:
         # The tasks that did not fail have staged their rows, and nothing here knows their tokens.
         with contextlib.suppress(BarrageError):
             batch.impatient.abort_batch(batch.publisher, batch.settings.table, batch.number)
-        raise _typed(error) or error from error
+        raise _typed(error) or missing_module(error) or error from error
     _commit(batch, tuple(part.token for part in parts if part.token), last)
     return sum(part.nbytes for part in parts)
 

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from barrage_server.errors import BarrageError, InternalError, PublishError, UnsupportedOperationError
+from barrage_server.errors import (
+    BarrageError,
+    InternalError,
+    InvalidRequestError,
+    PublishError,
+    UnsupportedOperationError,
+)
 from barrage_server.extras import missing_extra
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode, single_write_publisher
@@ -147,6 +153,11 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         super().__init__(options, schema, overwrite)
+        if overwrite and self.settings.mode is not PublishMode.REPLACE:
+            raise InvalidRequestError(
+                f'mode("overwrite") and the option mode={str(self.settings.mode)!r} contradict each other; leave the '
+                'option out, or write with mode("append").'
+            )
         # Made once on the driver and pickled from there, so that all tasks and the commit agree on it.
         self.publisher = self.settings.publisher or single_write_publisher(str(uuid.uuid4()))
         self.batch = int(options.get("batch", 0))

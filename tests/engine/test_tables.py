@@ -239,6 +239,23 @@ def test_row_keys_of_deleted_rows_come_back_into_use() -> None:
     follower.check_held()
 
 
+@given(st.lists(st.lists(st.tuples(st.booleans(), batches), max_size=4), max_size=5))
+def test_a_replaced_table_takes_rows_at_its_end_too(cycles: list[list[tuple[bool, list[tuple[Any, ...]]]]]) -> None:
+    """In any order within a cycle; what a later replacement hides is never seen."""
+    graph = UpdateGraph()
+    table = ReplacedTable(graph, "t", SCHEMA)
+    follower = Follower(table)
+    expected: list[tuple[Any, ...]] = []
+    for cycle in cycles:
+        follower.hold(table.version)
+        with graph.cycle():
+            for appends, rows in cycle:
+                (table.append if appends else table.replace)(batch(rows))
+                expected = expected + rows if appends else rows
+        assert rows_in(table) == expected
+    follower.check_held()
+
+
 @given(st.lists(batches, max_size=6))
 def test_a_replaced_table_is_what_it_was_last_replaced_by(contents: list[list[tuple[Any, ...]]]) -> None:
     """In the order of the batch."""

@@ -16,6 +16,7 @@ from barrage_server.errors import (
     InvalidRequestError,
     KeyMismatchError,
     SchemaMismatchError,
+    UnavailableError,
     UnknownTableError,
     UnsupportedOperationError,
     UnsupportedTypeError,
@@ -140,8 +141,10 @@ def test_null_is_a_key_like_any_other(catalog: Catalog) -> None:
     ("first", "second", "error"),
     [
         (Target("t"), Target("t", mode=PublishMode.UPSERT), UnsupportedOperationError),
-        (Target("t"), Target("t", mode=PublishMode.REPLACE), UnsupportedOperationError),
-        (Target("t", kind=TableKind.REPLACED), Target("t", mode=PublishMode.APPEND), UnsupportedOperationError),
+        (Target("t", capacity=3), Target("t", mode=PublishMode.REPLACE), UnsupportedOperationError),
+        (Target("t", kind=TableKind.BLINK), Target("t", mode=PublishMode.REPLACE), UnsupportedOperationError),
+        (Target("t"), Target("t", mode=PublishMode.REPLACE, kind=TableKind.APPEND), UnsupportedOperationError),
+        (Target("t"), Target("t", mode=PublishMode.REPLACE, kind=TableKind.REPLACED), AlreadyExistsError),
         (Target("t", key=("k",)), Target("t", key=("v",)), KeyMismatchError),
         (Target("t", key=("k",)), Target("t", key=("k", "v")), KeyMismatchError),
         (Target("t"), Target("t", key=("k",)), KeyMismatchError),
@@ -269,3 +272,29 @@ def test_no_rows_of_nested_encodings_are_no_rows(catalog: Catalog, kind: TableKi
     target = Target("t", kind=kind, capacity=3 if kind is TableKind.RING else None)
     for _ in range(2):
         assert publish(catalog, target, schema=schema).size == 0
+
+
+def test_overwriting_an_append_table_makes_one_that_takes_both(catalog: Catalog) -> None:
+    """In one step for whoever looks, and the promise that no row goes away is not made any more."""
+    before = publish(catalog, Target("t"), ROWS)
+    assert isinstance(before, AppendTable)
+    table = publish(catalog, Target("t", mode=PublishMode.REPLACE), batch(k=["z"], v=[26]))
+    assert isinstance(table, ReplacedTable)
+    assert catalog.find("t") is table
+    assert "AppendOnly" not in table.attributes
+    assert publish(catalog, Target("t", mode=PublishMode.APPEND), ROWS) is table
+    assert table.to_arrow().to_pydict() == {"k": ["z", "a", "b"], "v": [26, 1, 2]}
+    assert publish(catalog, Target("t", mode=PublishMode.REPLACE)) is table
+    assert table.size == 0
+    assert before.to_arrow().to_pydict() == {"k": ["a", "b"], "v": [1, 2]}
+    with pytest.raises(UnavailableError, match="was overwritten"):
+        before.append(ROWS)
+
+
+def test_an_overwriting_that_does_not_fit_changes_nothing(catalog: Catalog) -> None:
+    table = publish(catalog, Target("t"), ROWS)
+    wrong = pa.record_batch({"k": ["a"], "other": [1]})
+    with pytest.raises(SchemaMismatchError):
+        publish_rows(catalog, Target("t", mode=PublishMode.REPLACE), wrong.schema, [wrong])
+    assert catalog.find("t") is table
+    assert publish(catalog, Target("t"), ROWS).size == 4

@@ -88,3 +88,17 @@ def test_publishers_of_single_writes_do_not_crowd_out_those_that_come_back() -> 
     assert [ledger.has(single_write_publisher(str(number)), "t", 0) for number in (6, 7, 9)] == [False, True, True]
     ledger.forget_table("t")
     assert ledger.entries() == {}
+
+
+def test_what_was_committed_passes_on_to_the_table_that_takes_the_place() -> None:
+    """For every publisher, at the moment of the exchange, and not once the new table is gone."""
+    ledger = Ledger()
+    before, after = object(), object()
+    tables = {"t": before, "other": object()}
+    ledger.watch(tables.get)
+    for publisher, table, batch in (("p", "t", 3), ("q", "t", 5), ("p", "other", 7)):
+        ledger.advance(publisher, table, batch)
+    ledger.pass_on(before, after, lambda: tables.update(t=after))
+    assert ledger.entries() == {("p", "t"): 3, ("q", "t"): 5, ("p", "other"): 7}
+    tables["t"] = object()
+    assert ledger.entries() == {("p", "other"): 7}

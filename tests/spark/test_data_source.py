@@ -76,6 +76,29 @@ def test_batch_append_and_overwrite(spark: SparkSession, server: bs.Server, clie
     assert sorted(client.snapshot("t")["id"].to_pylist()) == list(range(5))
 
 
+def test_overwrite_and_append_take_turns_on_a_table_without_keys(
+    spark: SparkSession, server: bs.Server, client: bs.Client
+) -> None:
+    """Whoever follows the table sees it before or after a write, and goes on following it."""
+    write = [spark.range(first, first + 3).write.format("barrage") for first in (0, 10, 20, 30)]
+    options = {"uri": server.uri, "table": "t"}
+    write[0].options(**options).mode("append").save()
+    seen: list[list[int]] = []
+    with client.subscribe("t", interval_ms=0) as live:
+        live.on_update(lambda _: seen.append(sorted(live.to_arrow()["id"].to_pylist())))
+        write[1].options(**options).mode("overwrite").save()
+        live.wait_until(lambda _: sorted(live.to_arrow()["id"].to_pylist()) == [10, 11, 12], timeout=60)
+        write[2].options(**options).mode("append").save()
+        live.wait_until(lambda table: table.size == 6, timeout=60)
+        write[3].options(**options).mode("overwrite").save()
+        live.wait_until(lambda table: table.size == 3, timeout=60)
+        assert live.to_arrow().equals(client.snapshot("t"))
+    contents = ([0, 1, 2], [10, 11, 12], [10, 11, 12, 20, 21, 22], [30, 31, 32])
+    assert all(content in contents for content in seen)
+    with pytest.raises(AnalysisException, match="contradict each other"):
+        write[0].options(mode="append", **options).mode("overwrite").save()
+
+
 def test_each_batch_write_counts(spark: SparkSession, server: bs.Server, client: bs.Client) -> None:
     write = spark.range(0, 4, 1, 2).write.format("barrage").options(uri=server.uri, table="t").mode("append")
     write.save()
