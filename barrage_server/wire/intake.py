@@ -76,10 +76,13 @@ class Intake:
                 f"that one message may carry. Send smaller batches."
             )
         self._count(size)
-        columns = [
-            column if number in self._left_out else to_plain(column, field.type)
-            for number, (column, field) in enumerate(zip(batch.columns, self.schema, strict=True))
-        ]
+        try:
+            columns = [
+                column if number in self._left_out else to_plain(column, field.type)
+                for number, (column, field) in enumerate(zip(batch.columns, self.schema, strict=True))
+            ]
+        except pa.ArrowException as error:
+            raise WireFormatError("A record batch cannot be brought to plain form.") from error
         if self._limit is not None:
             self._count(max(0, held_size(columns) - size))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)

@@ -148,8 +148,11 @@ def _runs(array: pa.Array, target: pa.DataType) -> pa.Array:
     run_ends = array.run_ends
     values = to_plain(array.values.slice(0, len(run_ends)), target)
     if not types.is_nested(values.type) and not isinstance(values.type, pa.BaseExtensionType):
-        runs = pa.RunEndEncodedArray.from_arrays(run_ends, values)
-        return pc.run_end_decode(runs.slice(array.offset, len(array)))
+        data_type = pa.run_end_encoded(run_ends.type, values.type)
+        children = [run_ends, values]
+        return pc.run_end_decode(
+            pa.Array.from_buffers(data_type, len(array), [None], 0, array.offset, children=children)
+        )
     ends = run_ends.to_numpy().astype(np.int64, copy=False)
     return _gathered(values, array.offset, array.offset + len(array), lambda places: ends.searchsorted(places, "right"))
 
