@@ -49,6 +49,8 @@ def _plain(data_type: pa.DataType, depth: int) -> pa.DataType:
     if pat.is_large_list_view(data_type):
         return _keep(data_type, pa.large_list_view(field(data_type.value_field)))
     if pat.is_fixed_size_list(data_type):
+        if data_type.list_size < 0:  # which Arrow reads without a word, from a damaged schema
+            raise UnsupportedTypeError(f"Lists cannot have the fixed size {data_type.list_size}.")
         return _keep(data_type, pa.list_(field(data_type.value_field), data_type.list_size))
     if pat.is_struct(data_type):
         return _keep(data_type, pa.struct([field(data_type.field(place)) for place in range(data_type.num_fields)]))
