@@ -1,0 +1,151 @@
+"""A standalone cluster: a master and two workers in processes of their own, with and without this package."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyspark
+import pytest
+
+import barrage_server as bs
+from barrage_server.spark import find_java
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROOT: Final = Path(__file__).parents[2]
+JOB: Final = Path(__file__).with_name("cluster_job.py")
+SPARK: Final = Path(pyspark.__file__).parent
+# Knows of no virtual environment.
+BARE_PYTHON: Final = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+_SECONDS: Final = 300.0
+
+
+class Daemon:
+    """A master or worker of Spark, until the end of the ``with`` block."""
+
+    def __init__(self, name: str, *arguments: str, **environment: str) -> None:
+        java = find_java().home / "bin" / "java"
+        options = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.master.rest.enabled=false")
+        command = [str(java), *options, "-cp", f"{SPARK}/jars/*", f"org.apache.spark.deploy.{name}"]
+        # What Spark's own scripts would set.
+        own = {"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
+        environ = os.environ | own | environment
+        self._process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *arguments],
+            env=environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._lines.put(line)
+
+    def line_with(self, text: str) -> str:
+        """The first line of its log from here on that has ``text``."""
+        while True:
+            line = self._lines.get(timeout=_SECONDS)
+            if text in line:
+                return line
+
+    def close(self) -> None:
+        """End it, and with it what it has started."""
+        self._process.terminate()
+        self._process.wait(60)
+        self._reader.join(60)
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+
+@dataclass
+class Cluster:
+    """Where to submit to, and a Python that only one of the two workers has the package for."""
+
+    master: str
+    mixed_python: Path
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    mixed = folder / "python"
+    mixed.write_text(f'#!/bin/sh\nif [ -n "$LACKS" ]; then exec {BARE_PYTHON} "$@"; fi\nexec {sys.executable} "$@"\n')
+    mixed.chmod(0o755)
+    daemons = [Daemon("master.Master")]
+    try:
+        master = "spark://" + daemons[0].line_with("Starting Spark master at spark://").rsplit("spark://", 1)[1].strip()
+        for number, environment in enumerate(({}, {"LACKS": "1"})):
+            work = str(folder / f"work-{number}")
+            resources = ("--cores", "1", "--memory", "640m", "--work-dir", work)
+            daemons.append(Daemon("worker.Worker", *resources, master, **environment))
+        for worker in daemons[1:]:
+            worker.line_with("Successfully registered with master")
+        yield Cluster(master, mixed)
+    finally:
+        for daemon in reversed(daemons):
+            daemon.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(cluster: Cluster, server: bs.Server, way: str, *more: str, python: Path, path: str = "") -> dict[str, Any]:
+    """Run the job with ``python`` for its workers, and ``path`` as their PYTHONPATH."""
+    own = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
+    done = subprocess.run(
+        [sys.executable, str(JOB), cluster.master, server.uri, "t", way, *more],
+        env=os.environ
+        | {
+            "PYSPARK_PYTHON": str(python),
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYTHONPATH": own,
+            "PYSPARK_SUBMIT_ARGS": f"--conf spark.executorEnv.PYTHONPATH={path} pyspark-shell",
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=_SECONDS,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    assert answer["executors"] == 2
+    return answer
+
+
+def rows(server: bs.Server) -> list[int]:
+    """The numbers that table ``t`` has."""
+    return sorted(server.table("t").to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("way", ["executors", "auto"])
+def test_workers_with_the_package_send_their_rows(cluster: Cluster, server: bs.Server, way: str) -> None:
+    answer = run(cluster, server, way, python=Path(sys.executable), path=str(ROOT))
+    assert answer["error"] == ""
+    assert answer["said"] == []
+    assert rows(server) == list(range(1000))
+
+
+def test_without_the_package_auto_goes_through_the_driver_and_says_what_to_do(
+    cluster: Cluster, server: bs.Server
+) -> None:
+    answer = run(cluster, server, "auto", python=BARE_PYTHON)
+    assert answer["error"] == ""
+    (said,) = answer["said"]
+    assert "Spark's workers cannot import barrage_server" in said
+    assert "No module named 'barrage_server'" in said
+    assert "PYSPARK_PYTHON" in said
+    assert "add_package(spark)" in said
+    assert "\n" not in said
+    assert rows(server) == list(range(1000))
