@@ -80,7 +80,7 @@ def appended(values: Any, data_type: pa.DataType) -> list[Any]:
         ([float("nan")], INT64),
         ([object()], INT64),
     ],
-    ids=lambda value: str(value)[:40],
+    ids=lambda value: str(value).split(" at 0x")[0][:40],
 )
 def test_what_would_lose_something_is_refused(values: Any, data_type: pa.DataType) -> None:
     with pytest.raises(SchemaMismatchError):
@@ -119,7 +119,7 @@ def test_what_would_lose_something_is_refused(values: Any, data_type: pa.DataTyp
         ([uuid.UUID(int=7)], pa.uuid(), [uuid.UUID(int=7)]),
         ([b"x" * 16], pa.uuid(), [uuid.UUID(bytes=b"x" * 16)]),
     ],
-    ids=lambda value: str(value)[:40],
+    ids=lambda value: str(value).split(" at 0x")[0][:40],
 )
 def test_what_loses_nothing_is_taken(values: Any, data_type: pa.DataType, stored: list[Any]) -> None:
     assert appended(values, data_type) == stored
