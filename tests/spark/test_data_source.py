@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812
@@ -36,6 +38,25 @@ def test_append_stream_with_a_key_upserts(feed: Feed, drain: Drain, server: bs.S
     feed.add({"k": ["b"], "v": [2]})
     drain(feed.stream().writeStream.format("barrage").options(uri=server.uri, table="t", key="k"))
     assert by(client.snapshot("t"), "k") == [{"k": "a", "v": 1}, {"k": "b", "v": 2}]
+
+
+def test_windows_are_keys_of_streams_and_batches(
+    feed: Feed, drain: Drain, server: bs.Server, client: bs.Client
+) -> None:
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    feed.add({"at": pa.array([start, start, start + dt.timedelta(minutes=1)], pa.timestamp("us", "UTC"))})
+    options = {"uri": server.uri, "key": "window"}
+    counts = feed.stream().groupBy(F.window("at", "1 minute")).count()
+    drain(counts.writeStream.outputMode("complete").format("barrage").options(table="stream", **options))
+    batch = feed.batch().groupBy(F.window("at", "1 minute")).count()
+    for _ in range(2):  # the same keys: the same rows
+        batch.write.format("barrage").options(table="batch", **options).mode("append").save()
+    for table in ("stream", "batch"):
+        rows = client.snapshot(table).to_pylist()
+        assert sorted((row["window"]["start"], row["count"]) for row in rows) == [
+            (start, 2),
+            (start + dt.timedelta(minutes=1), 1),
+        ]
 
 
 def test_complete_stream_replaces_with_the_smallest_update(

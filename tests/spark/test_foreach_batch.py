@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812
@@ -33,6 +35,24 @@ def test_update_mode_upserts_by_key(feed: Feed, drain: Drain, server: bs.Server,
         {"k": "c", "v": 20, "n": 1},
         {"k": None, "v": 4, "n": 1},
     ]
+
+
+@pytest.mark.parametrize("ship", ["driver", "executors"])
+def test_the_window_of_an_aggregation_is_a_key(
+    feed: Feed, drain: Drain, server: bs.Server, client: bs.Client, ship: str
+) -> None:
+    """A struct of two timestamps, as Spark makes it: its rows are updated from batch to batch."""
+    start = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    for seconds, names in (([1, 2, 11], ["a", "b", "a"]), ([3, 12, 13], ["a", "a", None])):
+        at = pa.array([start + dt.timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC"))
+        feed.add(pa.table({"at": at, "name": names}))
+    counts = feed.stream().groupBy(F.window("at", "10 seconds"), "name").count()
+    sink = BarrageSink(server.uri, table="t", key=["window", "name"], ship=ship)
+    drain(counts.writeStream.outputMode("update").foreachBatch(sink))
+    later = start + dt.timedelta(seconds=10)
+    found = {(row["window"]["start"], row["name"]): row["count"] for row in client.snapshot("t").to_pylist()}
+    assert found == {(start, "a"): 2, (start, "b"): 1, (later, "a"): 2, (later, None): 1}
+    assert server.table("t").key_columns == ("window", "name")
 
 
 def test_a_subscriber_sees_one_update_per_batch(feed: Feed, drain: Drain, server: bs.Server, client: bs.Client) -> None:
