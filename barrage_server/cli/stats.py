@@ -13,6 +13,7 @@ from rich.text import Text
 
 from barrage_server.cli.connection import Address
 from barrage_server.cli.text import count
+from barrage_server.log import one_line
 
 __all__ = ["show_statistics"]
 
@@ -67,7 +68,7 @@ def _grid(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Table:
             _HEADINGS.get(name, name), justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name
         )
     for row in rows:
-        grid.add_row(*(Text(_cell(row.get(name))) for name in columns))
+        grid.add_row(*(Text(one_line(_cell(row.get(name)))) for name in columns))
     return grid
 
 

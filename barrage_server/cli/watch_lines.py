@@ -10,6 +10,7 @@ import numpy as np
 
 from barrage_server.cli.cells import row_texts
 from barrage_server.cli.text import count
+from barrage_server.log import one_line
 from barrage_server.rowset import RowSet
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def update_lines(update: Update, live: LiveTable) -> list[str]:
 
 
 def _rows(mark: str, version: TableVersion, rows: RowSet) -> Iterator[str]:
-    names = version.schema.names
+    names = _names(version)
     for texts in row_texts(version.read(rows.slice(0, _ROWS_PRINTED))):
         yield mark + " ".join(f"{name}={text}" for name, text in zip(names, texts, strict=True))
 
@@ -58,7 +59,7 @@ def _modified(update: Update, key_columns: tuple[str, ...]) -> Iterator[str]:
         return
     after = row_texts(update.after.read(rows))
     before = row_texts(update.before.read(update.shifted.unapply(rows)))
-    names = update.after.schema.names
+    names, columns = _names(update.after), update.after.schema.names
     keys = rows.keys()
     changed = [update.change.modified[number].contains(keys) for number in range(len(names))]
     positions: np.ndarray[tuple[int], np.dtype[np.int64]] = update.after.row_set.find(keys)
@@ -67,9 +68,14 @@ def _modified(update: Update, key_columns: tuple[str, ...]) -> Iterator[str]:
         for number, name in enumerate(names):
             if changed[number][index]:
                 words.append(f"{name}={old[number]}->{new[number]}")
-            elif name in key_columns:
+            elif columns[number] in key_columns:
                 words.append(f"{name}={new[number]}")
         yield "~ " + " ".join(words)
+
+
+def _names(version: TableVersion) -> list[str]:
+    """The names of the columns, which others have chosen, as a terminal may show them."""
+    return [one_line(name) for name in version.schema.names]
 
 
 def _left_out(total: int) -> list[str]:

@@ -14,6 +14,7 @@ from barrage_server.cli.cells import NULL, is_numeric, row_texts
 from barrage_server.cli.text import count, rate
 from barrage_server.cli.window import GAP, Scroll, fitting
 from barrage_server.client.state import LiveState
+from barrage_server.log import one_line
 
 if TYPE_CHECKING:
     from barrage_server.client import LiveTable, Update
@@ -111,14 +112,14 @@ class Screen:
         for number, field in enumerate(schema):
             longest = max((cell_len(texts[number]) for texts in cells), default=0)
             known = self._widths.get(field.name, 0)  # a column that has been wide stays so: nothing jumps
-            self._widths[field.name] = max(known, longest, cell_len(field.name))
+            self._widths[field.name] = max(known, longest, cell_len(one_line(field.name)))
         widths = [min(self._widths[field.name], width) for field in schema]
         self.scroll.column = min(self.scroll.column, max(0, len(widths) - 1))
         keys = {number for number, field in enumerate(schema) if field.name in live.key_columns}
         shown = fitting(widths, keys, self.scroll.column, width)
         right = [is_numeric(field.type) for field in schema]
         styles = self._styles(version, rows)
-        header = [("header", _padded(schema[number].name, widths[number], right[number])) for number in shown]
+        header = [("header", _padded(one_line(schema[number].name), widths[number], right[number])) for number in shown]
         lines = [_spaced(header)]
         for row, texts in enumerate(cells):
             line = []

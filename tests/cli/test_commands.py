@@ -373,3 +373,20 @@ def test_version_names_what_it_stands_on(command: Command) -> None:
     assert code == 0
     assert out.startswith(f"barrage-server {bs.__version__}\n")
     assert f"pyarrow {pa.__version__}\n" in out
+
+
+@pytest.mark.parametrize("args", [["tables"], ["stats"], ["watch", "odd", "--once"]], ids=["tables", "stats", "watch"])
+def test_names_that_others_have_chosen_send_nothing_to_the_terminal(
+    server: bs.Server, command: Command, args: list[str]
+) -> None:
+    """A column may be called anything, and a user names itself."""
+    name = "a\x1b[2J\nforged: line"
+    table = server.keyed_table("odd", pa.schema([(name, pa.int64()), ("v", pa.int64())]), key=[name])
+    table.upsert({name: [1], "v": [1]})
+    with bs.connect(server.uri, user="\x1b[31muser", password="x") as client, client.subscribe("odd"):
+        verb, *rest = args
+        code, out, err = command(verb, server.uri, *rest)
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    assert not any(line.startswith("forged") for line in out.splitlines())
+    assert "\\x1b" in out
