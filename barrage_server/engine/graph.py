@@ -204,7 +204,7 @@ class UpdateGraph:
                 table.check_operations(staged)
             for entry in tuple(self._always):
                 always = entry()
-                if always is not None and always.failure is None:
+                if always is not None and always.failure is None and always.changes_by_itself:
                     by_table.setdefault(always, [])
             cycle = _Cycle(self._step + 1)
             self._applying = True

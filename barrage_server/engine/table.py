@@ -249,6 +249,11 @@ class Table:
 class SourceTable(Table, ABC):
     """A table that changes because somebody publishes to it."""
 
+    @property
+    def changes_by_itself(self) -> bool:
+        """Whether the next cycle changes it also without an operation, if it takes part in every cycle."""
+        return True
+
     def check_operations(self, operations: Sequence[Any]) -> None:
         """Raise before anything is applied when ``operations`` do not fit the state of the table."""
 

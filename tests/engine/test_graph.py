@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -244,6 +245,28 @@ def test_a_source_table_that_fails_fails_alone() -> None:
     other.append(numbers(20))
     blink.append(numbers(8))
     assert (values(other), values(blink), values(both)) == ([10, 20], [8], [31])
+
+
+def test_blink_tables_without_rows_take_no_part_in_the_cycles_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may make thousands of them."""
+    graph = UpdateGraph()
+    other, blink = AppendTable(graph, "other", SCHEMA), BlinkTable(graph, "blink", SCHEMA)
+    applied: list[Sequence[Any]] = []
+    apply = blink.apply_operations
+
+    def counting(operations: Sequence[Any]) -> TableUpdate:
+        applied.append(operations)
+        return apply(operations)
+
+    monkeypatch.setattr(blink, "apply_operations", counting)
+    for number in range(3):
+        other.append(numbers(number))
+    assert applied == []
+    blink.append(numbers(1))
+    for number in range(3):
+        other.append(numbers(number))
+    assert list(map(len, applied)) == [1, 0]  # its rows, and their end
+    assert values(blink) == []
 
 
 def test_a_blink_table_that_fails_between_its_rows_does_not_stop_the_others() -> None:
