@@ -475,8 +475,10 @@ def _rows_and_columns(
 ) -> tuple[Viewport, Sequence[str] | Keep | None]:
     """What :meth:`LiveTable.set_viewport` was given: its second argument is a stop, or the columns."""
     if isinstance(stop, int | np.integer) and not isinstance(stop, bool):
-        start = integer(viewport, "The first of two positions")
-        return range(start, integer(stop, "The position after the last")), columns
+        start, end = integer(viewport, "The first of two positions"), integer(stop, "The position after the last")
+        if end < start:
+            raise InvalidRequestError(f"A viewport ends behind its start: set_viewport({end}, {start}).")
+        return range(start, end), columns
     if isinstance(stop, Keep):
         return viewport, columns  # type: ignore[return-value]  # a number alone is refused as a viewport
     return viewport, stop  # type: ignore[return-value]

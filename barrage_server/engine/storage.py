@@ -38,25 +38,25 @@ def storage_type(data_type: pa.DataType) -> pa.DataType:
         data_type = data_type.storage_type
     if not pat.is_nested(data_type):
         return data_type
+    given = _fields(data_type)
+    fields = [_stored_field(field) for field in given]
     if pat.is_union(data_type):
-        members = [pa.field(str(place), storage_type(member.type)) for place, member in enumerate(_fields(data_type))]
-        return pa.struct([_CODE, *members])
+        return pa.struct([_CODE, *(field.with_name(str(place)) for place, field in enumerate(fields))])
     if pat.is_list_view(data_type):
-        return pa.list_(_stored_field(data_type.value_field))
+        return pa.list_(fields[0])
     if pat.is_large_list_view(data_type):
-        return pa.large_list(_stored_field(data_type.value_field))
-    if all(map(is_stored_as_itself, [field.type for field in _fields(data_type)])):
+        return pa.large_list(fields[0])
+    if all(stored is field for stored, field in zip(fields, given, strict=True)):
         return data_type
     if pat.is_list(data_type):
-        return pa.list_(_stored_field(data_type.value_field))
+        return pa.list_(fields[0])
     if pat.is_large_list(data_type):
-        return pa.large_list(_stored_field(data_type.value_field))
+        return pa.large_list(fields[0])
     if pat.is_fixed_size_list(data_type):
-        return pa.list_(_stored_field(data_type.value_field), data_type.list_size)
+        return pa.list_(fields[0], data_type.list_size)
     if pat.is_map(data_type):
-        key, item = _stored_field(data_type.key_field), _stored_field(data_type.item_field)
-        return pa.map_(key, item, keys_sorted=data_type.keys_sorted)
-    return pa.struct([_stored_field(field) for field in _fields(data_type)])
+        return pa.map_(*fields, keys_sorted=data_type.keys_sorted)
+    return pa.struct(fields)
 
 
 def is_stored_as_itself(data_type: pa.DataType) -> bool:
@@ -162,7 +162,10 @@ def _offsets(numbers: npt.NDArray[Any], data_type: pa.DataType) -> pa.Buffer:
 
 
 def _stored_field(field: pa.Field) -> pa.Field:
-    return field.with_type(storage_type(field.type))
+    """``field`` with the type that it is stored as; ``field`` itself where that is the same."""
+    given = field.type
+    stored = storage_type(given)
+    return field if stored is given else field.with_type(stored)
 
 
 def _fields(data_type: pa.DataType) -> list[pa.Field]:

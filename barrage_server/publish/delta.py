@@ -9,7 +9,13 @@ from typing import Protocol
 import pyarrow as pa
 
 from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
-from barrage_server.errors import KeyMismatchError, LimitError, UnknownTableError, UnsupportedOperationError
+from barrage_server.errors import (
+    AlreadyExistsError,
+    KeyMismatchError,
+    LimitError,
+    UnknownTableError,
+    UnsupportedOperationError,
+)
 from barrage_server.wire.plain_size import plain_size
 from barrage_server.wire.plain_type import plain_type
 from barrage_server.wire.protocol import PublishMode, TableKind
@@ -109,6 +115,8 @@ def publish_rows(
                 key = table.key_columns if target.kind is TableKind.KEYED else ()
                 own = table.capacity if isinstance(table, RingTable) else None
                 store.check_same(table, table.schema, target.kind, key, target.capacity or own)
+            elif target.capacity is not None:
+                _check_capacity(table, target.capacity)
             _check_key(table, target)
             _check_nulls(table, batches, limit)
             if type(table) is AppendTable and target.mode is PublishMode.REPLACE and target.kind is None:
@@ -116,6 +124,15 @@ def publish_rows(
             else:
                 apply_rows(table, target.mode, schema, batches)
         return sum(batch.num_rows for batch in batches), table
+
+
+def _check_capacity(table: Table, capacity: int) -> None:
+    if not isinstance(table, RingTable):
+        raise AlreadyExistsError(f"Table '{table.name}' exists and is no ring; leave the capacity out.")
+    if table.capacity != capacity:
+        raise AlreadyExistsError(
+            f"Table '{table.name}' exists with a capacity of {table.capacity} rows, not {capacity}."
+        )
 
 
 def _overwritten(store: TableStore, table: Table, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> Table:

@@ -98,8 +98,9 @@ def run_action(hub: Hub, name: str, body: bytes) -> bytes:
 
     """
     if name not in _ACTIONS:
-        close = difflib.get_close_matches(name, _ACTIONS, n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else f" There are: {', '.join(_ACTIONS)}."
+        known = [action for action, _ in list_actions()]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else f" There are: {', '.join(known)}."
         raise NotFoundError(f"There is no action '{name[:100]}'.{hint}")
     if len(body) > hub.limits.request_bytes:
         raise LimitError(

@@ -87,7 +87,8 @@ def shared_token(token: str) -> Authenticator:
         if hmac.compare_digest(credentials.secret.encode(), expected):
             return credentials.user or "token"
         raise AuthenticationError(
-            "The token is missing or wrong. Send it in the header 'authorization: Bearer <token>'."
+            "The token is missing or wrong. In Python pass token=; other clients send it in the header "
+            "'authorization: Bearer <token>'."
         )
 
     return authenticate

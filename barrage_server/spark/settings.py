@@ -169,7 +169,9 @@ def parse_key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:
     if isinstance(key, str):
         names = [name.replace("\0", ",").strip() for name in key.replace("\\,", "\0").split(",")]
     else:
-        names = list(key or ())
+        names = list(key) if isinstance(key, Iterable) else [] if key is None else [key]
+        if not all(isinstance(name, str) for name in names):
+            raise InvalidRequestError(f"The key is a column's name or a list of names, not {key!r}.")
     kept = tuple(name for name in names if name)
     return kept or None
 

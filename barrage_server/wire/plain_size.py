@@ -99,8 +99,7 @@ def _spans(array: pa.Array, target: pa.DataType | None, starts: _Positions, stop
             total = total + _spans(array.field(number), _child(target, number), starts, stops)
         return total if data_type.num_fields else total + counts * NO_WIDTH
     if kind in _LIST_VIEWS:
-        each = _list_view_sizes(array, target)
-        full = _full_size(array.values, _child(target, 0))
+        each, full = _list_view_sizes(array, target)
         return total + _between(each, starts, stops) + counts * _LARGE_OFFSET + full
     if kind in (lib.Type_STRING_VIEW, lib.Type_BINARY_VIEW):
         return total + _between(_view_sizes(array), starts, stops) + counts * _SMALL_OFFSET
@@ -135,18 +134,27 @@ def _dictionary(array: pa.Array, target: pa.DataType | None, starts: _Positions,
         return counts * (width + 1 / 8)
     indices = array.indices
     null_size = _null_width(values.type if target is None else target)
-    each = np.full(len(indices), null_size)
+    each, full = np.full(len(indices), null_size), 0.0
     if len(values):
         places = indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        each = _spans(values, target, places, places + 1)
+        each, full = _spans_and_all(values, target, places, places + 1)
         if indices.null_count:
             each[~indices.is_valid().to_numpy(zero_copy_only=False)] = null_size
-    return _between(each, starts, stops) + counts / 8 + _full_size(values, target)
+    return _between(each, starts, stops) + counts / 8 + full
 
 
-def _full_size(values: pa.Array, target: pa.DataType | None) -> int:
-    """What decoding takes beside the result: values that are encoded themselves are decoded in full, used or not."""
-    return plain_size(values, target) if len(values) and _has_encoding(values.type) else 0
+def _spans_and_all(
+    values: pa.Array, target: pa.DataType | None, starts: _Positions, stops: _Positions
+) -> tuple[_Sizes, float]:
+    """:func:`_spans`, and what decoding takes beside the result: values that are encoded themselves are decoded in
+    full, used or not.
+
+    Both in one walk: with two of them, each level of nesting would double the work.
+    """
+    if not len(values) or not _has_encoding(values.type):
+        return _spans(values, target, starts, stops), 0.0
+    sizes = _spans(values, target, np.append(starts, 0), np.append(stops, len(values)))
+    return sizes[:-1], float(sizes[-1])
 
 
 def _has_encoding(data_type: pa.DataType) -> bool:
@@ -187,22 +195,23 @@ def _union(array: pa.Array, target: pa.DataType | None, starts: _Positions, stop
         return total
     codes, offsets = codes_of(array), places_of(array).astype(np.int64)
     each = np.full(len(array), float(_UNION_CODE))
-    full = 0
+    full = 0.0
     for number, code in enumerate(data_type.type_codes):
         chosen = codes == code
         places = offsets[chosen]
         child = array.field(number)
-        each[chosen] += _spans(child, _child(target, number), places, places + 1)
-        full += _full_size(child, _child(target, number))
+        sizes, whole = _spans_and_all(child, _child(target, number), places, places + 1)
+        each[chosen] += sizes
+        full += whole
     return _between(each, starts, stops) + full
 
 
-def _list_view_sizes(array: pa.Array, target: pa.DataType | None) -> _Sizes:
+def _list_view_sizes(array: pa.Array, target: pa.DataType | None) -> tuple[_Sizes, float]:
     firsts = array.offsets.to_numpy().astype(np.int64, copy=False)
     sizes = array.sizes.to_numpy().astype(np.int64, copy=False)
     if array.null_count:
         sizes = sizes * array.is_valid().to_numpy(zero_copy_only=False)
-    return _spans(array.values, _child(target, 0), firsts, firsts + sizes)
+    return _spans_and_all(array.values, _child(target, 0), firsts, firsts + sizes)
 
 
 def _view_sizes(array: pa.Array) -> _Sizes:

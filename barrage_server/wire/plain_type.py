@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from barrage_server.errors import UnsupportedTypeError
-from barrage_server.wire.soundness import MAX_DEPTH
+from barrage_server.wire.soundness import MAX_DEPTH, check_storage
 
 __all__ = ["is_bytes_like", "is_fixed_width", "plain_type"]
 
@@ -28,6 +28,7 @@ def _plain(data_type: pa.DataType, depth: int) -> pa.DataType:
     def field(given: pa.Field) -> pa.Field:
         return given.with_type(_plain(given.type, depth + 1))
 
+    check_storage(data_type)
     if isinstance(data_type, pa.BaseExtensionType):
         stored = _plain(data_type.storage_type, depth + 1)
         return data_type if stored == data_type.storage_type else stored  # one of encoded values: as the values

@@ -23,6 +23,7 @@ __all__ = [
     "check_batch",
     "check_schema",
     "check_sound",
+    "check_storage",
     "codes_of",
     "offsets_of",
     "places_of",
@@ -46,7 +47,7 @@ def check_schema(schema: pa.Schema) -> None:
 
     Raises:
         WireFormatError: a name, a time zone or the like is not UTF-8.
-        UnsupportedTypeError: types are nested too deep.
+        UnsupportedTypeError: types are nested too deep, or extension types are stored as unions.
 
     """
     try:
@@ -61,6 +62,7 @@ def _texts_of(field: pa.Field, depth: int) -> list[str]:
     if depth > MAX_DEPTH:
         raise UnsupportedTypeError(f"types nested deeper than {MAX_DEPTH} levels are not supported")
     texts, data_type = [field.name], field.type
+    check_storage(data_type)
     while isinstance(data_type, pa.BaseExtensionType):
         texts.append(data_type.extension_name)
         data_type = data_type.storage_type
@@ -71,6 +73,22 @@ def _texts_of(field: pa.Field, depth: int) -> list[str]:
     for number in range(data_type.num_fields):
         texts += _texts_of(data_type.field(number), depth + 1)
     return texts
+
+
+def check_storage(data_type: pa.DataType) -> None:
+    """Refuse an extension type that is stored as a union: nulls that pyarrow makes of it end the process.
+
+    Raises:
+        UnsupportedTypeError: it is one.
+
+    """
+    stored = data_type
+    while isinstance(stored, pa.BaseExtensionType):
+        stored = stored.storage_type
+    if stored is not data_type and types.is_union(stored):
+        raise UnsupportedTypeError(
+            f"Extension types that are stored as unions are not supported: {data_type}. Publish the unions."
+        )
 
 
 def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> None:

@@ -102,3 +102,13 @@ def test_one_row_of_many_is_converted_alone() -> None:
     one: Any = to_storage(array.slice(500, 1))
     assert len(one.values) == 1
     assert len(from_storage(to_storage(array).slice(500, 1), array.type).values) == 1
+
+
+def test_types_nested_deep_cost_no_more_at_each_level() -> None:
+    """Twice the work for each level would never end here."""
+    data_type = pa.list_view(pa.int8())
+    for _ in range(60):
+        data_type = pa.list_(data_type)
+    stored = storage_type(data_type)
+    assert not kinds_within(stored)
+    assert len(from_storage(to_storage(pa.nulls(3, data_type)), data_type)) == 3

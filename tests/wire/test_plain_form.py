@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from barrage_server.errors import LimitError
+from barrage_server.wire import plain_size as plain_size_module
 from barrage_server.wire.plain_form import is_plain, to_plain
 from barrage_server.wire.plain_size import held_size, plain_size
 from barrage_server.wire.plain_type import plain_type
@@ -135,3 +138,44 @@ def test_texts_beyond_32_bits_are_refused_before_they_are_made() -> None:
     for array, target in ((runs, pa.string()), (views, pa.string()), (lists, pa.list_(pa.null()))):
         with pytest.raises(LimitError, match="too large"):
             to_plain(array, target)
+
+
+def _views_of(items: pa.Array) -> pa.Array:
+    ones, places = pa.array([1] * len(items), pa.int32()), pa.array(range(len(items)), pa.int32())
+    return pa.ListViewArray.from_arrays(places, ones, items)
+
+
+def _lists_of_dictionaries(items: pa.Array) -> pa.Array:
+    indices = pa.array(range(len(items)), pa.int8())
+    bounds = pa.array(range(len(items) + 1), pa.int32())
+    return pa.ListArray.from_arrays(bounds, pa.DictionaryArray.from_arrays(indices, items))
+
+
+def _views_of_unions(items: pa.Array) -> pa.Array:
+    codes, places = pa.array([0] * len(items), pa.int8()), pa.array(range(len(items)), pa.int32())
+    return _views_of(pa.UnionArray.from_dense(codes, places, [items]))
+
+
+@pytest.mark.parametrize("wrap", [_views_of, _lists_of_dictionaries, _views_of_unions])
+def test_work_does_not_double_with_each_level_of_nesting(
+    wrap: Callable[[pa.Array], pa.Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few kilobytes of two rows, nested deep, must not hold a processor for ever."""
+    walks = 0
+    walk = plain_size_module._spans
+
+    def counting(*arguments: Any) -> Any:
+        nonlocal walks
+        walks += 1
+        return walk(*arguments)
+
+    monkeypatch.setattr(plain_size_module, "_spans", counting)
+    array = pa.array([1, 2])
+    for _ in range(20):
+        array = wrap(array)
+    check_sound(array)
+    target = plain_type(array.type)
+    assert plain_size(array, target) > 0
+    assert walks < 500
+    plain = to_plain(array, target)
+    assert plain.to_pylist() == array.to_pylist()
