@@ -112,7 +112,7 @@ class Server:
         if token is None and not insecure and not _is_loopback(host):
             raise InvalidRequestError(
                 f"Listening on {host} lets other machines in. Set a token, or allow it with insecure=True "
-                f"(--insecure on the command line) if everybody may read and write."
+                f"(--insecure on the command line) if every caller may read and write."
             )
         authenticate = shared_token(token) if isinstance(token, str) else token
         identity = None if tls is None else _identity(tls)
