@@ -19,7 +19,8 @@ import barrage_server as bs
 from barrage_server.server import Server
 
 SCHEMA = pa.schema([("n", pa.int64())])
-SOON = 60.0
+pytestmark = pytest.mark.timeout(300)
+SOON = 120.0
 """Seconds; far more than needed, on a machine that is shared. A process that hangs does so for ever."""
 
 BEGIN = """

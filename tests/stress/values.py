@@ -30,7 +30,7 @@ def random_type(chance: random.Random, depth: int = MAX_DEPTH) -> pa.DataType:
     if depth == 0 or chance.random() < 0.45:
         return chance.choice([*FLAT, *_BYTES, pa.float64(), pa.null(), pa.uuid()])
     inner = random_type(chance, depth - 1)
-    kind = chance.randrange(6)
+    kind = chance.randrange(8)
     if kind == 0:
         return pa.list_(inner)
     if kind == 1:
@@ -39,6 +39,8 @@ def random_type(chance: random.Random, depth: int = MAX_DEPTH) -> pa.DataType:
         return pa.list_(inner, chance.choice([0, 1, 2, 3]))
     if kind == 3:
         return pa.map_(chance.choice([pa.string(), pa.int32(), pa.date32()]), inner)
+    if kind == 4:
+        return chance.choice([pa.list_view, pa.large_list_view])(inner)
     fields = [("a", inner), *((name, random_type(chance, depth - 1)) for name in "bc"[: chance.randrange(3)])]
     return pa.struct(fields)
 
@@ -51,7 +53,7 @@ def encoded_type(chance: random.Random, plain: pa.DataType, share: float = 0.4) 
     if encodes and (pat.is_string(plain) or pat.is_binary(plain)) and chance.random() < 0.5:
         return pa.string_view() if pat.is_string(plain) else pa.binary_view()
     if pat.is_nested(plain):
-        return _encoded_nested(chance, plain, share, encodes=encodes)
+        return _encoded_nested(chance, plain, share)
     if encodes and not pat.is_interval(plain):
         if chance.random() < 0.5:
             return pa.dictionary(chance.choice([pa.int8(), pa.int16(), pa.int32(), pa.int64()]), plain)
@@ -59,7 +61,7 @@ def encoded_type(chance: random.Random, plain: pa.DataType, share: float = 0.4) 
     return plain
 
 
-def _encoded_nested(chance: random.Random, plain: pa.DataType, share: float, *, encodes: bool) -> pa.DataType:
+def _encoded_nested(chance: random.Random, plain: pa.DataType, share: float) -> pa.DataType:
     def field(given: pa.Field) -> pa.Field:
         return given.with_type(encoded_type(chance, given.type, share))
 
@@ -71,8 +73,10 @@ def _encoded_nested(chance: random.Random, plain: pa.DataType, share: float, *, 
     if pat.is_fixed_size_list(plain):
         return pa.list_(inner, plain.list_size)
     if pat.is_large_list(plain):
-        return pa.large_list_view(inner) if encodes else pa.large_list(inner)
-    return pa.list_view(inner) if encodes else pa.list_(inner)
+        return pa.large_list(inner)
+    if pat.is_list_view(plain):
+        return pa.list_view(inner)
+    return pa.large_list_view(inner) if pat.is_large_list_view(plain) else pa.list_(inner)
 
 
 def random_array(chance: random.Random, kind: pa.DataType, count: int, nulls: float | None = None) -> pa.Array:
