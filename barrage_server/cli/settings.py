@@ -254,7 +254,7 @@ def _variable_of(path: Sequence[str]) -> str | None:
 
 
 def _check_environment() -> None:
-    """Refuse a variable that is a misspelt setting: without its token a server would let everybody in.
+    """Refuse a variable that is a misspelt setting: without its token a server would let every caller in.
 
     Other variables with the prefix are not refused; a container's platform makes some of its own accord.
     """

@@ -34,7 +34,7 @@ from barrage_server.wire.schema import key_columns, table_attributes
 
 __all__ = ["Follower"]
 
-# Callbacks that take so many seconds are given what comes meanwhile as one update.
+# Seconds after which a callback counts as slow: what comes meanwhile is given to it as one update.
 _SLOW_SECONDS = 0.005
 
 T = TypeVar("T")

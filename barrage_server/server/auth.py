@@ -70,7 +70,7 @@ Authenticator = Callable[[Credentials], str]
 
 
 def shared_token(token: str) -> Authenticator:
-    """Everybody who knows ``token`` may do everything: as a bearer token, or as the password of any user.
+    """Every caller that knows ``token`` may do everything: as a bearer token, or as the password of any user.
 
     Raises:
         InvalidRequestError: the token is empty or blank, and would let in callers that show nothing.
