@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from types import TracebackType
 from typing import Final, Self
 
@@ -20,7 +21,9 @@ from barrage_server.errors import BarrageError, DeadlineError, InternalError, Un
 from barrage_server.process import Ending, end_with_process, start_thread
 from barrage_server.subscription import Dialect, Limits, Subscription, TableFeed
 from barrage_server.wire.batches import Uneven
+from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.metadata import PublicationRequest, SubscriptionOptions, SubscriptionRequest
+from barrage_server.wire.protocol import FLUSH
 from barrage_server.wire.tickets import path_of_name, scope_ticket
 
 __all__ = ["Publication"]
@@ -50,8 +53,15 @@ class Publication:
         self._answered = False
         self._confirmed = False
         self._error: BarrageError | None = None
+        self._damage: BarrageError | None = None
         self._sent_step = -1
         self._messages = 0
+        # Flushes: the step that is wanted, the last one asked for, the one that is applied; what is asked for as
+        # (messages sent until then, their step).
+        self._wanted_step = -1
+        self._asked_step = -1
+        self._applied_step = -1
+        self._asked: deque[tuple[int, int]] = deque()
         self._pid = os.getpid()
         # The first content goes as one message: readers on the server see all of it or nothing.
         limits = Limits(default_interval_ms=max(1, interval_ms), min_interval_ms=1, snapshot_part_cells=1 << 62)
@@ -96,7 +106,7 @@ class Publication:
         return self._messages
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until the present content of the table has been sent.
+        """Wait until the server's table has the present content of this one. Does not wait for ``interval_ms``.
 
         Raises:
             DeadlineError: it took longer than ``timeout`` seconds (the client's timeout when None).
@@ -105,12 +115,14 @@ class Publication:
         step = self.table.version.step
         limit = self._timeout if timeout is None else seconds(timeout, "timeout")
         with self._changed:
-            done = self._changed.wait_for(lambda: self._sent_step >= step or self._ended, limit)
+            self._wanted_step = max(self._wanted_step, step)
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: self._applied_step >= step or self._ended, limit)
             if self._error is not None:
                 raise self._error
             if not done:
-                raise DeadlineError(f"the content of '{self.name}' was not sent in {limit:g} s")
-            if self._sent_step < step:
+                raise DeadlineError(f"the server did not apply the content of '{self.name}' in {limit:g} s")
+            if self._applied_step < step:
                 raise UnavailableError(f"the publication of '{self.name}' is closed")
 
     def close(self) -> None:
@@ -212,8 +224,8 @@ class Publication:
         while True:
             with self._changed:
                 closing = self._closing
-            # A last look goes past the interval, so that nothing is left behind.
-            poll = self._subscription.poll(time.monotonic() + (3600.0 if closing else 0.0))
+                at_once = closing or self._sent_step < self._wanted_step
+            poll = self._subscription.poll(time.monotonic(), at_once=at_once)
             for message in poll.messages:
                 with translated(self._channel.address):
                     for batch, metadata in message.batches():
@@ -222,15 +234,27 @@ class Publication:
                         else:
                             self._writer.write_with_metadata(batch, metadata)
                 self._messages += 1
+            self._sent_step = self._subscription.statistics().sent_step
+            self._ask()
             with self._changed:
-                self._sent_step = self._subscription.statistics().sent_step
-                self._changed.notify_all()
+                if self._damage is not None:
+                    raise self._damage
                 is_behind = self._sent_step < self.table.version.step
                 if self._answered or (closing and not is_behind):
                     return
-                if not poll.messages and not self._closing:
+                if not poll.messages and not self._closing and self._asked_step >= self._wanted_step:
                     wake_at = poll.wake_at if is_behind else None
                     self._changed.wait(None if wake_at is None else max(0.0, wake_at - time.monotonic()))
+
+    def _ask(self) -> None:
+        """Have the server say when what was sent is applied, if a flush waits for it and has not been asked for."""
+        with self._changed:
+            if not self._asked_step < self._wanted_step <= self._sent_step:
+                return
+            self._asked_step = self._sent_step
+            self._asked.append((self._messages, self._sent_step))
+        with translated(self._channel.address):
+            self._writer.write_metadata(FLUSH)
 
     def _finish(self) -> None:
         """Half-close, and hear what the server has to say."""
@@ -247,12 +271,22 @@ class Publication:
     def _listen(self) -> None:
         """Wait for the server to end the call, which it does early when it has something against it."""
         try:
-            while self._answers.read() is not None:
-                with self._changed:
-                    self._confirmed = True  # the first answer says that the table is there
-                    self._changed.notify_all()
+            while (answer := self._answers.read()) is not None:
+                self._hear(answer.to_pybytes())
+        except BarrageError as error:
+            self._damage = error
         except (flight.FlightError, pa.ArrowException, OSError) as error:
             logger.debug("publication of %r: %s", self.name, error)  # closing the writer raises the same
         with self._changed:
             self._answered = True
+            self._changed.notify_all()
+
+    def _hear(self, answer: bytes) -> None:
+        updates = JsonObject.parse(answer, "the server's answer to a publication").integer("updates")
+        with self._changed:
+            self._confirmed = True  # the first answer says that the table is there
+            while self._asked and self._asked[0][0] <= updates:
+                self._applied_step = self._asked.popleft()[1]
+            if updates >= self._messages:  # the last answer comes unasked
+                self._applied_step = self._sent_step
             self._changed.notify_all()

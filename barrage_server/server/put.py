@@ -26,6 +26,7 @@ from barrage_server.wire.intake import Intake
 from barrage_server.wire.json_object import json_bytes
 from barrage_server.wire.metadata import PublicationRequest, decode_message
 from barrage_server.wire.protocol import (
+    FLUSH,
     PUT_OPTIONS_FIELD,
     PUT_OPTIONS_KEY,
     STAGE_COMMAND,
@@ -190,15 +191,19 @@ class Upload:
         table: ReplicaTable | None = None
         with self._hub.catalog.publisher(name):
             for batch, metadata in chunks:
+                if batch is None and metadata == FLUSH:
+                    if not reader.is_complete:
+                        raise WireFormatError("A flush came in the middle of an update.")
+                    self._reply_updates(name, updates, table)
+                    continue
                 message = reader.feed(batch, metadata)
                 if message is not None:
                     table = self._apply(name, reader.schema, table, message)
                     updates += 1
                     if updates == 1:  # the publisher may now tell others that the table is there
-                        self._reply(json_bytes({"table": name, "updates": 1, "step": table.version.step}))
-        step = -1 if table is None else table.version.step
+                        self._reply_updates(name, updates, table)
         logger.info("%s published %d updates of %s", self.peer, updates, name)
-        self._reply(json_bytes({"table": name, "updates": updates, "step": step}))
+        self._reply_updates(name, updates, table)
 
     def _apply(
         self, name: str, schema: pa.Schema, table: ReplicaTable | None, message: IncomingMessage
@@ -212,6 +217,10 @@ class Upload:
         if not is_there and self._hub.catalog.offer(table) is not table:
             raise AlreadyExistsError(f"Table '{name}' was made by another publisher meanwhile; use another name.")
         return table
+
+    def _reply_updates(self, name: str, updates: int, table: ReplicaTable | None) -> None:
+        step = -1 if table is None else table.version.step
+        self._reply(json_bytes({"table": name, "updates": updates, "step": step}))
 
     # What all three need.
 

@@ -155,8 +155,11 @@ class Subscription:
             self._change = window
             self._interval = self._interval_of(request)
 
-    def poll(self, now: float) -> Poll:
-        """What is due at ``now`` (seconds of a monotonic clock). Whoever calls must send what it gets, in order."""
+    def poll(self, now: float, *, at_once: bool = False) -> Poll:
+        """What is due at ``now`` (seconds of a monotonic clock), to be sent in this order.
+
+        ``at_once``: what has changed is due, whatever the interval.
+        """
         with self._lock:
             if self._closed:
                 return Poll([], None)
@@ -166,8 +169,8 @@ class Subscription:
                 messages.append(self._next_part(now))
             elif self._change is not None:
                 messages.extend(self._answer_change(now))
-            elif self._table.version.step > self._node.step and now >= self._due:
-                messages.append(self._update(self._version_of_tick(now)))
+            elif self._table.version.step > self._node.step and (at_once or now >= self._due):
+                messages.append(self._update(self._table.version if at_once else self._version_of_tick(now)))
                 self._wait_after(now)
             if messages or self._node is not before:
                 self._folded_at = now

@@ -9,7 +9,7 @@ Three ways lead in:
   :class:`PutOptions` may travel as app_metadata of the first message (``{"barrage": {...}}``) or, for stock clients,
   under :data:`PUT_OPTIONS_KEY` in the schema metadata.
 - A ticking ``DoPut``, whose first app_metadata is a Barrage ``PublicationRequest``: every message is an update of the
-  table.
+  table. A message with the app_metadata :data:`FLUSH` and no rows asks how many of them are applied.
 - Staging and commit: a ``DoPut`` with the command :data:`STAGE_COMMAND` whose first message carries a
   :class:`StageRequest` and which ends with :class:`StageEnd`; the server answers :class:`StageResult`. A
   :class:`CommitRequest` then makes staged data visible, once.
@@ -34,6 +34,7 @@ __all__ = [
     "COMMIT_ACTION",
     "CREATE_ACTION",
     "DROP_ACTION",
+    "FLUSH",
     "HEALTH_ACTION",
     "LAST_BATCH_ACTION",
     "PUT_OPTIONS_FIELD",
@@ -73,6 +74,8 @@ TABLES_ACTION: Final = "barrage.tables"
 """Action: an empty body -> a result for each table: Flight's ``FlightInfo`` message, as ``ListFlights`` gives it."""
 STATISTICS_ACTION: Final = "barrage.statistics"
 """Action: ``{}`` -> a JSON object of figures."""
+FLUSH: Final = b"barrage-flush"
+"""app_metadata within a ticking ``DoPut``: answered once every update that came before it is applied."""
 STAGE_COMMAND: Final = b"barrage.stage"
 """``FlightDescriptor.cmd`` of a ``DoPut`` that stages."""
 PUT_OPTIONS_KEY: Final = b"barrage:put"

@@ -150,6 +150,21 @@ def test_a_table_of_the_engine_ticks_on_the_server(client: bs.Client) -> None:
     assert 77 in client.snapshot("mine")["key"].to_pylist()
 
 
+def test_a_flush_returns_when_readers_of_the_server_see_the_content(client: bs.Client) -> None:
+    """Neither the interval nor what the server has yet to apply makes a reader see less."""
+    table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
+    with client.publish("mine", table, interval_ms=600_000) as publication:
+        for number in range(100):
+            table.upsert(_rows(number, number + 1))
+            publication.flush()
+            assert client.snapshot("mine").equals(table.to_arrow())
+        publication.flush()  # nothing is outstanding
+    publication.flush()  # closed with everything applied
+    table.upsert(_rows(500))
+    with pytest.raises(bs.UnavailableError, match="closed"):
+        publication.flush()
+
+
 def test_a_live_table_is_relayed_from_another_server(server: bs.Server, client: bs.Client) -> None:
     with bs.Server(host="127.0.0.1", port=0) as upstream, bs.connect(upstream.uri) as source:
         quotes = upstream.keyed_table("quotes", SCHEMA, key=["key"])

@@ -32,6 +32,7 @@ from barrage_server.server import Limits, Server
 from barrage_server.wire.metadata import PublicationRequest, SubscriptionRequest, UpdateMetadata
 from barrage_server.wire.protocol import (
     COMMIT_ACTION,
+    FLUSH,
     PUT_OPTIONS_KEY,
     CommitRequest,
     PublishMode,
@@ -381,6 +382,21 @@ def test_a_publication_ticks_in_a_table_that_others_follow(server: Server, clien
     assert table.to_arrow().to_pydict() == {"n": [7, 20]}
 
 
+def test_a_flush_is_answered_when_what_came_before_it_is_applied(server: Server, client: fl.FlightClient) -> None:
+    writer, reader = client.do_put(NAMED, NUMBERS)
+    writer.write_metadata(PUBLISH)
+    writer.write_with_metadata(*SNAPSHOT)
+    assert json.loads(reader.read().to_pybytes())["updates"] == 1  # unasked
+    for updates in range(2, 20):
+        writer.write_with_metadata(numbers(updates), update(modified_rows=(RowSet.from_range(0, 0),)))
+        writer.write_metadata(FLUSH)
+        assert json.loads(reader.read().to_pybytes())["updates"] == updates
+        assert server.table("feed").to_arrow()["n"][0].as_py() == updates
+    writer.done_writing()
+    assert json.loads(reader.read().to_pybytes())["updates"] == 19
+    writer.close()
+
+
 def test_a_publication_that_comes_back_replaces_what_was_there(server: Server, client: fl.FlightClient) -> None:
     send(client, NAMED, NUMBERS, (None, PUBLISH), SNAPSHOT)
     table = server.table("feed")
@@ -400,6 +416,7 @@ def test_a_publication_that_comes_back_replaces_what_was_there(server: Server, c
         (numbers(1), update(added_rows=RowSet.from_range(5, 9), added_rows_included=RowSet.from_range(5, 5))),
         (numbers(1), b"dphn"),
         (numbers(1), None),
+        (None, FLUSH + b" "),
         (numbers(), SubscriptionRequest(b"s/feed").encode()),
     ],
 )
@@ -411,6 +428,13 @@ def test_an_update_that_contradicts_the_table_ends_the_publication_and_the_table
     assert server.table("feed").to_arrow().to_pydict() == {"n": [1, 2, 3]}
     until(lambda: server.statistics().uploads == 0)
     send(client, NAMED, NUMBERS, (None, PUBLISH), SNAPSHOT)
+
+
+def test_a_flush_within_an_update_is_refused(server: Server, client: fl.FlightClient) -> None:
+    half = update(added_rows=RowSet.from_range(5, 6), num_add_batches=2)
+    error = refused(lambda: send(client, NAMED, NUMBERS, (None, PUBLISH), SNAPSHOT, (numbers(1), half), (None, FLUSH)))
+    assert "in the middle of an update" in str(error)
+    assert server.table("feed").size == 3
 
 
 def test_only_one_publishes_a_table(server: Server, client: fl.FlightClient) -> None:

@@ -85,6 +85,21 @@ def test_updates_wait_for_the_interval_and_are_coalesced() -> None:
     assert len(metadata(subscription, 99.0)) == 1
 
 
+def test_what_is_wanted_at_once_does_not_wait_for_the_interval() -> None:
+    """However often it is wanted at the same time, and also where subscribers share the versions of a tick."""
+    table = append_table(1)
+    feed = TableFeed(table)
+    subscription, other = subscribe(feed), subscribe(feed)
+    subscription.poll(10.0)
+    other.poll(10.0)
+    for number in range(1, 5):
+        table.append(rows(number))
+        assert subscription.poll(10.01).messages == []
+        assert len(subscription.poll(10.01, at_once=True).messages) == 1
+        assert subscription.statistics().sent_step == table.version.step
+        assert other.poll(10.01).messages == []
+
+
 def test_a_subscriber_that_keeps_up_is_served_once_per_interval() -> None:
     """Ticks do not drift: ten intervals, ten messages."""
     table = append_table()
