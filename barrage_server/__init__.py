@@ -22,15 +22,33 @@ import barrage_server.log  # noqa: F401  (guards all loggers)
 
 if TYPE_CHECKING:
     from barrage_server.client import (
+        KEEP,
+        AsyncUpdates,
         Client,
         Dialect,
+        Keep,
         LiveState,
         LiveTable,
         Publication,
         RetryPolicy,
         TableInfo,
+        TableList,
         Update,
+        Updates,
         connect,
+    )
+    from barrage_server.engine import (
+        AppendTable,
+        ArrowStream,
+        BlinkTable,
+        KeyedTable,
+        ReplacedTable,
+        ReplicaTable,
+        RingTable,
+        Table,
+        TableUpdate,
+        TableVersion,
+        UpdateGraph,
     )
     from barrage_server.engine.standalone import table
     from barrage_server.errors import (
@@ -55,76 +73,119 @@ if TYPE_CHECKING:
         UnsupportedTypeError,
         WireFormatError,
     )
-    from barrage_server.relay import Followed, FollowedState, Server
+    from barrage_server.publish import StagingLimits, StagingStatistics
+    from barrage_server.relay import (
+        Followed,
+        FollowedState,
+        FollowedStatistics,
+        RelayStatistics,
+        Server,
+    )
     from barrage_server.rowset import RowSet, RowSetShiftData
+    from barrage_server.server import (
+        Credentials,
+        Limits,
+        ServedTables,
+        SubscriptionGauges,
+        TableStatistics,
+    )
+    from barrage_server.subscription import SubscriptionLimits
+    from barrage_server.wire.protocol import PublishMode, TableKind
 
 __version__: Final = "0.1.0"
 
 __all__ = [
+    "KEEP",
     "AlreadyExistsError",
+    "AppendTable",
+    "ArrowStream",
+    "AsyncUpdates",
     "AuthenticationError",
     "BarrageError",
+    "BlinkTable",
     "Client",
+    "Credentials",
     "DeadlineError",
     "DependencyError",
     "Dialect",
     "Followed",
     "FollowedState",
+    "FollowedStatistics",
     "InternalError",
     "InvalidRequestError",
+    "Keep",
     "KeyMismatchError",
+    "KeyedTable",
     "LimitError",
+    "Limits",
     "LiveState",
     "LiveTable",
     "MessageTooLargeError",
     "NotFoundError",
     "Publication",
     "PublishError",
+    "PublishMode",
+    "RelayStatistics",
+    "ReplacedTable",
+    "ReplicaTable",
     "RetryPolicy",
+    "RingTable",
     "RowSet",
     "RowSetError",
     "RowSetShiftData",
     "SchemaMismatchError",
+    "ServedTables",
     "Server",
+    "StagingLimits",
+    "StagingStatistics",
+    "SubscriptionGauges",
+    "SubscriptionLimits",
+    "Table",
     "TableInfo",
+    "TableKind",
+    "TableList",
+    "TableStatistics",
+    "TableUpdate",
+    "TableVersion",
     "UnavailableError",
     "UnknownColumnError",
     "UnknownTableError",
     "UnsupportedOperationError",
     "UnsupportedTypeError",
     "Update",
+    "UpdateGraph",
+    "Updates",
     "WireFormatError",
     "__version__",
     "connect",
     "table",
 ]
 
-_ROOMS: Final = {
-    "barrage_server.client": frozenset(
-        {
-            "Client",
-            "Dialect",
-            "LiveState",
-            "LiveTable",
-            "Publication",
-            "RetryPolicy",
-            "TableInfo",
-            "Update",
-            "connect",
-        }
+_NAMES: Final = {
+    "client": (
+        "KEEP AsyncUpdates Client Dialect Keep LiveState LiveTable Publication RetryPolicy TableInfo TableList Update "
+        "Updates connect"
     ),
-    "barrage_server.engine.standalone": frozenset({"table"}),
-    "barrage_server.rowset": frozenset({"RowSet", "RowSetShiftData"}),
-    "barrage_server.relay": frozenset({"Followed", "FollowedState", "Server"}),
+    "engine": (
+        "AppendTable ArrowStream BlinkTable KeyedTable ReplacedTable ReplicaTable RingTable Table TableUpdate "
+        "TableVersion UpdateGraph"
+    ),
+    "engine.standalone": "table",
+    "publish": "StagingLimits StagingStatistics",
+    "relay": "Followed FollowedState FollowedStatistics RelayStatistics Server",
+    "rowset": "RowSet RowSetShiftData",
+    "server": "Credentials Limits ServedTables SubscriptionGauges TableStatistics",
+    "subscription": "SubscriptionLimits",
+    "wire.protocol": "PublishMode TableKind",
 }
+_HOMES: Final = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its room on first use (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = next((room for room, names in _ROOMS.items() if name in names), "barrage_server.errors")
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
     globals()[name] = value
     return value
 

@@ -155,3 +155,7 @@ class InternalError(BarrageError):
     """A fault of this software. The text has an id under which the server's log has the details."""
 
     code = "INTERNAL"
+
+
+for _name in __all__:  # they are public: see barrage_server.public, which has no place below this module
+    globals()[_name].__module__ = "barrage_server"

@@ -12,6 +12,7 @@ import barrage_server
 PACKAGE = Path(barrage_server.__file__).parent
 BELOW: dict[str, set[str]] = {
     "errors": set(),
+    "public": set(),
     "arguments": {"errors"},
     "address": {"errors"},
     "extras": {"errors"},
@@ -54,7 +55,7 @@ BELOW: dict[str, set[str]] = {
         "server",
     },
 }
-ANYWHERE = {"errors", "arguments"}
+ANYWHERE = {"errors", "arguments", "public"}
 PURE = ["rowset", "wire", "engine", "subscription", "publish"]
 IMPURE = {"asyncio", "grpc", "multiprocessing", "pyarrow.flight", "pyspark", "queue", "select", "socket", "time"}
 # Locks are values that a pure room may hold; threads are not.

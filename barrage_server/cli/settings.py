@@ -30,7 +30,7 @@ from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError, InvalidRequestError
 from barrage_server.pem import read_pem
 from barrage_server.server import Limits
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 
 __all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]

@@ -1,8 +1,9 @@
 """The client: follow tables of a server, read them, publish them."""
 
 from barrage_server.client.client import Client, connect
-from barrage_server.client.info import TableInfo
-from barrage_server.client.live import KEEP, LiveTable
+from barrage_server.client.info import TableInfo, TableList
+from barrage_server.client.iteration import AsyncUpdates, Updates
+from barrage_server.client.live import KEEP, Keep, LiveTable
 from barrage_server.client.publication import Publication
 from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.state import LiveState
@@ -11,13 +12,17 @@ from barrage_server.subscription import Dialect
 
 __all__ = [
     "KEEP",
+    "AsyncUpdates",
     "Client",
     "Dialect",
+    "Keep",
     "LiveState",
     "LiveTable",
     "Publication",
     "RetryPolicy",
     "TableInfo",
+    "TableList",
     "Update",
+    "Updates",
     "connect",
 ]

@@ -33,6 +33,7 @@ from barrage_server.engine import ReplicaTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, UnavailableError, UnsupportedOperationError
 from barrage_server.flight_errors import other_protocol
 from barrage_server.pem import Pem
+from barrage_server.public import public
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionOptions
 from barrage_server.wire.protocol import STATISTICS_ACTION, TABLES_ACTION
@@ -110,6 +111,7 @@ def connect(
         raise
 
 
+@public
 class Client(Publishing):
     """A connection to a server. Made by :func:`connect`, which says what its arguments mean.
 

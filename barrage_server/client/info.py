@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from barrage_server.engine.html import grid_html
+from barrage_server.public import public
 
 __all__ = ["TableInfo", "TableList"]
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class TableInfo:
     """One table of a server, as of the moment it was listed.
@@ -44,6 +46,7 @@ class TableInfo:
         return grid_html(f"{self.name}: {size}, {len(rows)} columns", [("column", ""), ("type", ""), ("", "")], rows)
 
 
+@public
 class TableList(list[TableInfo]):
     """The tables of a server: a list, with a view for notebooks."""
 

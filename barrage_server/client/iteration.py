@@ -11,6 +11,7 @@ from barrage_server.client.cursor import Cursor
 from barrage_server.client.follower import Follower
 from barrage_server.client.update import Update
 from barrage_server.errors import BarrageError
+from barrage_server.public import public
 
 __all__ = ["AsyncUpdates", "Updates", "again"]
 
@@ -39,6 +40,7 @@ class _Place:
         self._end()
 
 
+@public
 class Updates(_Place, Iterator[Update]):
     """Iterates over the updates, waiting for each. Threads that share one iterator get different updates.
 
@@ -81,6 +83,7 @@ class Updates(_Place, Iterator[Update]):
         self._end()
 
 
+@public
 class AsyncUpdates(_Place, AsyncIterator[Update]):
     """Iterates over the updates without blocking the event loop. A task that is cancelled leaves nothing behind."""
 

@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+from barrage_server.public import public
+
 __all__ = ["KEEP", "Keep", "LiveTable"]
 
 
+@public
 class Keep(Enum):
     """The type of :data:`KEEP`."""
 
@@ -50,6 +53,7 @@ KEEP: Final = Keep.KEEP
 """Leave the columns as they are."""
 
 
+@public
 class LiveTable:
     """A table of a server, or a window of it, that follows every change.
 

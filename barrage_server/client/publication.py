@@ -19,7 +19,8 @@ from barrage_server.client.failures import translated
 from barrage_server.engine import Table, TableUpdate, TableVersion
 from barrage_server.errors import BarrageError, DeadlineError, InternalError, UnavailableError
 from barrage_server.process import Ending, end_with_process, start_thread
-from barrage_server.subscription import Dialect, Limits, Subscription, TableFeed
+from barrage_server.public import public
+from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.metadata import PublicationRequest, SubscriptionOptions, SubscriptionRequest
@@ -34,6 +35,7 @@ logger = logging.getLogger("barrage_server.client")
 _FINISH_SECONDS: Final = 5.0
 
 
+@public
 class Publication:
     """Keeps a table on the server equal to a table here. Made by :meth:`Client.publish`.
 
@@ -64,7 +66,9 @@ class Publication:
         self._asked: deque[tuple[int, int]] = deque()
         self._pid = os.getpid()
         # The first content goes as one message: readers on the server see all of it or nothing.
-        limits = Limits(default_interval_ms=max(1, interval_ms), min_interval_ms=1, snapshot_part_cells=1 << 62)
+        limits = SubscriptionLimits(
+            default_interval_ms=max(1, interval_ms), min_interval_ms=1, snapshot_part_cells=1 << 62
+        )
         options = SubscriptionOptions(columns_as_list=True)
         self._subscription = Subscription(
             TableFeed(table, limits),

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 from barrage_server.arguments import number
 from barrage_server.errors import InvalidRequestError
+from barrage_server.public import public
 
 __all__ = ["RetryPolicy"]
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How a subscription comes back after its connection is lost.

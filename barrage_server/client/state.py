@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from barrage_server.public import public
+
 __all__ = ["LiveState"]
 
 
+@public
 class LiveState(StrEnum):
     """Where a live table stands.
 

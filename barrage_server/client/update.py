@@ -9,11 +9,13 @@ import pyarrow as pa
 from barrage_server.arguments import names, text
 from barrage_server.engine import TableUpdate, TableVersion, coalesce
 from barrage_server.errors import UnknownColumnError
+from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["Update", "together"]
 
 
+@public
 class Update:
     """The difference between two versions of a live table.
 

@@ -1,7 +1,7 @@
 """Tables that tick: row sets and columns of cells, versions that readers hold, and the update graph that moves them."""
 
 from barrage_server.engine.append import AppendTable, BlinkTable, RingTable
-from barrage_server.engine.conform import Rows
+from barrage_server.engine.conform import ArrowStream, Rows
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable, ReplacedTable
 from barrage_server.engine.replica import ReplicaTable, ReplicaUpdate
@@ -12,6 +12,7 @@ from barrage_server.engine.version import TableVersion
 
 __all__ = [
     "AppendTable",
+    "ArrowStream",
     "BlinkTable",
     "DerivedTable",
     "KeyedTable",

@@ -18,6 +18,7 @@ from barrage_server.engine.schemas import SchemaLike
 from barrage_server.engine.table import SourceTable
 from barrage_server.engine.update import TableUpdate
 from barrage_server.errors import InvalidRequestError
+from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["AppendTable", "BlinkTable", "RingTable"]
@@ -29,6 +30,7 @@ _PAGES_PER_CAPACITY = 8
 _MIN_PAGE_BITS = 10
 
 
+@public
 class AppendTable(SourceTable):
     """Rows are added at the end, and stay as they are."""
 
@@ -97,6 +99,7 @@ class _BoundedTable(AppendTable):
             column.drop_before(first)
 
 
+@public
 class RingTable(_BoundedTable):
     """The last ``capacity`` rows that were appended; older ones are removed.
 
@@ -118,6 +121,7 @@ class RingTable(_BoundedTable):
         return TableUpdate(added, removed, RowSetShiftData.empty(), (RowSet.empty(),) * len(self.schema))
 
 
+@public
 class BlinkTable(_BoundedTable):
     """Rows live for one cycle: the next cycle of the graph removes them, whether or not it brings new ones.
 

@@ -10,10 +10,12 @@ import pyarrow as pa
 from barrage_server.engine.frames import arrow_column, arrow_rows, column_name
 from barrage_server.engine.types import normalise
 from barrage_server.errors import SchemaMismatchError
+from barrage_server.public import public
 
 __all__ = ["ArrowStream", "Rows", "conform"]
 
 
+@public
 class ArrowStream(Protocol):
     """What offers its rows through Arrow's PyCapsule interface: pandas and polars data frames, among others."""
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from barrage_server.engine.table import DerivedTable, SourceTable, Table
     from barrage_server.engine.version import TableVersion
 
+from barrage_server.public import public
+
 __all__ = ["UpdateGraph"]
 
 logger = logging.getLogger("barrage_server.engine")
@@ -40,6 +42,7 @@ class _Staging(threading.local):
         self.open: list[list[tuple[SourceTable, Any]]] = []
 
 
+@public
 class UpdateGraph:
     """Runs cycles over a set of tables, one at a time.
 

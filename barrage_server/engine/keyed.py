@@ -21,6 +21,7 @@ from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
 from barrage_server.engine.values import BoolArray
 from barrage_server.errors import KeyMismatchError, SchemaMismatchError
+from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["KeyedTable", "ReplacedTable"]
@@ -86,6 +87,7 @@ def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
     return RowSet.from_sorted_keys(plan.keys.take(np.flatnonzero(chosen)))
 
 
+@public
 class KeyedTable(_OverwrittenTable):
     """At most one row per key.
 
@@ -272,6 +274,7 @@ def last_of_each(rows: Int64Array) -> tuple[Int64Array, Int64Array]:
     return ordered.take(last), order.take(last)
 
 
+@public
 class ReplacedTable(_OverwrittenTable):
     """A table without keys that is replaced as a whole, such as the ordered result of a query in complete mode.
 

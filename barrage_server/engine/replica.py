@@ -14,6 +14,7 @@ from barrage_server.engine.table import SourceTable
 from barrage_server.engine.types import normalise
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
 from barrage_server.errors import WireFormatError
+from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["ReplicaTable", "ReplicaUpdate"]
@@ -48,6 +49,7 @@ _ROWS_COME_ONCE = ("AppendOnly", "AddOnly", "BlinkTable", "RingCapacity")
 _WINDOW_PAGE_BITS = 10
 
 
+@public
 class ReplicaTable(SourceTable):
     """A table whose row keys, shifts and values all come from elsewhere.
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+from barrage_server.public import public
+
 __all__ = ["DerivedTable", "SourceTable", "Table", "TableListener"]
 
 # How often versions that readers keep holding take over the undo records, so that the chain of them stays short.
@@ -38,6 +40,7 @@ _CYCLES_BETWEEN_ABSORBING = 256
 TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
 
 
+@public
 class Table:
     """A table that ticks: row keys, columns, and one update per cycle.
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["TableUpdate", "UpdateNode", "added_since", "all_columns", "coalesce", "coalesce_nodes", "fold_nodes"]
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class TableUpdate:
     """The change of one table from one version to a later one.

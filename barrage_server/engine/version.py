@@ -15,11 +15,13 @@ from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import UpdateNode
 from barrage_server.engine.values import take
 from barrage_server.errors import InvalidRequestError
+from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
 __all__ = ["TableVersion"]
 
 
+@public
 class TableVersion:
     """One version of a table. It never changes, and holding it costs only the changes that are made after it.
 

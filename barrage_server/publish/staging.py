@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from barrage_server.errors import LimitError, PublishError
+from barrage_server.public import public
 from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import StageRequest, StageResult
 
 __all__ = ["Staged", "StagingArea", "StagingLimits", "StagingStatistics"]
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class StagingLimits:
     """How much may lie in the staging area, and how long.
@@ -50,6 +52,7 @@ class Staged:
     sealed: bool = False
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class StagingStatistics:
     """The staging area at one moment.

@@ -22,6 +22,7 @@ from barrage_server.errors import (
     UnknownTableError,
 )
 from barrage_server.process import Ending, end_with_process, start_thread
+from barrage_server.public import public
 from barrage_server.relay.blink import BlinkSink, FollowedBlinkTable
 from barrage_server.relay.promises import ROUTE, on_route, passed_on
 from barrage_server.relay.source import Source
@@ -37,6 +38,7 @@ logger = logging.getLogger("barrage_server.relay")
 _JOIN_SECONDS: Final = 5.0
 
 
+@public
 class Followed:
     """A table of another server that is served here. Made by :meth:`Server.follow`.
 

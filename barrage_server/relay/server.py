@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from barrage_server.arguments import integer, optional_names, seconds, text
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.pem import Pem, read_pem
+from barrage_server.public import public
 from barrage_server.relay.followed import Followed
 from barrage_server.relay.promises import route_entry
 from barrage_server.relay.source import Access, Source
@@ -18,11 +19,12 @@ from barrage_server.relay.statistics import RelayStatistics
 from barrage_server.server import Server as TableServer
 from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 
 __all__ = ["Server"]
 
 
+@public
 class Server(TableServer):
     """Live tables over Arrow Flight: its own, and those of other servers that it follows.
 

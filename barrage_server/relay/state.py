@@ -5,10 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 from barrage_server.errors import BarrageError, DeadlineError, LimitError, NotFoundError, UnavailableError
+from barrage_server.public import public
 
 __all__ = ["FollowedState"]
 
 
+@public
 class FollowedState(StrEnum):
     """Where a table that is followed stands.
 

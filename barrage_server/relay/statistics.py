@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barrage_server.public import public
 from barrage_server.relay.state import FollowedState
 from barrage_server.server import ServerStatistics
 
 __all__ = ["FollowedStatistics", "RelayStatistics"]
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class FollowedStatistics:
     """One table that is followed.
@@ -38,6 +40,7 @@ class FollowedStatistics:
     connections: int
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class RelayStatistics(ServerStatistics):
     """The whole server.

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.errors import RowSetError
+from barrage_server.public import public
 from barrage_server.rowset import _ranges, _roaring
 from barrage_server.rowset._held import RANGES_ALWAYS, RANGES_PER_CONTAINER, HeldKeys, as_keys
 from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, Keys, Mask
@@ -24,6 +25,7 @@ _FEW: Final = 16  # keys that are looked up in a bitmap one by one, whatever its
 _APART: Final = 1024  # keys in between from which it costs less to begin a new window than to list them
 
 
+@public
 class RowSet(HeldKeys):
     """An immutable ordered set of row keys (int64, 0 to 2**63 - 1)."""
 

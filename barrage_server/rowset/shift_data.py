@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.errors import RowSetError
+from barrage_server.public import public
 from barrage_server.rowset import _ranges
 from barrage_server.rowset._held import as_keys
 from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, Keys
@@ -24,6 +25,7 @@ __all__ = ["RowSetShiftData"]
 _BY_PIECE = 64  # up to this many shifts, a bitmap is taken apart and put together again rather than listed
 
 
+@public
 class RowSetShiftData:
     """Immutable shifts ``(start, end, delta)``, sorted; sources and destinations are disjoint and in one order.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barrage_server.server.auth import Authenticator, Credentials
 from barrage_server.server.limits import Limits
+from barrage_server.server.listing import ServedTables
 from barrage_server.server.server import Server
 from barrage_server.server.statistics import ServerStatistics, SubscriptionGauges, TableStatistics
 
@@ -11,6 +12,7 @@ __all__ = [
     "Authenticator",
     "Credentials",
     "Limits",
+    "ServedTables",
     "Server",
     "ServerStatistics",
     "SubscriptionGauges",

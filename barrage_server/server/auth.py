@@ -20,6 +20,7 @@ from typing import Final
 import pyarrow.flight as fl
 
 from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
+from barrage_server.public import public
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.translate import boundary
 
@@ -45,6 +46,7 @@ _VIEWPORT_HEADER = "barrage-viewport"
 _SCHEMES = {"io.deephaven.authentication.psk.pskauthenticationhandler": "psk"}
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """What a caller shows.

@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 
 from barrage_server.engine import Table
 from barrage_server.server.pump import Pump, Topic
-from barrage_server.subscription import Limits as SubscriptionLimits
-from barrage_server.subscription import TableFeed
+from barrage_server.subscription import SubscriptionLimits, TableFeed
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["Followers", "Following"]

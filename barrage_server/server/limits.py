@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from barrage_server.errors import InvalidRequestError
+from barrage_server.public import public
 from barrage_server.publish import StagingLimits
 
 __all__ = ["Limits"]
@@ -29,6 +30,7 @@ _TIMES: Final = (
 )
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds that keep one client from harming the others. Times are seconds.

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from barrage_server.engine import Table
 from barrage_server.engine.html import grid_html
+from barrage_server.public import public
 
 __all__ = ["ServedTables", "tables_html"]
 
 
+@public
 class ServedTables(tuple[Table, ...]):
     """The tables of a server, by name: a tuple, with a view for notebooks."""
 

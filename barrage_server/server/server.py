@@ -34,7 +34,7 @@ from barrage_server.server.sockets import connected_peers, shut_all, shut_peer
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Streams, SubscriptionStream, Watchdog
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.tickets import path_of_name
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barrage_server.public import public
 from barrage_server.publish import StagingStatistics
 
 __all__ = ["ServerStatistics", "SubscriptionGauges", "TableStatistics"]
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
     """One table.
@@ -31,6 +33,7 @@ class TableStatistics:
     subscribers: int
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class SubscriptionGauges:
     """One subscription stream.

@@ -1,6 +1,6 @@
 """What each subscriber is sent, and when: pure state machines without sockets, threads or clocks."""
 
-from barrage_server.subscription.feed import Limits, TableFeed
+from barrage_server.subscription.feed import SubscriptionLimits, TableFeed
 from barrage_server.subscription.message import Dialect, EncodedMessage
 from barrage_server.subscription.snapshot import snapshot_message
 from barrage_server.subscription.subscription import Poll, Subscription, SubscriptionStatistics
@@ -9,9 +9,9 @@ from barrage_server.subscription.window import Window
 __all__ = [
     "Dialect",
     "EncodedMessage",
-    "Limits",
     "Poll",
     "Subscription",
+    "SubscriptionLimits",
     "SubscriptionStatistics",
     "TableFeed",
     "Window",

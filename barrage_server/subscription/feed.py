@@ -12,6 +12,7 @@ import pyarrow as pa
 from barrage_server.engine.table import Table
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
+from barrage_server.public import public
 from barrage_server.subscription.crowd import Crowd, CrowdMessage
 from barrage_server.subscription.message import EncodedMessage, Style
 from barrage_server.subscription.shared_rows import SharedRows
@@ -28,11 +29,12 @@ _MOST_RANGES = 64  # of a viewport that may be shared
 _TICK_SECONDS = 1.0
 _KEPT = 8  # updates whose rows are kept: not everybody stands at the same place in the history
 
-__all__ = ["Audience", "Limits", "Message", "SharedMessage", "TableFeed"]
+__all__ = ["Audience", "Message", "SharedMessage", "SubscriptionLimits", "TableFeed"]
 
 
+@public
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SubscriptionLimits:
     """Bounds of what one subscription may cost.
 
     Attributes:
@@ -140,9 +142,11 @@ class TableFeed:
 
     """
 
-    def __init__(self, table: Table, limits: Limits | None = None, family: ClientFamily = ClientFamily.ARROW) -> None:
+    def __init__(
+        self, table: Table, limits: SubscriptionLimits | None = None, family: ClientFamily = ClientFamily.ARROW
+    ) -> None:
         self.table = table
-        self.limits = limits or Limits()
+        self.limits = limits or SubscriptionLimits()
         self.view = view = ColumnView.of(table.schema, family)
         names = zip(view.sources, view.schema.names, strict=True)
         keys = [name for number, name in names if table.schema.names[number] in table.key_columns]

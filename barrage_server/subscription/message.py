@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from barrage_server.engine.update import TableUpdate, all_columns
 from barrage_server.engine.version import TableVersion
+from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription.window import Window
 from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 
+@public
 class Dialect(Enum):
     """How messages to a viewport subscriber name rows.
 

@@ -27,6 +27,7 @@ from typing import Final
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
+from barrage_server.public import public
 from barrage_server.wire.json_object import JsonObject, json_bytes, schema_to_base64
 
 __all__ = [
@@ -97,6 +98,7 @@ def is_single_write(publisher: str) -> bool:
     return publisher.startswith(_SINGLE_WRITE)
 
 
+@public
 class PublishMode(StrEnum):
     """What a published delta does to the rows that are there."""
 
@@ -106,6 +108,7 @@ class PublishMode(StrEnum):
     DELETE = "delete"
 
 
+@public
 class TableKind(StrEnum):
     """Kinds of source tables that a publisher can ask for."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable
-from barrage_server.subscription import Limits
+from barrage_server.subscription import SubscriptionLimits
 from benchmarks import data
 from benchmarks.loop import Loop
 from benchmarks.servers.writer import Writer, appended, one_per_view, upserted
@@ -23,7 +23,9 @@ class OurTables:
         interval = settings.get("interval_ms")
         self.server = bs.Server(
             port=settings.get("port", 0),
-            subscriptions=Limits() if interval is None else Limits(default_interval_ms=interval),
+            subscriptions=SubscriptionLimits()
+            if interval is None
+            else SubscriptionLimits(default_interval_ms=interval),
         )
         self._writers: dict[str, Writer] = {}
 

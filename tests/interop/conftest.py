@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from barrage_server import Server
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 
 from .deephaven import DeephavenServer
 from .javascript import JavaScript, extract_api

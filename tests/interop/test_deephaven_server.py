@@ -14,7 +14,7 @@ import trustme
 import barrage_server as bs
 from barrage_server import Server
 from barrage_server.server import Limits
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 from tests.properties.sources import SCHEMA
 
 from .deephaven import PSK_TYPE, DeephavenServer

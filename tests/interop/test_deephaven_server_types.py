@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from barrage_server import Server
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 from tests.engine.samples import SAMPLES, pick
 
 from .deephaven import DeephavenServer

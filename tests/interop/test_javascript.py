@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from barrage_server import Server
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 
 from .deephaven import DeephavenServer
 from .javascript import Cells, JavaScript, Page, nothing_left

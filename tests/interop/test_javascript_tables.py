@@ -13,7 +13,7 @@ import pytest
 from barrage_server import Server
 from barrage_server.engine import ReplicaTable, ReplicaUpdate, UpdateGraph
 from barrage_server.rowset import RowSet
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 from tests.engine.samples import SAMPLES, pick
 from tests.properties.sources import (
     SCHEMA,

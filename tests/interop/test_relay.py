@@ -11,7 +11,7 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.rowset import RowSet
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 
 from .deephaven import DeephavenServer
 from .remote import Remote

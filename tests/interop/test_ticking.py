@@ -9,7 +9,7 @@ import pytest
 
 import barrage_server as bs
 from barrage_server import Server
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 from tests.properties.sources import SCHEMA, make_row, to_table
 
 from .listener import Listener

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from barrage_server.engine import UpdateGraph
 from barrage_server.rowset import RowSet
-from barrage_server.subscription import Dialect, Limits, TableFeed, Window
+from barrage_server.subscription import Dialect, SubscriptionLimits, TableFeed, Window
 from barrage_server.wire.metadata import SubscriptionOptions
 from tests.properties.sources import SCHEMA, SOURCES, Source
 from tests.properties.subscribers import Manner, Subscriber, reversed_manner
@@ -59,7 +59,7 @@ class Replicas(RuleBasedStateMachine):
         chance = random.Random(seed)
         for _ in range(chance.choice([4, 4, 0])):
             self.source.change(chance)
-        self.feed = TableFeed(self.source.table, Limits(snapshot_part_cells=part_cells))
+        self.feed = TableFeed(self.source.table, SubscriptionLimits(snapshot_part_cells=part_cells))
         self.subscribers = [Subscriber(self.feed, window, manner) for window, manner in first]
         self.now = 100.0
 

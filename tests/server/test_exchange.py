@@ -21,7 +21,7 @@ from barrage_server.errors import (
 from barrage_server.flight_errors import from_flight
 from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Server
-from barrage_server.subscription import Limits as SubscriptionLimits
+from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.metadata import PublicationRequest, SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from tests.server.conftest import SCHEMA, address

@@ -11,7 +11,7 @@ import pytest
 from barrage_server.engine import AppendTable, UpdateGraph
 from barrage_server.server.followers import Followers
 from barrage_server.server.pump import Pump
-from barrage_server.subscription import Limits
+from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.families import ClientFamily
 
 SCHEMA = pa.schema([("a", pa.uint8()), ("b", pa.struct([("x", pa.int8())]))])
@@ -20,7 +20,7 @@ SCHEMA = pa.schema([("a", pa.uint8()), ("b", pa.struct([("x", pa.int8())]))])
 @pytest.fixture
 def followers() -> Iterator[Followers]:
     pump = Pump()
-    yield Followers(pump, Limits())
+    yield Followers(pump, SubscriptionLimits())
     pump.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 from barrage_server.engine import BlinkTable, KeyedTable, Table, UpdateGraph
 from barrage_server.engine.update import UpdateNode
 from barrage_server.rowset import RowSet
-from barrage_server.subscription import Dialect, Limits, Subscription, TableFeed
+from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 
@@ -98,7 +98,7 @@ def some_are_not_served(table: Table) -> int:
 
 
 def a_first_snapshot_is_stuck(table: Table) -> int:
-    feed = TableFeed(table, Limits(snapshot_part_cells=20))
+    feed = TableFeed(table, SubscriptionLimits(snapshot_part_cells=20))
     growing = begun(feed, 1.0)
     gained = run(table, feed, [], [growing])
     now, rows = 1000.0, 0

@@ -14,7 +14,7 @@ import pytest
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, Table, UpdateGraph
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
 from barrage_server.rowset import RowSet
-from barrage_server.subscription import Dialect, Limits, Subscription, TableFeed
+from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
 
@@ -119,7 +119,7 @@ def test_a_subscriber_that_keeps_up_is_served_once_per_interval() -> None:
 def test_a_large_snapshot_grows_in_parts_of_one_version() -> None:
     """Each part names all rows and includes its own; the viewport grows and is absent at the end; ticks wait."""
     table = append_table(10)
-    subscription = subscribe(TableFeed(table, Limits(snapshot_part_cells=8)))
+    subscription = subscribe(TableFeed(table, SubscriptionLimits(snapshot_part_cells=8)))
     parts = []
     while True:
         poll = subscription.poll(1.0)

@@ -8,7 +8,7 @@ import pytest
 
 from barrage_server.server import Server
 from barrage_server.server.deephaven import exchange
-from barrage_server.subscription import Limits
+from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.metadata import SubscriptionOptions
 from tests.server.follower import Follower
 
@@ -20,7 +20,7 @@ OPTIONS = SubscriptionOptions(min_update_interval_ms=1, batch_size=10, columns_a
 def test_bundles_of_any_size(monkeypatch: pytest.MonkeyPatch, bundle_bytes: int) -> None:
     """With a first snapshot in parts, parts in batches, and updates that come while these are under way."""
     monkeypatch.setattr(exchange, "_BUNDLE_BYTES", bundle_bytes)
-    limits = Limits(default_interval_ms=1, snapshot_part_cells=35)
+    limits = SubscriptionLimits(default_interval_ms=1, snapshot_part_cells=35)
     with Server(deephaven_port=0, subscriptions=limits) as server:
         table = server.append_table("t", SCHEMA)
         table.append({"n": [*range(100)]})
