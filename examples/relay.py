@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def watch(live: bs.LiveTable, count: int) -> None:
-    for number, update in enumerate(live.updates(timeout=5), start=1):
+    for number, update in enumerate(live.updates(timeout=30), start=1):
         counts = f"{update.added.size} added, {update.removed.size} removed, {update.modified_rows.size} modified"
         print(f"{live.size} rows: {counts}")
         if number == count:

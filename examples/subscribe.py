@@ -22,7 +22,7 @@ def main() -> None:
         client = stack.enter_context(bs.connect(uri))
         live = stack.enter_context(client.subscribe(table, interval_ms=100))
         print(f"{live.name}: {live.size} rows, columns {live.schema.names}")
-        for number, update in enumerate(live.updates(timeout=5), start=1):
+        for number, update in enumerate(live.updates(timeout=30), start=1):
             print(f"\nstep {update.step}: {update.added.size} added, {update.removed.size} removed")
             for row in update.removed_values().slice(0, 3).to_pylist():
                 print("  -", row)

@@ -179,6 +179,7 @@ class Follower:
     def _follow(self) -> None:
         lost_at = 0.0
         delays: Iterator[float] = iter(())
+        is_first = True
         while not self.state.is_final:
             seen = self.messages
             try:
@@ -189,6 +190,9 @@ class Follower:
                         return
                     if self._reopen:
                         self._reopen = False
+                        continue
+                    if self.state is LiveState.CONNECTING and is_first and isinstance(error, UnavailableError):
+                        is_first = False  # the connection stood idle, and was closed by the other side just now
                         continue
                     if self.state is LiveState.CONNECTING or not self._comes_back(error, seen):
                         raise

@@ -5,12 +5,15 @@ from __future__ import annotations
 import queue
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
 import barrage_server as bs
 from barrage_server.rowset import RowSet
+from tests.live.process import until
+from tests.live.proxy import Proxy
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 QUICK = bs.RetryPolicy(first_delay=0.02, max_delay=0.2, deadline=60)
@@ -59,6 +62,25 @@ def test_a_server_that_restarts_is_found_again(dialect: bs.Dialect) -> None:
         window.wait_until(lambda view: view.to_arrow()["key"].to_pylist() == [4, 5])
         window.set_viewport(range(3))
         assert window.to_arrow()["key"].to_pylist() == [2, 3, 4]
+
+
+def test_a_subscription_survives_that_its_idle_connection_is_closed_just_now() -> None:
+    """Servers and proxies close what stood idle; a request that crosses that on the way is made once more."""
+    with (
+        bs.Server(port=0) as server,
+        Proxy(int(server.uri.rpartition(":")[2])) as proxy,
+        bs.connect(f"grpc://127.0.0.1:{proxy.port}") as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        server.keyed_table("t", SCHEMA, key=["key"]).upsert(_rows(1, 2))
+        proxy.stall()
+        held = proxy.held
+        subscribing = pool.submit(client.subscribe, "t")
+        until(lambda: proxy.held > held, "the request is on its way")
+        proxy.cut()
+        proxy.resume()
+        with subscribing.result(60) as live:
+            assert live.size == 2
 
 
 def test_a_table_that_comes_later_than_its_server_is_waited_for() -> None:

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that cuts connections, holds them up, and lets go of them again."""
+"""A TCP proxy on loopback that cuts connections, and holds up what they carry."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Proxy:
         self._lock = threading.Lock()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._closed = False
+        self.held = 0
+        """Pieces that came while it was stalled: at most one for each direction of a connection is taken."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, name="proxy", daemon=True)
@@ -90,6 +92,9 @@ class Proxy:
                 piece = source.recv(_PIECE)
                 if not piece:
                     break
+                if not self._flowing.is_set():
+                    with self._lock:
+                        self.held += 1
                 self._flowing.wait()
                 sink.sendall(piece)
         _shut(*pair)
