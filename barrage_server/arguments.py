@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from math import isfinite
 from numbers import Real
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from barrage_server.errors import InvalidRequestError
 
 __all__ = ["callback", "instance", "integer", "names", "number", "optional_names", "seconds", "shown", "text"]
 
 _SHOWN: Final = 60
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
 _FOREVER: Final = 1e9  # seconds; what waits has limits of its own not far above
 
 
@@ -114,6 +117,18 @@ def seconds(value: Any, what: str, *, positive: bool = False) -> float:
     if not isfinite(found) or found < 0 or (positive and found == 0):
         raise InvalidRequestError(f"{what} must be a {kind} of seconds, not {shown(value)}.")
     return min(found, _FOREVER)
+
+
+def choice(value: Any, kind: type[_Choice], what: str) -> _Choice | None:
+    """``value`` as a member of an enumeration of texts, given as one or as its text; None for None.
+
+    Raises:
+        InvalidRequestError: there is no such member.
+    """
+    try:
+        return None if value is None else kind(value)
+    except ValueError:
+        raise InvalidRequestError(f"{what} is one of {', '.join(kind)}, not {shown(value)}.") from None
 
 
 def instance(value: Any, kind: type, what: str) -> None:

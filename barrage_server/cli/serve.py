@@ -17,7 +17,6 @@ from barrage_server.cli.text import count
 from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
 from barrage_server.server import Authenticator, Credentials
 from barrage_server.server.auth import shared_token
-from barrage_server.wire.protocol import TableKind
 
 __all__ = ["any_of", "serve_until_stopped"]
 
@@ -78,22 +77,8 @@ def declare(server: bs.Server, table: TableSettings) -> None:
         InvalidRequestError: the declaration contradicts itself, or names a type that there is not.
     """
     try:
-        schema, kind = table.arrow_schema(), table.actual_kind
-        if kind is not TableKind.KEYED and table.key:
-            raise InvalidRequestError(f"a table of the kind '{kind}' has no key; use the kind 'keyed'")
-        if (kind is TableKind.RING) != (table.capacity is not None):
-            raise InvalidRequestError("a ring needs a capacity, the rows it keeps, and no other kind takes one")
-        match kind:
-            case TableKind.KEYED:
-                server.keyed_table(table.name, schema, key=table.key)
-            case TableKind.RING if table.capacity is not None:
-                server.ring_table(table.name, schema, capacity=table.capacity)
-            case TableKind.BLINK:
-                server.blink_table(table.name, schema)
-            case TableKind.REPLACED:
-                server.replaced_table(table.name, schema)
-            case _:
-                server.append_table(table.name, schema)
+        schema = table.arrow_schema()
+        server.create_table(table.name, schema, key=table.key or None, kind=table.kind, capacity=table.capacity)
     except BarrageError as error:
         raise InvalidRequestError(f"table {table.name!r} of the configuration: {error}") from None
 

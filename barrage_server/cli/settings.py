@@ -60,13 +60,6 @@ class TableSettings(BaseModel):
     key: tuple[str, ...] = ()
     capacity: int | None = Field(default=None, gt=0)
 
-    @property
-    def actual_kind(self) -> TableKind:
-        """The kind named, or else implied."""
-        if self.kind is not None:
-            return self.kind
-        return TableKind.KEYED if self.key else TableKind.RING if self.capacity else TableKind.APPEND
-
     def arrow_schema(self) -> pa.Schema:
         """The columns as an Arrow schema; UnsupportedTypeError when a type name is wrong."""
         return pa.schema([(name, parse_type(kind)) for name, kind in self.columns.items()])
@@ -116,8 +109,8 @@ class ServeSettings(BaseSettings):
         tls_certificate: certificate chain; serves ``grpc+tls`` together with ``tls_key``. PEM, or a file's path.
         tls_key: private key. PEM, or a file's path.
         log_level: what the log on stderr shows.
-        limits: see :class:`barrage_server.server.Limits`; its ``staging`` too.
-        subscriptions: see :class:`barrage_server.subscription.Limits`: update intervals, sizes of first snapshots.
+        limits: see ``bs.Limits``; its ``staging`` too.
+        subscriptions: see ``bs.SubscriptionLimits``: update intervals, sizes of first snapshots.
         tables: tables that exist from the start.
         follow: tables of other servers to serve on; as lines with commas in the environment.
         follow_token: what those upstreams are shown that have no token of their own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, overload
 
-from barrage_server.arguments import integer, optional_names
+from barrage_server.arguments import choice, integer, optional_names
 from barrage_server.client.connection import Connection
 from barrage_server.client.live import LiveTable
 from barrage_server.client.names import checked_name
@@ -23,6 +23,7 @@ from barrage_server.wire.protocol import (
     PublishMode,
     TableKind,
 )
+from barrage_server.wire.table_spec import TableSpec
 
 __all__ = ["Publishing"]
 
@@ -133,9 +134,10 @@ class Publishing(Connection):
             AlreadyExistsError: there is another one of that name.
         """
         self._channel.need("making tables")
-        chosen = _kind(kind) or (TableKind.KEYED if key else TableKind.RING if capacity else TableKind.APPEND)
-        keys = optional_names(key, "key", single=True)
-        request = CreateRequest(checked_name(name), as_schema(schema), chosen, keys, _capacity(capacity))
+        spec = TableSpec.implied(
+            choice(kind, TableKind, "kind"), optional_names(key, "key", single=True), _capacity(capacity)
+        )
+        request = CreateRequest(checked_name(name), as_schema(schema), spec.kind, spec.key, spec.capacity)
         act(self._channel, CREATE_ACTION, request.to_json())
 
     def drop(self, name: str) -> None:
@@ -155,26 +157,18 @@ class Publishing(Connection):
     ) -> int:
         self._channel.need(_PUBLISHING)
         keys = optional_names(key, "key", single=True) if key is not None and key != () else None
-        chosen = _mode(mode) or (PublishMode.UPSERT if keys else PublishMode.APPEND)
+        chosen = choice(mode, PublishMode, "mode") or (PublishMode.UPSERT if keys else PublishMode.APPEND)
         target = CommitRequest(
-            "", checked_name(name), 0, mode=chosen, key=keys, kind=_kind(kind), capacity=_capacity(capacity)
+            "",
+            checked_name(name),
+            0,
+            mode=chosen,
+            key=keys,
+            kind=choice(kind, TableKind, "kind"),
+            capacity=_capacity(capacity),
         )
         return self._uploader.publish(target, data)
 
 
 def _capacity(capacity: int | None) -> int | None:
     return None if capacity is None else integer(capacity, "capacity", least=1)
-
-
-def _mode(mode: PublishMode | str | None) -> PublishMode | None:
-    try:
-        return None if mode is None else PublishMode(mode)
-    except ValueError:
-        raise InvalidRequestError(f"mode is one of {', '.join(PublishMode)}, not {mode!r}") from None
-
-
-def _kind(kind: TableKind | str | None) -> TableKind | None:
-    try:
-        return None if kind is None else TableKind(kind)
-    except ValueError:
-        raise InvalidRequestError(f"kind is one of {', '.join(TableKind)}, not {kind!r}") from None

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
+from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, Table, UpdateGraph
+from barrage_server.engine.kinds import spec_of
 from barrage_server.errors import (
     AlreadyExistsError,
     KeyMismatchError,
@@ -19,6 +20,7 @@ from barrage_server.errors import (
 from barrage_server.wire.plain_size import plain_size
 from barrage_server.wire.plain_type import plain_type
 from barrage_server.wire.protocol import PublishMode, TableKind
+from barrage_server.wire.table_spec import TableSpec
 
 __all__ = ["TableStore", "Target", "apply_rows", "publish_rows"]
 
@@ -33,7 +35,7 @@ class TableStore(Protocol):
     def find(self, name: str) -> Table | None:
         """The table of that name, if there is one."""
 
-    def make(self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None) -> Table:
+    def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
         """A new table, which is not found yet; AlreadyExistsError when the name is kept for something else."""
 
     def offer(self, table: Table) -> Table:
@@ -46,11 +48,6 @@ class TableStore(Protocol):
         """Let ``after`` be found in the place of ``before``, which takes no more rows; what publishers have committed
         to that counts for it. UnavailableError when ``before`` is not found any more.
         """
-
-    def check_same(
-        self, table: Table, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None
-    ) -> None:
-        """AlreadyExistsError unless a table is of that kind, and like that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +108,7 @@ def publish_rows(
                 continue  # another publisher was faster: its table gets the rows
             table = made
         else:
-            if target.kind is not None:
-                key = table.key_columns if target.kind is TableKind.KEYED else ()
-                own = table.capacity if isinstance(table, RingTable) else None
-                store.check_same(table, table.schema, target.kind, key, target.capacity or own)
-            elif target.capacity is not None:
-                _check_capacity(table, target.capacity)
+            _check_kind(table, target)
             _check_key(table, target)
             _check_nulls(table, batches, limit)
             if type(table) is AppendTable and target.mode is PublishMode.REPLACE and target.kind is None:
@@ -126,12 +118,19 @@ def publish_rows(
         return sum(batch.num_rows for batch in batches), table
 
 
-def _check_capacity(table: Table, capacity: int) -> None:
-    if not isinstance(table, RingTable):
-        raise AlreadyExistsError(f"Table '{table.name}' exists and is no ring; leave the capacity out.")
-    if table.capacity != capacity:
+def _check_kind(table: Table, target: Target) -> None:
+    own = spec_of(table)
+    if target.kind is not None and (own is None or own.kind is not target.kind):
         raise AlreadyExistsError(
-            f"Table '{table.name}' exists with a capacity of {table.capacity} rows, not {capacity}."
+            f"Table '{table.name}' exists and is not of the kind '{target.kind}'. Drop it first, or use another name."
+        )
+    if target.capacity is None:
+        return
+    if own is None or own.capacity is None:
+        raise AlreadyExistsError(f"Table '{table.name}' exists and is no ring; leave the capacity out.")
+    if own.capacity != target.capacity:
+        raise AlreadyExistsError(
+            f"Table '{table.name}' exists with a capacity of {own.capacity} rows, not {target.capacity}."
         )
 
 
@@ -140,7 +139,7 @@ def _overwritten(store: TableStore, table: Table, schema: pa.Schema, batches: Se
 
     An append table has promised its subscribers that no row goes away; they hear that there is another table now.
     """
-    made = store.make(table.name, table.schema, TableKind.REPLACED, (), None)
+    made = store.make(table.name, table.schema, TableSpec(TableKind.REPLACED))
     try:
         apply_rows(made, PublishMode.REPLACE, schema, batches)
         store.exchange(table, made)
@@ -156,7 +155,7 @@ def _publish_new(
     """Make the table with these rows in it; ``None`` when there is one of its name by then."""
     if target.mode is PublishMode.DELETE:
         raise UnknownTableError(f"There is no table '{target.table}' to delete rows from.")
-    table = store.make(target.table, schema, _kind_of_new(target), target.key or (), target.capacity)
+    table = store.make(target.table, schema, _spec_of_new(target))
     found: Table | None = None
     try:
         _check_key(table, target)
@@ -168,20 +167,11 @@ def _publish_new(
     return table if found is table else None
 
 
-def _kind_of_new(target: Target) -> TableKind:
-    kind = target.kind
-    if kind is None:
-        if target.key:
-            kind = TableKind.KEYED
-        elif target.capacity is not None:
-            kind = TableKind.RING
-        else:
-            kind = TableKind.REPLACED if target.mode is PublishMode.REPLACE else TableKind.APPEND
-    if target.key and kind is not TableKind.KEYED:
-        raise KeyMismatchError(f"A table of kind '{kind}' has no keys; leave the key out, or use the kind 'keyed'.")
-    if not target.key and (kind is TableKind.KEYED or target.mode is PublishMode.UPSERT):
+def _spec_of_new(target: Target) -> TableSpec:
+    if target.mode is PublishMode.UPSERT and not target.key:
         raise KeyMismatchError(f"Table '{target.table}' is new: name the key columns that rows are matched by.")
-    return kind
+    otherwise = TableKind.REPLACED if target.mode is PublishMode.REPLACE else TableKind.APPEND
+    return TableSpec.implied(target.kind, target.key, target.capacity, otherwise)
 
 
 def _check_key(table: Table, target: Target) -> None:

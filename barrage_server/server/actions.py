@@ -28,6 +28,7 @@ from barrage_server.wire.protocol import (
     LastBatchRequest,
     LastBatchResult,
 )
+from barrage_server.wire.table_spec import TableSpec
 
 __all__ = ["list_actions", "run_action"]
 
@@ -51,7 +52,8 @@ def _last_batch(hub: Hub, body: bytes) -> bytes:
 
 def _create(hub: Hub, body: bytes) -> bytes:
     request = CreateRequest.from_json(body)
-    hub.catalog.ensure(request.table, request.schema, request.kind, request.key or (), request.capacity)
+    spec = TableSpec.implied(request.kind, request.key, request.capacity)
+    hub.catalog.ensure(request.table, request.schema, spec)
     return json_bytes({})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
@@ -13,21 +13,19 @@ import pyarrow as pa
 
 from barrage_server.arguments import shown, text
 from barrage_server.engine import (
-    AppendTable,
     BlinkTable,
-    KeyedTable,
-    ReplacedTable,
     ReplicaTable,
-    RingTable,
     SourceTable,
     StandaloneGraph,
     Table,
     UpdateGraph,
 )
 from barrage_server.engine.frames import is_rows
+from barrage_server.engine.kinds import make_table, spec_of
 from barrage_server.engine.types import plain_type
 from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnavailableError, UnknownTableError
-from barrage_server.wire.protocol import PUT_OPTIONS_KEY, TableKind
+from barrage_server.wire.protocol import PUT_OPTIONS_KEY
+from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
 
 __all__ = ["Catalog", "own_schema"]
@@ -38,14 +36,6 @@ _MOST_COMPARED = 1000  # names that a wrong one is compared with
 
 _TYPE_TAG = b"deephaven:type"
 _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
-
-_KINDS: dict[TableKind, type[Table]] = {
-    TableKind.APPEND: AppendTable,
-    TableKind.RING: RingTable,
-    TableKind.BLINK: BlinkTable,
-    TableKind.KEYED: KeyedTable,
-    TableKind.REPLACED: ReplacedTable,
-}
 
 
 class Catalog:
@@ -103,48 +93,40 @@ class Catalog:
         with self._lock:
             return tuple(self._tables[name] for name in sorted(self._tables))
 
-    def ensure(
-        self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str] = (), capacity: int | None = None
-    ) -> tuple[Table, bool]:
+    def ensure(self, name: str, schema: pa.Schema, spec: TableSpec) -> tuple[Table, bool]:
         """The table of that name, made if there is none, and whether it was made.
 
         Args:
             name: what clients call it.
             schema: columns, in order. Metadata of the protocol is left out.
-            kind: what may happen to its rows.
-            key: key columns; just for the kind ``keyed``.
-            capacity: rows that are kept; just for the kind ``ring``.
+            spec: its kind, and what that needs.
 
         Raises:
             AlreadyExistsError: a table of that name exists and differs.
-            InvalidRequestError: the arguments do not go together, or the name or the schema is impossible.
+            InvalidRequestError: the name or the schema is impossible, or the schema lacks a key column.
 
         """
         there = self._tables.get(text(name, "A table's name"))
         if there is not None:
-            _check_kind(kind, key, capacity)
-            _check_same(there, own_schema(schema), kind, key, capacity)
+            _check_same(there, own_schema(schema), spec)
             return there, False
-        table = self.make(name, schema, kind, key, capacity)
+        table = self.make(name, schema, spec)
         found = self.offer(table)
         if found is not table:
             self.discard(table)
-            _check_same(found, table.schema, kind, key, capacity)
+            _check_same(found, table.schema, spec)
         return found, found is table
 
-    def make(
-        self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str] = (), capacity: int | None = None
-    ) -> Table:
+    def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
         """A new table, to be filled and then given to :meth:`offer`, or else to :meth:`discard`.
 
         Takes what :meth:`ensure` does, and raises what that does.
         """
         path_of_name(name)  # checks the name
-        _check_kind(kind, key, capacity)
         clean = own_schema(schema)
         with self._lock:
             self._check_free(name)
-        return self._make(name, clean, kind, key, capacity)
+        return make_table(self._graph, name, clean, spec)
 
     def offer(self, table: Table) -> Table:
         """Serve a new table, unless there is one of its name; the one that is served now.
@@ -167,13 +149,6 @@ class Catalog:
     def discard(self, table: Table) -> None:
         """Let go of a table that was made and is not served."""
         self._graph.detach(table)
-
-    def check_same(
-        self, table: Table, schema: pa.Schema, kind: TableKind, key: Sequence[str] = (), capacity: int | None = None
-    ) -> None:
-        """Raise AlreadyExistsError, with what differs, unless ``table`` is what :meth:`ensure` would make."""
-        _check_kind(kind, key, capacity)
-        _check_same(table, own_schema(schema), kind, key, capacity)
 
     def replica(self, name: str, schema: pa.Schema) -> tuple[ReplicaTable, bool]:
         """The table of that name that follows a publication, and whether it is there.
@@ -365,34 +340,16 @@ class Catalog:
         for watcher in tuple(self._watchers):
             watcher()
 
-    def _make(self, name: str, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None) -> Table:
-        if kind is TableKind.KEYED:
-            return KeyedTable(self._graph, name, schema, key)
-        if kind is TableKind.RING and capacity is not None:
-            return RingTable(self._graph, name, schema, capacity)
-        if kind is TableKind.BLINK:
-            return BlinkTable(self._graph, name, schema)
-        if kind is TableKind.REPLACED:
-            return ReplacedTable(self._graph, name, schema)
-        return AppendTable(self._graph, name, schema)
 
-
-def _check_kind(kind: TableKind, key: Sequence[str], capacity: int | None) -> None:
-    if (kind is TableKind.RING) != (capacity is not None):
-        wanted = "needs a capacity: how many rows it keeps" if kind is TableKind.RING else "takes no capacity"
-        raise InvalidRequestError(f"A table of kind '{kind}' {wanted}.")
-    if key and kind is not TableKind.KEYED:
-        raise InvalidRequestError(f"A table of kind '{kind}' has no key; use the kind 'keyed'.")
-
-
-def _check_same(there: Table, schema: pa.Schema, kind: TableKind, key: Sequence[str], capacity: int | None) -> None:
+def _check_same(there: Table, schema: pa.Schema, spec: TableSpec) -> None:
     wrong = []
-    if type(there) is not _KINDS[kind]:
-        wrong.append(f"it is not of the kind '{kind}'")
-    if set(there.key_columns) != set(key):
+    own = spec_of(there)
+    if own is None or own.kind is not spec.kind:
+        wrong.append(f"it is not of the kind '{spec.kind}'")
+    if set(there.key_columns) != set(spec.key):
         wrong.append(f"its key is {', '.join(there.key_columns) or 'none'}")
-    if isinstance(there, RingTable) and there.capacity != capacity:
-        wrong.append(f"its capacity is {there.capacity} rows")
+    if own is not None and own.capacity not in (None, spec.capacity):
+        wrong.append(f"its capacity is {own.capacity} rows")
     if not there.schema.equals(schema):
         wrong.append(f"its columns are {_columns(there.schema)}")
     if wrong:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import pyarrow as pa
 
-from barrage_server.arguments import instance, integer, names, seconds, text
+from barrage_server.arguments import choice, instance, integer, names, optional_names, seconds, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
@@ -36,6 +36,7 @@ from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Streams, SubscriptionStream, Watchdog
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
+from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
 
 if TYPE_CHECKING:
@@ -225,6 +226,36 @@ class Server:
 
     # Tables. Each of these gives the table that is there already when it is the same.
 
+    def create_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        *,
+        key: Sequence[str] | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+    ) -> Table:
+        """A table of the kind that is named, as :meth:`Client.create_table` makes it.
+
+        Args:
+            name: what clients call it.
+            schema: its columns: a pyarrow schema, or a mapping of names to types.
+            key: key columns, which make it a keyed table.
+            kind: its kind; by default keyed with a key, a ring with a capacity, else append.
+            capacity: rows that a ring keeps.
+
+        Raises what :meth:`append_table` does, and:
+            InvalidRequestError: kind, key and capacity do not go together.
+            KeyMismatchError: the schema lacks a key column.
+        """
+        spec = TableSpec.implied(
+            choice(kind, TableKind, "kind"),
+            optional_names(key, "key", single=True),
+            None if capacity is None else integer(capacity, "capacity", least=1),
+        )
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
+        return table
+
     def append_table(self, name: str, schema: SchemaLike) -> AppendTable:
         """A table to whose end rows are added.
 
@@ -238,21 +269,20 @@ class Server:
             UnsupportedTypeError: a column has a type that tables cannot hold.
 
         """
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableKind.APPEND)
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableSpec(TableKind.APPEND))
         assert isinstance(table, AppendTable)
         return table
 
     def ring_table(self, name: str, schema: SchemaLike, *, capacity: int) -> RingTable:
         """A table that keeps the last ``capacity`` rows of those appended. Raises what :meth:`append_table` does."""
-        table, _ = self._hub.catalog.ensure(
-            name, as_schema(schema), TableKind.RING, capacity=integer(capacity, "capacity", least=1)
-        )
+        spec = TableSpec(TableKind.RING, capacity=integer(capacity, "capacity", least=1))
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
         assert isinstance(table, RingTable)
         return table
 
     def blink_table(self, name: str, schema: SchemaLike) -> BlinkTable:
         """A table whose rows live for one cycle. Raises what :meth:`append_table` does."""
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableKind.BLINK)
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableSpec(TableKind.BLINK))
         assert isinstance(table, BlinkTable)
         return table
 
@@ -262,14 +292,14 @@ class Server:
         Raises what :meth:`append_table` does, and:
             KeyMismatchError: the schema lacks a key column.
         """
-        key = names(key, "key", single=True)
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableKind.KEYED, key)
+        spec = TableSpec(TableKind.KEYED, tuple(names(key, "key", single=True)))
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
         assert isinstance(table, KeyedTable)
         return table
 
     def replaced_table(self, name: str, schema: SchemaLike) -> ReplacedTable:
         """A table without keys that is replaced as a whole. Raises what :meth:`append_table` does."""
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableKind.REPLACED)
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableSpec(TableKind.REPLACED))
         assert isinstance(table, ReplacedTable)
         return table
 

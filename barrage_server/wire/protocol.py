@@ -429,7 +429,7 @@ class CreateRequest:
 
     table: str
     schema: pa.Schema
-    kind: TableKind = TableKind.APPEND
+    kind: TableKind | None = None
     key: tuple[str, ...] | None = None
     capacity: int | None = None
 
@@ -455,8 +455,7 @@ class CreateRequest:
             raise WireFormatError(
                 "create request: field 'schema' is missing; send base64 of the Arrow schema's IPC message"
             )
-        kind = _kind(fields) or TableKind.APPEND
-        return cls(fields.text("table"), schema, kind, fields.optional_texts("key"), _capacity(fields))
+        return cls(fields.text("table"), schema, _kind(fields), fields.optional_texts("key"), _capacity(fields))
 
 
 @dataclass(frozen=True, slots=True)

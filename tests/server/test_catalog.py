@@ -10,6 +10,7 @@ from barrage_server.errors import AlreadyExistsError, InvalidRequestError, Unkno
 from barrage_server.server import Server
 from barrage_server.server.catalog import Catalog
 from barrage_server.wire.protocol import TableKind
+from barrage_server.wire.table_spec import TableSpec
 
 SCHEMA = pa.schema([("x", pa.int64())])
 
@@ -62,7 +63,7 @@ def test_a_name_that_is_reserved_is_for_its_holder_alone(catalog: Catalog) -> No
     give_back = catalog.reserve("t", "It is kept.")
     table = ReplicaTable(catalog.graph, "t", SCHEMA)
     with pytest.raises(AlreadyExistsError, match="It is kept"):
-        catalog.ensure("t", SCHEMA, TableKind.APPEND)
+        catalog.ensure("t", SCHEMA, TableSpec(TableKind.APPEND))
     with pytest.raises(AlreadyExistsError, match="It is kept"):
         catalog.replica("t", SCHEMA)
     with pytest.raises(AlreadyExistsError, match="It is kept"), catalog.publisher("t"):
@@ -76,11 +77,11 @@ def test_a_name_that_is_reserved_is_for_its_holder_alone(catalog: Catalog) -> No
         raise AssertionError("nobody publishes here")
     catalog.drop("t")
     give_back()
-    assert catalog.ensure("t", SCHEMA, TableKind.APPEND)[1]
+    assert catalog.ensure("t", SCHEMA, TableSpec(TableKind.APPEND))[1]
 
 
 def test_a_name_that_is_taken_cannot_be_reserved(catalog: Catalog) -> None:
-    catalog.ensure("t", SCHEMA, TableKind.APPEND)
+    catalog.ensure("t", SCHEMA, TableSpec(TableKind.APPEND))
     with pytest.raises(AlreadyExistsError):
         catalog.reserve("t", "too late")
     with catalog.publisher("u"), pytest.raises(AlreadyExistsError):
@@ -90,18 +91,18 @@ def test_a_name_that_is_taken_cannot_be_reserved(catalog: Catalog) -> None:
 def test_watchers_hear_of_every_table_that_comes_or_goes(catalog: Catalog) -> None:
     heard: list[list[str]] = []
     stop = catalog.watch(lambda: heard.append([table.name for table in catalog.tables()]))
-    catalog.ensure("a", SCHEMA, TableKind.APPEND)
+    catalog.ensure("a", SCHEMA, TableSpec(TableKind.APPEND))
     before = catalog.get("a")
     catalog.replace(before, AppendTable(catalog.graph, "x", SCHEMA))
     catalog.drop("a")
     stop()
-    catalog.ensure("b", SCHEMA, TableKind.APPEND)
+    catalog.ensure("b", SCHEMA, TableSpec(TableKind.APPEND))
     assert heard == [["a"], ["a"], []]
 
 
 def test_a_blink_table_that_was_dropped_takes_part_in_no_cycle_any_more(catalog: Catalog) -> None:
-    blink, _ = catalog.ensure("blink", SCHEMA, TableKind.BLINK)
-    other, _ = catalog.ensure("other", SCHEMA, TableKind.APPEND)
+    blink, _ = catalog.ensure("blink", SCHEMA, TableSpec(TableKind.BLINK))
+    other, _ = catalog.ensure("other", SCHEMA, TableSpec(TableKind.APPEND))
     assert isinstance(blink, BlinkTable) and isinstance(other, AppendTable)
     blink.append({"x": [1]})
     catalog.drop("blink")

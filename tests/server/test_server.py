@@ -8,12 +8,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
+import barrage_server as bs
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable
+from barrage_server.engine.kinds import spec_of
 from barrage_server.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -23,6 +26,7 @@ from barrage_server.errors import (
     UnsupportedTypeError,
 )
 from barrage_server.server import Server
+from barrage_server.wire.protocol import TableKind
 from tests.server.conftest import SCHEMA
 from tests.server.follower import Follower, until
 
@@ -206,3 +210,44 @@ def test_the_log_says_what_content_is_lost(caplog: pytest.LogCaptureFixture) -> 
     texts = [record.getMessage() for record in caplog.records]
     assert "table dropped: dropped, with 2 rows" in texts
     assert f"closed {server.uri}; 2 rows of 1 tables were in memory only, and are gone" in texts
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({}, "append"),
+        ({"key": "sym"}, "keyed"),
+        ({"kind": "keyed", "key": ["sym"]}, "keyed"),
+        ({"capacity": 5}, "ring"),
+        ({"kind": "blink"}, "blink"),
+        ({"kind": TableKind.REPLACED}, "replaced"),
+    ],
+)
+def test_a_table_is_made_with_the_same_words_here_and_by_a_client(asked: dict[str, Any], kind: str) -> None:
+    with Server(port=0) as server, bs.connect(server.uri) as client:
+        made = server.create_table("t", {"sym": "string", "price": "double"}, **asked)
+        spec = spec_of(made)
+        assert spec is not None
+        assert spec.kind == kind
+        client.create_table("t", {"sym": "string", "price": "double"}, **asked)
+        client.create_table("by_client", {"sym": "string", "price": "double"}, **asked)
+        assert spec_of(server.table("by_client")) == spec
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"kind": "keyed"},
+        {"kind": "ring"},
+        {"kind": "sorted"},
+        {"key": "sym", "capacity": 3},
+        {"kind": "blink", "key": "sym"},
+        {"capacity": 0},
+    ],
+)
+def test_what_does_not_go_together_is_refused_here_and_by_a_client(asked: dict[str, Any]) -> None:
+    with Server(port=0) as server, bs.connect(server.uri) as client:
+        for create in (server.create_table, client.create_table):
+            with pytest.raises(bs.InvalidRequestError):
+                create("t", {"sym": "string"}, **asked)
+        assert not server.tables()

@@ -1,0 +1,50 @@
+"""Tables of each kind: made, and told apart."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from barrage_server.engine.append import AppendTable, BlinkTable, RingTable
+from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.keyed import KeyedTable, ReplacedTable
+from barrage_server.engine.table import Table
+from barrage_server.wire.protocol import TableKind
+from barrage_server.wire.table_spec import TableSpec
+
+__all__ = ["make_table", "spec_of"]
+
+_KINDS: Final[dict[type[Table], TableKind]] = {
+    AppendTable: TableKind.APPEND,
+    RingTable: TableKind.RING,
+    BlinkTable: TableKind.BLINK,
+    KeyedTable: TableKind.KEYED,
+    ReplacedTable: TableKind.REPLACED,
+}
+
+
+def make_table(graph: UpdateGraph, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
+    """A new, empty table of a graph.
+
+    Raises:
+        InvalidRequestError: one of its subclasses says what is wrong with the schema, or with the key.
+
+    """
+    if spec.kind is TableKind.KEYED:
+        return KeyedTable(graph, name, schema, spec.key)
+    if spec.capacity is not None:
+        return RingTable(graph, name, schema, spec.capacity)
+    if spec.kind is TableKind.BLINK:
+        return BlinkTable(graph, name, schema)
+    if spec.kind is TableKind.REPLACED:
+        return ReplacedTable(graph, name, schema)
+    return AppendTable(graph, name, schema)
+
+
+def spec_of(table: Table) -> TableSpec | None:
+    """What :func:`make_table` would make the table of; None for tables that publishers do not make."""
+    kind = _KINDS.get(type(table))
+    if kind is None:
+        return None
+    return TableSpec(kind, tuple(table.key_columns), table.capacity if isinstance(table, RingTable) else None)
