@@ -45,7 +45,7 @@ demo: demo-env ## Replay 336,776 real flights through Spark into live tables, an
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)
 
 test: env ## Run the whole test suite (real Spark included), but for the tests against peers
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not interop" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not interop" --durations=15 $(PYTEST_ARGS)
 
 fast: env ## Run the tests that need neither Spark nor much time
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not spark and not slow and not interop" $(PYTEST_ARGS)
