@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 
 from barrage_server.cli.cells import NULL, is_numeric, row_texts
 from barrage_server.cli.text import count, rate
-from barrage_server.cli.window import GAP, Scroll, fitting
+from barrage_server.cli.window import GAP, ColumnLayout, Scroll
 from barrage_server.client.state import LiveState
 from barrage_server.log import one_line
 
@@ -58,6 +58,7 @@ class Screen:
         self._recent: deque[tuple[float, int]] = deque()
         self._updates = 0
         self._widths: dict[str, int] = {}
+        self._layout = ColumnLayout((), (), 0)
 
     def note(self, update: Update) -> None:
         """Remember an update: its rows are in colour until the next one."""
@@ -85,12 +86,12 @@ class Screen:
         return [self._title(live), *body, *rest]
 
     def columns_right(self) -> None:
-        """Show later columns."""
-        self.scroll.column += 1
+        """Show later columns, if any are hidden."""
+        self.scroll.column = self._layout.after(self.scroll.column)
 
     def columns_left(self) -> None:
         """Show earlier columns."""
-        self.scroll.column = max(0, self.scroll.column - 1)
+        self.scroll.column = self._layout.before(self.scroll.column)
 
     def _title(self, live: LiveTable) -> Line:
         healthy = live.state is LiveState.LIVE
@@ -114,9 +115,10 @@ class Screen:
             known = self._widths.get(field.name, 0)  # a column that has been wide stays so: nothing jumps
             self._widths[field.name] = max(known, longest, cell_len(one_line(field.name)))
         widths = [min(self._widths[field.name], width) for field in schema]
-        self.scroll.column = min(self.scroll.column, max(0, len(widths) - 1))
         keys = {number for number, field in enumerate(schema) if field.name in live.key_columns}
-        shown = fitting(widths, keys, self.scroll.column, width)
+        self._layout = ColumnLayout(widths, keys, width)
+        self.scroll.column = self._layout.nearest(self.scroll.column)
+        shown = self._layout.shown(self.scroll.column)
         right = [is_numeric(field.type) for field in schema]
         styles = self._styles(version, rows)
         header = [("header", _padded(one_line(schema[number].name), widths[number], right[number])) for number in shown]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["GAP", "Scroll", "fitting"]
+__all__ = ["GAP", "ColumnLayout", "Scroll"]
 
 GAP: Final = 2
 """Blanks between two columns."""
@@ -63,24 +63,59 @@ class Scroll:
         self.top = 0 if self.reverse else max(0, self.total(table_size) - page)
 
 
-def fitting(widths: Sequence[int], keys: Collection[int], first: int, available: int) -> list[int]:
-    """Numbers of the columns to show, in order: those with keys, and as many of the others as fit, from ``first`` on.
+@dataclass(frozen=True, slots=True)
+class ColumnLayout:
+    """Which columns a screen shows, and where the arrow keys lead from there.
 
     A column is shown whole or not at all; the first one alone may be wider than the screen.
 
-    Args:
+    Attributes:
         widths: of all columns.
         keys: numbers of the columns that stay on the screen, as long as they leave half of it to the others.
-        first: number of the first of the other columns.
         available: width of the screen.
     """
-    pinned = [number for number in range(min(first, len(widths))) if number in keys]
-    if sum(widths[number] + GAP for number in pinned) > available // 2:
-        pinned = []
-    shown, used = list(pinned), sum(widths[number] + GAP for number in pinned)
-    for number in range(first, len(widths)):
-        if shown != pinned and used + widths[number] > available:
-            break
-        shown.append(number)
-        used += widths[number] + GAP
-    return shown
+
+    widths: Sequence[int]
+    keys: Collection[int]
+    available: int
+
+    def shown(self, first: int) -> list[int]:
+        """Numbers of the columns to show, in order: those with keys, and what else fits from number ``first`` on."""
+        widths = self.widths
+        pinned = [number for number in range(min(first, len(widths))) if number in self.keys]
+        if sum(widths[number] + GAP for number in pinned) > self.available // 2:
+            pinned = []
+        shown, used = list(pinned), sum(widths[number] + GAP for number in pinned)
+        for number in range(first, len(widths)):
+            if shown != pinned and used + widths[number] > self.available:
+                break
+            shown.append(number)
+            used += widths[number] + GAP
+        return shown
+
+    def nearest(self, first: int) -> int:
+        """``first``, or the smallest number before it from which the last column is shown just as well."""
+        first = max(0, min(first, len(self.widths) - 1))
+        while first > 0 and self._shows_last(first - 1):
+            first -= 1
+        return first
+
+    def after(self, first: int) -> int:
+        """Where one step to the right leads: to the next columns that differ, unless the last one is shown."""
+        return first if self._shows_last(first) else self._stepped(first, 1)
+
+    def before(self, first: int) -> int:
+        """Where one step to the left leads."""
+        return self._stepped(first, -1)
+
+    def _stepped(self, first: int, step: int) -> int:
+        """The next number in the direction of ``step`` from which other columns are shown; the last one if none is."""
+        now, last = self.shown(first), 0 if step < 0 else max(0, len(self.widths) - 1)
+        while first != last:
+            first += step
+            if self.shown(first) != now:
+                break
+        return first
+
+    def _shows_last(self, first: int) -> bool:
+        return len(self.widths) - 1 in (-1, *self.shown(first)[-1:])

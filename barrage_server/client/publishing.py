@@ -24,6 +24,7 @@ from barrage_server.wire.protocol import (
     TableKind,
 )
 from barrage_server.wire.table_spec import TableSpec
+from barrage_server.wire.target import check_target
 
 __all__ = ["Publishing"]
 
@@ -157,16 +158,10 @@ class Publishing(Connection):
     ) -> int:
         self._channel.need(_PUBLISHING)
         keys = optional_names(key, "key", single=True) if key is not None and key != () else None
-        chosen = choice(mode, PublishMode, "mode") or (PublishMode.UPSERT if keys else PublishMode.APPEND)
-        target = CommitRequest(
-            "",
-            checked_name(name),
-            0,
-            mode=chosen,
-            key=keys,
-            kind=choice(kind, TableKind, "kind"),
-            capacity=_capacity(capacity),
-        )
+        wanted, named, rows = choice(mode, PublishMode, "mode"), choice(kind, TableKind, "kind"), _capacity(capacity)
+        check_target(named, keys, rows, wanted, is_new=False)
+        chosen = wanted or (PublishMode.UPSERT if keys else PublishMode.APPEND)
+        target = CommitRequest("", checked_name(name), 0, mode=chosen, key=keys, kind=named, capacity=rows)
         return self._uploader.publish(target, data)
 
 

@@ -12,9 +12,11 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from barrage_server.address import ServerAddress
+from barrage_server.arguments import integer, shown
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
 from barrage_server.pem import Pem, read_pem
 from barrage_server.wire.protocol import PublishMode, TableKind
+from barrage_server.wire.target import check_target
 
 __all__ = [
     "DEFAULT_RETRY_SECONDS",
@@ -94,8 +96,15 @@ class PublishSettings:
     tls_root_certs: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        for name in ("uri", "table", "order_by", "publisher"):
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, str)):
+                raise InvalidRequestError(f"{name} must be text, not {shown(value)}.")
         if not self.uri or not self.table:
             raise InvalidRequestError("Say where to publish: uri='grpc://host:port' and table='name'.")
+        for name in ("order_by", "publisher"):
+            if getattr(self, name) == "":
+                raise InvalidRequestError(f"{name} is empty; leave it out.")
         address = ServerAddress.parse(self.uri)
         if address.is_deephaven:
             raise InvalidRequestError(
@@ -103,10 +112,12 @@ class PublishSettings:
                 "barrage-server instead: grpc://host:8815."
             )
         object.__setattr__(self, "uri", address.uri)
-        if self.ship_threshold < 0:
-            raise InvalidRequestError(f"ship_threshold must be a number of bytes, got {self.ship_threshold}.")
+        integer(self.ship_threshold, "ship_threshold")
+        if self.capacity is not None:
+            integer(self.capacity, "capacity", least=1)
         if self.key is None and self.mode in (PublishMode.UPSERT, PublishMode.DELETE):
             raise KeyMismatchError(no_key_text(self.table, self.mode))
+        check_target(self.kind, self.key, self.capacity, self.mode, is_new=True)
 
     def check_columns(self, schema: pa.Schema) -> None:
         """UnknownColumnError when a key column, or the one to order by, is not among the columns of ``schema``."""
@@ -137,6 +148,7 @@ class PublishSettings:
         if unknown:
             names = ", ".join(field.name for field in fields(cls))
             raise InvalidRequestError(f"Unknown option {', '.join(unknown)} of format 'barrage'; it has {names}.")
+        threshold = _integer("ship_threshold", given.get("shipthreshold"))
         return cls(
             uri=given.get("uri", ""),
             table=given.get("table", ""),
@@ -144,7 +156,7 @@ class PublishSettings:
             mode=parse_mode(given.get("mode")),
             order_by=given.get("orderby"),
             ship=parse_ship(given.get("ship", Ship.AUTO)),
-            ship_threshold=_integer("ship_threshold", given.get("shipthreshold")) or DEFAULT_SHIP_THRESHOLD,
+            ship_threshold=DEFAULT_SHIP_THRESHOLD if threshold is None else threshold,
             kind=parse_kind(given.get("kind")),
             capacity=_integer("capacity", given.get("capacity")),
             publisher=given.get("publisher"),

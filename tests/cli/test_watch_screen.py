@@ -56,15 +56,29 @@ def test_a_wide_table_is_readable_at_80_columns(numbers: bs.Server) -> None:
 def test_columns_scroll_beside_the_key(numbers: bs.Server) -> None:
     with bs.connect(numbers.uri) as client, client.subscribe("numbers", viewport=range(21)) as live:
         screen = Screen("numbers", Scroll(), is_whole=False)
-        for _ in range(3):
+        screen.frame(live, WIDTH, HEIGHT)
+        for _ in range(2):
             screen.columns_right()
         assert texts(screen.frame(live, WIDTH, HEIGHT))[1].split()[:2] == ["key", "number_2"]
         for _ in range(100):
             screen.columns_right()
-        assert texts(screen.frame(live, WIDTH, HEIGHT))[1].split() == ["key", f"number_{COLUMNS - 1}"]
+        header = texts(screen.frame(live, WIDTH, HEIGHT))[1].split()
+        assert header[0] == "key"
+        assert header[-1] == f"number_{COLUMNS - 1}"
+        assert len(header) > 5, "no further than to the last column"
+        assert set(texts(screen.frame(live, 2 * WIDTH, HEIGHT))[1].split()) == {"key", *SCHEMA.names}
         for _ in range(100):
             screen.columns_left()
         assert texts(screen.frame(live, WIDTH, HEIGHT))[1].split()[:2] == ["key", "number_0"]
+
+
+def test_arrows_hide_no_column_where_all_fit(numbers: bs.Server) -> None:
+    with bs.connect(numbers.uri) as client, client.subscribe("numbers", viewport=range(21)) as live:
+        screen = Screen("numbers", Scroll(), is_whole=False)
+        for _ in range(3):
+            assert texts(screen.frame(live, 200, HEIGHT))[1].split() == SCHEMA.names
+            screen.columns_right()
+        assert texts(screen.frame(live, 200, HEIGHT))[1].split() == SCHEMA.names
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (20, 5), (3, 1), (1, 2), (300, 80)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.cli.window import GAP, Scroll, fitting
+from barrage_server.cli.window import GAP, ColumnLayout, Scroll
 
 KEYS = st.sampled_from(["down", "up", "page down", "page up", "home", "end"])
 
@@ -69,7 +69,7 @@ def test_the_end_stays_at_the_end_of_a_table_that_grows(page: int, size: int, mo
 )
 def test_columns_are_shown_whole_or_not_at_all(widths: list[int], keys: set[int], first: int, available: int) -> None:
     first = min(first, len(widths) - 1)
-    shown = fitting(widths, keys, first, available)
+    shown = ColumnLayout(widths, keys, available).shown(first)
     assert shown == sorted(set(shown))
     assert first in shown
     used = sum(widths[number] for number in shown) + GAP * (len(shown) - 1)
@@ -80,3 +80,27 @@ def test_columns_are_shown_whole_or_not_at_all(widths: list[int], keys: set[int]
     following = first + len(others)
     if following < len(widths):
         assert used + GAP + widths[following] > available
+
+
+@given(st.lists(st.integers(1, 50), max_size=12), st.sets(st.integers(0, 11)), st.integers(1, 100))
+def test_every_column_is_some_steps_away_and_none_is_hidden_without_need(
+    widths: list[int], keys: set[int], available: int
+) -> None:
+    layout = ColumnLayout(widths, keys, available)
+    at, seen = 0, [layout.shown(0)]
+    while (following := layout.after(at)) != at:
+        at = following
+        seen.append(layout.shown(at))
+        assert seen[-1] != seen[-2], "a press that shows nothing else"
+    assert {number for shown in seen for number in shown} == set(range(len(widths)))
+    if len(seen[0]) == len(widths):
+        assert len(seen) == 1
+    assert all(len(widths) - 1 not in shown for shown in seen[:-1])
+    for _ in widths:
+        at = layout.before(at)
+    assert layout.shown(at) == seen[0]
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=12), st.sets(st.integers(0, 11)), st.integers(0, 20))
+def test_a_wider_screen_shows_what_fits_again(widths: list[int], keys: set[int], first: int) -> None:
+    assert ColumnLayout(widths, keys, sum(widths) + GAP * len(widths)).nearest(first) == 0

@@ -28,8 +28,7 @@ def test_settings_survive_as_options() -> None:
         order_by="when",
         ship=Ship.EXECUTORS,
         ship_threshold=5,
-        kind=TableKind.RING,
-        capacity=7,
+        kind=TableKind.KEYED,
         publisher="p",
         retry_seconds=7.5,
         on_gap=OnGap.WARN,
@@ -37,7 +36,9 @@ def test_settings_survive_as_options() -> None:
         tls_root_certs=CERTIFICATE,
     )
     assert PublishSettings.from_options(settings.to_options()) == settings
-    assert PublishSettings.from_options(PublishSettings(URI, "t").to_options()) == PublishSettings(URI, "t")
+    ring = PublishSettings(URI, "t", kind=TableKind.RING, capacity=7, ship_threshold=0)
+    for other in (PublishSettings(URI, "t"), ring):
+        assert PublishSettings.from_options(other.to_options()) == other
 
 
 def test_option_names_may_be_written_as_spark_users_do() -> None:
@@ -94,7 +95,24 @@ def test_changing_rows_needs_a_key(mode: str) -> None:
         ({"mode": "sideways"}, "use one of append"),
         ({"ship": "pigeon"}, "use one of auto, driver, executors"),
         ({"kind": "tree"}, "kind 'tree' is unknown"),
-        ({"ship_threshold": -1}, "number of bytes"),
+        ({"ship_threshold": -1}, "ship_threshold must be at least 0"),
+        ({"ship_threshold": "big"}, "ship_threshold must be an integer"),
+        ({"kind": "ring"}, "kind 'ring' needs a capacity"),
+        ({"kind": "ring", "capacity": 0}, "capacity must be at least 1"),
+        ({"capacity": 2.5}, "capacity must be an integer"),
+        ({"kind": "ring", "capacity": 5, "key": "k"}, "kind 'ring' has no key"),
+        ({"capacity": 5, "key": "k"}, "kind 'keyed' takes no capacity"),
+        ({"kind": "blink", "capacity": 5}, "kind 'blink' takes no capacity"),
+        ({"kind": "append", "key": "k"}, "kind 'append' has no key"),
+        ({"kind": "keyed"}, "kind 'keyed' needs a key"),
+        ({"capacity": 5, "mode": "complete"}, "kind 'ring' cannot be replaced"),
+        ({"kind": "blink", "mode": "replace"}, "kind 'blink' cannot be replaced"),
+        ({"kind": "ring", "capacity": 5, "mode": "update", "key": "k"}, "kind 'ring' has no key"),
+        ({"key": ["k", "k"]}, "names a column twice"),
+        ({"order_by": ""}, "order_by is empty"),
+        ({"order_by": ["a"]}, "order_by must be text"),
+        ({"publisher": ""}, "publisher is empty"),
+        ({"table": 5}, "table must be text"),
         ({"retry_seconds": -1}, "retry_seconds must be a number of seconds"),
         ({"retry_seconds": "soon"}, "got 'soon'"),
         ({"retry_seconds": float("nan")}, "got nan"),
