@@ -22,7 +22,7 @@ _DEEPHAVEN: Final = {"dh": "grpc+tls", "dh+plain": "grpc"}
 _WEB: Final = {"http": "grpc", "https": "grpc+tls", "ws": "grpc", "wss": "grpc+tls"}
 _HELP: Final = (
     "write grpc://host:port, or grpc+tls://host:port for TLS; for a Deephaven server dh+plain://host:port, or "
-    "dh://host:port for TLS"
+    "dh://host:port for TLS."
 )
 # A host name or IPv4 address, or an IPv6 address in brackets, and a port.
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]@/]+\]|[^\[\]:@/]+)(?::(?P<port>\d{1,5}))?")
@@ -59,7 +59,7 @@ class ServerAddress:
         if path.strip("/"):
             raise InvalidRequestError(
                 f"{_shown(uri)} names more than a server; connect to {scheme}://{host}, and name the table when "
-                "subscribing"
+                "subscribing."
             )
         return cls._of(scheme, host)
 
@@ -97,13 +97,13 @@ class TableAddress:
         host, _, path = rest.partition("/")
         parts = [unquote(part) for part in path.split("/") if part]
         if scheme == _UNIX or not host:
-            raise InvalidRequestError(f"{_shown(uri)} names no server and table; write grpc://host:port/table")
+            raise InvalidRequestError(f"{_shown(uri)} names no server and table; write grpc://host:port/table.")
         if len(parts) == 2 and parts[0] == "scope":
             parts = parts[1:]
         application = scheme in _DEEPHAVEN and len(parts) == 4 and (parts[0], parts[2]) == ("app", "field")
         if len(parts) != 1 and not application:
             raise InvalidRequestError(
-                f"{_shown(uri)} names no table; write grpc://host:port/table, or dh+plain://host:port/scope/table"
+                f"{_shown(uri)} names no table; write grpc://host:port/table, or dh+plain://host:port/scope/table."
             )
         return cls(ServerAddress._of(scheme, host), "/".join(parts))
 
@@ -117,7 +117,7 @@ def _split(uri: str) -> tuple[str, str]:
     if scheme in _WEB:
         raise InvalidRequestError(
             f"{_shown(uri)} is the address of a web server; Arrow Flight is spoken here: write "
-            f"{_WEB[scheme]}://host:port, with the port that the server's log names, {DEFAULT_PORT} by default"
+            f"{_WEB[scheme]}://host:port, with the port that the server's log names, {DEFAULT_PORT} by default."
         )
     if scheme not in (*_FLIGHT, *_DEEPHAVEN) or not rest.strip("/"):
         raise InvalidRequestError(f"{_shown(uri)} is no address of a server; {_HELP}")
@@ -139,12 +139,12 @@ def _with_port(scheme: str, host: str, default: int | None) -> str:
     """``host``, checked, with a port."""
     found = _AUTHORITY.fullmatch(host)
     if found is None:
-        advice = f"; an IPv6 address stands in brackets: {scheme}://[{host}]" if host.count(":") > 1 else f"; {_HELP}"
-        raise InvalidRequestError(f"{scheme}://{host} is no address of a server{advice}")
+        advice = f"; an IPv6 address stands in brackets: {scheme}://[{host}]." if host.count(":") > 1 else f"; {_HELP}"
+        raise InvalidRequestError(f"{scheme}://{host} is no address of a server{advice}.")
     if found["port"] is None:
         if default is None:
-            raise InvalidRequestError(f"{scheme}://{host} lacks a port; Deephaven servers listen at 10000 mostly")
+            raise InvalidRequestError(f"{scheme}://{host} lacks a port; Deephaven servers listen at 10000 mostly.")
         return f"{host}:{default}"
     if not 0 < int(found["port"]) <= _LARGEST_PORT:
-        raise InvalidRequestError(f"{scheme}://{host} has no port that can be; ports are 1 to {_LARGEST_PORT}")
+        raise InvalidRequestError(f"{scheme}://{host} has no port that can be; ports are 1 to {_LARGEST_PORT}.")
     return host

@@ -112,9 +112,14 @@ class AlreadyExistsError(BarrageError):
 
 
 class AuthenticationError(BarrageError):
-    """Missing or wrong credentials."""
+    """Missing or wrong credentials.
+
+    Attributes:
+        is_final: a server of this project has said so, which takes a token in any form: no other form is worth a try.
+    """
 
     code = "UNAUTHENTICATED"
+    is_final: bool = False
 
 
 class LimitError(BarrageError):

@@ -74,12 +74,12 @@ _DEEPHAVEN: Final[tuple[tuple[re.Pattern[str], type[BarrageError], str], ...]] =
 _OTHER_PROTOCOLS: Final = (
     (
         re.compile(r"Failed parsing HTTP/2|Trying to connect an http1\.x server"),
-        "something answers at {address}, but does not speak gRPC: a web server, or another program. Connect to the "
-        "port that the server's log names, 8815 by default",
+        "Something answers at {address}, but does not speak gRPC: a web server, or another program. Connect to the "
+        "port that the server's log names, 8815 by default.",
     ),
     (
         re.compile(r"wrong version number|WRONG_VERSION_NUMBER|packet length too long|record layer failure"),
-        "what answers at {address} speaks no TLS: write grpc:// instead of grpc+tls://, or dh+plain:// instead of dh://",
+        "What answers at {address} speaks no TLS: write grpc:// instead of grpc+tls://, or dh+plain:// instead of dh://.",
     ),
 )
 
@@ -152,7 +152,10 @@ def from_flight(error: BaseException) -> BarrageError:
     text = str(error)
     tagged = _TAGGED.fullmatch(text)
     if tagged is not None and tagged["name"] in _CLASSES:
-        return _make(tagged["name"], tagged["text"])
+        made = _make(tagged["name"], tagged["text"])
+        if isinstance(made, errors.AuthenticationError):
+            made.is_final = True
+        return made
     text = printable(_HEAD.sub("", _TAIL.sub("", text), count=1))
     for pattern, kind, words in _DEEPHAVEN:
         found = pattern.search(text)

@@ -258,7 +258,9 @@ class Window:
         headers = [(b"barrage-viewport", b"flattened" if flattened else b"key-space")]
         if token is not None:
             headers.append((b"authorization", b"Bearer " + token.encode()))
-        self._client = flight.FlightClient(uri)
+        # "Slow readers": what gRPC may keep unread of a stream; more would be old by the time that it is read.
+        window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 16_384)]
+        self._client = flight.FlightClient(uri, generic_options=window)
         descriptor = flight.FlightDescriptor.for_command(b"dphn")
         self._writer, self._reader = self._client.do_exchange(descriptor, flight.FlightCallOptions(headers=headers))
         self.move(start, stop, reverse=reverse)

@@ -39,7 +39,8 @@ def main() -> None:
             with writer:
                 writer.write_table(table)
 
-        for info in client.list_flights():
+        # All of the list first: pyarrow complains when one call is read while another one is.
+        for info in list(client.list_flights()):
             name = info.descriptor.path[-1].decode()
             found = client.do_get(flight.Ticket(f"s/{name}".encode())).read_all()
             print(name, info.total_records, found.slice(0, 5).to_pydict())

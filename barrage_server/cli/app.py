@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from barrage_server.cli.text import names, parse_viewport
+from barrage_server.cli.usage import UsageError, usage
 
 if TYPE_CHECKING:
     from barrage_server.cli.connection import Address
@@ -157,8 +158,8 @@ def demo(
     """
     from barrage_server.demo import DemoOptions, run
 
-    code = run(
-        DemoOptions(
+    with usage():
+        options = DemoOptions(
             rate=rate,
             seconds=seconds,
             flights=flights,
@@ -171,8 +172,7 @@ def demo(
             cores=cores,
             memory=memory,
         )
-    )
-    raise typer.Exit(code)
+    raise typer.Exit(run(options))
 
 
 @app.command()
@@ -214,7 +214,9 @@ def watch(
     from barrage_server.cli.watch import Watch
 
     if full and viewport is not None:
-        raise typer.BadParameter("--full and --viewport exclude each other: leave one of them out.")
+        raise UsageError("--full and --viewport exclude each other: leave one of them out.")
+    if once and updates:
+        raise UsageError("--once and --updates exclude each other: leave one of them out.")
     Watch(
         _address(uri, token, tls_ca),
         table,

@@ -13,6 +13,8 @@ from typing import Final, NoReturn
 
 import typer
 
+from barrage_server.cli.text import sentence
+from barrage_server.cli.usage import UsageError
 from barrage_server.errors import BarrageError
 from barrage_server.log import one_line
 
@@ -45,6 +47,8 @@ def run(args: Sequence[str]) -> int:
         # Whoever read our output has seen enough (`| head`). Python would complain again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
+    except UsageError as error:
+        return _explain_usage(error, args)
     except (BarrageError, OSError) as error:
         _explain(error)
         return EXIT_FAILURE
@@ -72,23 +76,27 @@ def main() -> NoReturn:
     sys.exit(code)
 
 
-def _explain(error: BaseException, *, unexpected: bool = False) -> None:
+def _explain(error: BaseException, *, unexpected: bool = False, hint: str = "") -> None:
     if os.environ.get("BARRAGE_DEBUG"):
         import traceback
 
         traceback.print_exception(error)
         return
-    text = one_line(" ".join(str(error).split())) or type(error).__name__
+    said = getattr(error, "format_message", lambda: str(error))()
+    text = one_line(" ".join(said.split())) or type(error).__name__
     if unexpected:
-        text = f"unexpected {type(error).__name__}: {text} (set BARRAGE_DEBUG=1 for the details)"
-    print(f"barrage-server: {text}", file=sys.stderr)  # noqa: T201
+        text = f"Unexpected {type(error).__name__}: {text.removesuffix('.')} (set BARRAGE_DEBUG=1 for the details)"
+    print(f"barrage-server: {sentence(text)}{hint}", file=sys.stderr)  # noqa: T201
 
 
 def _explain_usage(error: Exception, args: Sequence[str]) -> int:
-    message = getattr(error, "format_message", lambda: str(error))()
-    command = next((arg for arg in args if not arg.startswith("-")), "")
-    hint = f"barrage-server {command}".strip()
-    _explain(ValueError(f"{message} Try '{hint} --help'."))
+    """Explain, and name the help that there is: that of the command, or the program's when there is no such command."""
+    from barrage_server.cli.app import app
+
+    named = next((arg for arg in args if not arg.startswith("-")), "")
+    commands = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+    program = f"barrage-server {named}" if named in commands else "barrage-server"
+    _explain(error, hint=f" Try '{program} --help'.")
     return EXIT_USAGE
 
 

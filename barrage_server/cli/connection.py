@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import barrage_server as bs
+from barrage_server.address import ServerAddress
+from barrage_server.cli.usage import usage
 from barrage_server.errors import AuthenticationError
 from barrage_server.pem import read_pem
 
@@ -34,15 +36,18 @@ class Address:
         """A client of that server; tries for ``wait`` seconds while nobody answers.
 
         Raises:
-            InvalidRequestError: the certificates cannot be read.
+            UsageError: the address is none, or the certificates cannot be read.
+            InvalidRequestError: what answers there is no server of this kind.
             UnavailableError: nobody answers.
             AuthenticationError: the token is missing or wrong.
         """
-        roots = None if self.tls_ca is None else read_pem(self.tls_ca, "--tls-ca")
+        with usage():
+            ServerAddress.parse(self.uri)
+            roots = None if self.tls_ca is None else read_pem(self.tls_ca, "--tls-ca")
         try:
             return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)
         except AuthenticationError as error:
             wrong = "asks for a token" if self.token is None else "does not accept this token"
             raise AuthenticationError(
-                f"{self.uri} {wrong}: pass it with --token, or better as BARRAGE_TOKEN in the environment"
+                f"{self.uri} {wrong}: pass it with --token, or better as BARRAGE_TOKEN in the environment."
             ) from error

@@ -13,9 +13,19 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from barrage_server.cli.text_tables import read_csv, read_json_lines, write_csv, write_json_lines
+from barrage_server.cli.usage import UsageError
 from barrage_server.errors import InvalidRequestError, SchemaMismatchError
 
-__all__ = ["ENDINGS", "STANDARD", "FileFormat", "checked_target", "format_of", "open_file", "write_file"]
+__all__ = [
+    "ENDINGS",
+    "STANDARD",
+    "FileFormat",
+    "checked_source",
+    "checked_target",
+    "format_of",
+    "open_file",
+    "write_file",
+]
 
 STANDARD: Final = Path("-")
 """Stands for standard input and output."""
@@ -49,19 +59,19 @@ def format_of(path: Path, named: str | None = None) -> FileFormat:
     """The format of a file: the one ``named``, or else what the ending of its name says.
 
     Raises:
-        InvalidRequestError: an ending that is not known, or ``-`` without a name.
+        UsageError: an ending that is not known, or ``-`` without a name.
     """
     if named is not None:
         try:
             return FileFormat(named)
         except ValueError:
-            raise InvalidRequestError(f"{named!r} is no format; --format is one of {', '.join(FileFormat)}") from None
+            raise UsageError(f"{named!r} is no format; --format is one of {', '.join(FileFormat)}.") from None
     if path == STANDARD:
-        raise InvalidRequestError(f"'-' has no ending that tells a format; add --format: {', '.join(FileFormat)}")
+        raise UsageError(f"'-' has no ending that tells a format; add --format: {', '.join(FileFormat)}.")
     found = ENDINGS.get(path.suffix.lower())
     if found is None:
         known = ", ".join(ENDINGS)
-        raise InvalidRequestError(f"{path.name!r} has no ending that is known here; use one of {known}, or --format")
+        raise UsageError(f"{path.name!r} has no ending that is known here; use one of {known}, or --format.")
     return found
 
 
@@ -77,11 +87,10 @@ def open_file(
         schema: of the table that the rows are for: CSV and JSON, which have no types of their own, are read with its.
 
     Raises:
-        InvalidRequestError: an ending that is not known, no such file, or content that is not what the ending says.
+        UsageError: an ending that is not known, or no such file.
+        InvalidRequestError: content that is not what the ending says.
     """
-    wanted = format_of(path, named)
-    if path != STANDARD and not path.is_file() and not path.is_fifo():
-        raise InvalidRequestError(f"there is no file {str(path)!r}")
+    wanted = checked_source(path, named)
     with ExitStack() as stack:
         with _readable(path, wanted):
             source = _standard_input() if path == STANDARD else stack.enter_context(path.open("rb"))
@@ -94,7 +103,8 @@ def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
     """Write ``table`` to ``path``; a file appears whole or not at all, ``-`` is standard output.
 
     Raises:
-        InvalidRequestError: an unknown format, a folder that cannot be written, or a type the format cannot hold.
+        UsageError: an unknown format, or no such folder.
+        InvalidRequestError: a folder that cannot be written, or a type the format cannot hold.
     """
     wanted = checked_target(path, named)
     if path == STANDARD:
@@ -106,18 +116,26 @@ def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
             _write(table, sink, wanted)
         part.replace(path)
     except (pa.ArrowException, OSError) as error:
-        raise InvalidRequestError(f"cannot write {str(path)!r}: {error}") from None
+        raise InvalidRequestError(f"Cannot write {str(path)!r}: {error}") from None
     finally:
         part.unlink(missing_ok=True)
+
+
+def checked_source(path: Path, named: str | None = None) -> FileFormat:
+    """The format of a file that is to be read, checked before any work is done for it."""
+    wanted = format_of(path, named)
+    if path != STANDARD and not path.is_file() and not path.is_fifo():
+        raise UsageError(f"There is no file {str(path)!r}.")
+    return wanted
 
 
 def checked_target(path: Path, named: str | None = None) -> FileFormat:
     """The format of a file that is to be written, checked before any work is done for it."""
     wanted = format_of(path, named)
     if path != STANDARD and not path.parent.is_dir():
-        raise InvalidRequestError(f"there is no folder {str(path.parent)!r} to write {path.name!r} into")
+        raise UsageError(f"There is no folder {str(path.parent)!r} to write {path.name!r} into.")
     if path == STANDARD and wanted not in _TEXTS and sys.stdout.isatty():
-        raise InvalidRequestError(f"{wanted} is no text for a terminal; write to a file or a pipe, or --format csv")
+        raise UsageError(f"{wanted} is no text for a terminal; write to a file or a pipe, or --format csv.")
     return wanted
 
 
@@ -209,7 +227,7 @@ def _write_to_pipe(table: pa.Table, wanted: FileFormat) -> None:
     try:
         _write(table, whole, wanted)
     except pa.ArrowException as error:
-        raise InvalidRequestError(f"cannot write {wanted}: {error}") from None
+        raise InvalidRequestError(f"Cannot write {wanted}: {error}") from None
     sys.stdout.flush()
     sys.stdout.buffer.write(whole.getbuffer())
     sys.stdout.buffer.flush()

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 import barrage_server as bs
 from barrage_server.cli.secret import Secret
-from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.cli.usage import UsageError
+from barrage_server.errors import BarrageError
 from barrage_server.pem import read_pem
 
 __all__ = ["FollowSettings", "follow"]
@@ -55,7 +56,7 @@ def follow(server: bs.Server, table: FollowSettings, default_token: SecretStr | 
     """Have ``server`` follow a table, whether or not its upstream is there yet.
 
     Raises:
-        InvalidRequestError: the settings cannot be right.
+        UsageError: the settings cannot be right.
     """
     token = table.token if table.token is not None or table.user is not None else default_token
     try:
@@ -72,7 +73,7 @@ def follow(server: bs.Server, table: FollowSettings, default_token: SecretStr | 
             wait=None,
         )
     except BarrageError as error:
-        raise InvalidRequestError(f"following {table.uri!r}: {error}") from None
+        raise UsageError(f"Following {table.uri!r}: {error}") from None
 
 
 def _shown(secret: SecretStr | None) -> str | None:

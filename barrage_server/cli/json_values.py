@@ -108,6 +108,8 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         for value in values:
             if value is not None and not isinstance(value, list):
                 raise TypeError(f"{value!r} is no array")
+        if kinds.is_fixed_size_list(kind) and kind.list_size:
+            return _fixed_size_lists(values, kind)
         child = _array([entry for value in values if value is not None for entry in value], kind.value_type)
         offsets = _offsets(values)
         if kinds.is_list_view(kind) or kinds.is_large_list_view(kind):
@@ -246,4 +248,17 @@ def _is_binary(kind: pa.DataType) -> bool:
         or kinds.is_large_binary(kind)
         or kinds.is_fixed_size_binary(kind)
         or kinds.is_binary_view(kind)
+    )
+
+
+def _fixed_size_lists(values: Sequence[list[Any] | None], kind: pa.FixedSizeListType) -> pa.Array:
+    """Lists of ``kind.list_size`` values each, at least one; what is beneath a null is null too."""
+    size = kind.list_size
+    wrong = next((value for value in values if value is not None and len(value) != size), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong!r} has not {size} values")
+    nulls = [None] * size
+    child = _array([entry for value in values for entry in (nulls if value is None else value)], kind.value_type)
+    return pa.FixedSizeListArray.from_arrays(
+        child, type=kind, mask=pa.array([value is None for value in values], pa.bool_())
     )

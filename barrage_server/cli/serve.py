@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import barrage_server as bs
-from barrage_server.cli.example import example_tables
+from barrage_server.cli.example import EXAMPLE_TABLES, example_tables
 from barrage_server.cli.following import follow
 from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.cli.text import count
-from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
+from barrage_server.cli.usage import UsageError, usage
+from barrage_server.errors import AuthenticationError, BarrageError
 from barrage_server.server import Authenticator, Credentials
 from barrage_server.server.auth import shared_token
 
@@ -38,8 +39,8 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     with ExitStack() as stack:
-        server = stack.enter_context(
-            bs.Server(
+        with usage():
+            server = bs.Server(
                 settings.host,
                 settings.port,
                 token=any_of(settings.accepted_tokens),
@@ -51,17 +52,19 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
                 deephaven_web_port=settings.deephaven_web_port,
                 deephaven_web_origins=settings.deephaven_web_origins,
             )
-        )
+        stack.enter_context(server)
         for table in settings.tables:
             declare(server, table)
         for entry in settings.follow:
             follow(server, entry, settings.follow_token)
-        if settings.example:
+        example = EXAMPLE_TABLES if settings.example else ()
+        if example:
             stack.enter_context(example_tables(server))
         if not settings.accepted_tokens:
             logger.warning("no token is set: everybody who can reach %s may read and write", server.uri)
-        declared, followed = count(len(settings.tables), "tables"), count(len(settings.follow), "tables")
-        logger.info("%s declared, %s followed, Ctrl-C ends", declared, followed)
+        served = {"declared": settings.tables, "followed": settings.follow, "of the example": example}
+        told = [f"{count(len(tables), 'tables')} {how}" for how, tables in served.items() if tables]
+        logger.info("serving %s; Ctrl-C ends", ", ".join(told) or "no tables yet")
         for uri in (server.uri, server.deephaven_uri, server.deephaven_web_uri):
             if uri is not None:
                 sys.stdout.write(f"{uri}\n")
@@ -74,13 +77,13 @@ def declare(server: bs.Server, table: TableSettings) -> None:
     """Make one table of the configuration.
 
     Raises:
-        InvalidRequestError: the declaration contradicts itself, or names a type that there is not.
+        UsageError: the declaration contradicts itself, or names a type that there is not.
     """
     try:
         schema = table.arrow_schema()
         server.create_table(table.name, schema, key=table.key or None, kind=table.kind, capacity=table.capacity)
     except BarrageError as error:
-        raise InvalidRequestError(f"table {table.name!r} of the configuration: {error}") from None
+        raise UsageError(f"Table {table.name!r} of the configuration: {error}") from None
 
 
 def any_of(tokens: tuple[str, ...]) -> Authenticator | None:

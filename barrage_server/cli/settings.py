@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import pyarrow as pa
-import typer
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
@@ -26,8 +25,9 @@ from pydantic_settings import (
 from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli.following import FollowSettings
 from barrage_server.cli.secret import Secret
+from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
-from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.errors import BarrageError
 from barrage_server.pem import read_pem
 from barrage_server.server import Limits
 from barrage_server.subscription import SubscriptionLimits
@@ -158,13 +158,14 @@ class ServeSettings(BaseSettings):
         return tuple(dict.fromkeys(token.get_secret_value() for token in every))
 
     def tls_identity(self) -> tuple[bytes, bytes] | None:
-        """Certificate chain and private key; None without TLS. InvalidRequestError when one cannot be read."""
+        """Certificate chain and private key; None without TLS. UsageError when one is missing or cannot be read."""
         if self.tls_certificate is None and self.tls_key is None:
             return None
         if self.tls_certificate is None or self.tls_key is None:
-            raise InvalidRequestError("TLS needs both tls_certificate and tls_key, two PEM files; one is missing.")
-        key = self.tls_key.get_secret_value()
-        return read_pem(self.tls_certificate, "tls_certificate"), read_pem(key, "tls_key")
+            raise UsageError("TLS needs both tls_certificate and tls_key, two PEM files; one is missing.")
+        with usage():
+            key = self.tls_key.get_secret_value()
+            return read_pem(self.tls_certificate, "tls_certificate"), read_pem(key, "tls_key")
 
 
 def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSettings:
@@ -175,11 +176,10 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
         flags: what the command line said, by setting name.
 
     Raises:
-        InvalidRequestError: the file is missing or is not TOML, or a setting is unknown or wrong.
-        typer.BadParameter: a flag is wrong.
+        UsageError: the file is missing or is not TOML, or a setting is unknown or wrong.
     """
     if config is not None and not config.is_file():
-        raise InvalidRequestError(f"there is no configuration file {str(config)!r}")
+        raise UsageError(f"There is no configuration file {str(config)!r}.")
 
     _check_environment()
 
@@ -189,19 +189,16 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
     try:
         return Configured(**flags)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidRequestError(f"{str(config)!r} is not TOML: {error}") from None
+        raise UsageError(f"{str(config)!r} is not TOML: {error}") from None
     except SettingsError as error:
-        raise InvalidRequestError(f"environment: {error}") from None
+        raise UsageError(f"environment: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        told = f"{_told(first, config, flags)}{more}"
-        if first["loc"] and first["loc"][0] in flags:
-            raise typer.BadParameter(told) from None
-        raise InvalidRequestError(told) from None
+        raise UsageError(f"{_told(first, config, flags).removesuffix('.')}{more}.") from None
     except BarrageError as error:
         source = "settings" if config is None else str(config)
-        raise InvalidRequestError(f"{source}: {error}") from None
+        raise UsageError(f"{source}: {error}") from None
 
 
 def _told(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
@@ -212,7 +209,7 @@ def _told(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) ->
         message = unknown_text(path.pop(), _names_at(path))
     name = ".".join(path)
     if path and path[0] in flags:
-        return f"--{path[0].replace('_', '-')}: {message}."
+        return f"--{path[0].replace('_', '-')}: {message}"
     if variable := _variable_of(path):
         source, name = "environment", variable
     else:
@@ -257,4 +254,4 @@ def _check_environment() -> None:
         if upper.startswith(_PREFIX) and upper.partition("__")[0] not in known | _OTHER_VARIABLES:
             close = difflib.get_close_matches(upper, known, n=1, cutoff=_NEAR)
             if close:
-                raise InvalidRequestError(f"environment: unknown setting {name!r}; did you mean {close[0]!r}?")
+                raise UsageError(f"environment: unknown setting {name!r}; did you mean {close[0]!r}?")

@@ -15,11 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 import barrage_server as bs
+from barrage_server.arguments import choice
 from barrage_server.cli.connection import Address
 from barrage_server.cli.text import count
+from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
-from barrage_server.errors import InvalidRequestError
 from barrage_server.log import one_line
+from barrage_server.wire.protocol import TableKind
+from barrage_server.wire.table_spec import TableSpec
 
 if TYPE_CHECKING:
     from barrage_server.client import TableInfo
@@ -71,19 +74,25 @@ def create_table(
     """Make an empty table with ``columns``, each written ``NAME:TYPE``.
 
     Raises:
-        InvalidRequestError: a column without a type, or given twice; a type that there is not.
+        UsageError: a column without a type, or given twice; a type that there is not; kind, key and capacity that do
+            not go together.
         AlreadyExistsError: there is another table of that name.
     """
     fields: dict[str, pa.DataType] = {}
-    for column in columns:
-        name, separator, kind_of_values = column.partition(":")
-        if not name or not separator:
-            raise InvalidRequestError(f"{column!r} is no column: write NAME:TYPE, as in price:double")
-        if name in fields:
-            raise InvalidRequestError(f"there are two columns {name!r}")
-        fields[name] = parse_type(kind_of_values)
+    with usage():
+        for column in columns:
+            name, separator, kind_of_values = column.partition(":")
+            if not name or not separator:
+                raise UsageError(f"{column!r} is no column: write NAME:TYPE, as in price:double.")
+            if name in fields:
+                raise UsageError(f"There are two columns {name!r}.")
+            fields[name] = parse_type(kind_of_values)
+        spec = TableSpec.implied(choice(kind, TableKind, "--kind"), key, capacity)
+        for name in key or ():
+            if name not in fields:
+                raise UsageError(f"The key {name!r} is no column; there are {', '.join(map(repr, fields))}.")
     with address.connect() as client:
-        client.create_table(table, pa.schema(fields), key=key, kind=kind, capacity=capacity)
+        client.create_table(table, pa.schema(fields), key=key, kind=spec.kind, capacity=capacity)
     Console(stderr=True, highlight=False).print(f"{table} is there, with {count(len(fields), 'columns')}", markup=False)
 
 

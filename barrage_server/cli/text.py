@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import typer
+from barrage_server.cli.usage import UsageError
 
-__all__ = ["count", "names", "parse_viewport", "rate"]
+__all__ = ["count", "names", "parse_viewport", "rate", "sentence"]
 
 _VIEWPORT: Final = re.compile(r"(\d+):(\d+)")
+_FIRST_WORD: Final = re.compile(r"[a-z]+(?=[ ,']|: )")
 
 
 def parse_viewport(text: str) -> range:
     """``0:50`` is the first fifty rows: positions, the end not included, as in a Python slice."""
     match = _VIEWPORT.fullmatch(text.strip())
     if match is None or int(match[1]) >= int(match[2]):
-        raise typer.BadParameter(f"{text!r} is not a viewport: write START:STOP in row positions, as in 0:50.")
+        raise UsageError(f"{text!r} is not a viewport: write START:STOP in row positions, as in 0:50.")
     return range(int(match[1]), int(match[2]))
 
 
@@ -26,9 +27,7 @@ def names(text: str | None) -> list[str] | None:
         return None
     found = [name.strip() for name in text.split(",")]
     if not all(found):
-        raise typer.BadParameter(
-            f"{text!r} is not a list of column names: write them separated by commas, as in sym,price."
-        )
+        raise UsageError(f"{text!r} is not a list of column names: write them separated by commas, as in sym,price.")
     return found
 
 
@@ -42,3 +41,11 @@ def count(number: int, noun: str = "") -> str:
 def rate(rows: int, seconds: float) -> str:
     """Rows a second, to three figures."""
     return f"{float(f'{rows / max(seconds, 1e-9):.3g}'):,.0f} rows/s"
+
+
+def sentence(text: str) -> str:
+    """``text``, which a library may have written, as this program writes: with a capital and a full stop."""
+    text = " ".join(text.split())
+    if _FIRST_WORD.match(text):
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -128,7 +128,7 @@ def _of_csv(column: pa.Array, field: pa.Field) -> pa.Array:
         try:
             values = [None if text is None else json.loads(text) for text in column.to_pylist()]
         except ValueError as error:
-            raise SchemaMismatchError(f"column {field.name!r}: a cell of {field.type} holds JSON: {error}") from None
+            raise SchemaMismatchError(f"Column {field.name!r}: a cell of {field.type} holds JSON: {error}") from None
         return _named(values, field)
     return column.cast(field.type)
 
@@ -207,11 +207,11 @@ def _table_of_objects(text: bytes, schema: pa.Schema | None) -> pa.Table:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise SchemaMismatchError(f"line {number} is no JSON: {error}") from None
+            raise SchemaMismatchError(f"Line {number} is no JSON: {error}") from None
         if not isinstance(row, dict):
-            raise SchemaMismatchError(f"line {number} is no JSON object; write one object a line")
+            raise SchemaMismatchError(f"Line {number} is no JSON object; write one object a line.")
         for name in row.keys() - names:
-            raise SchemaMismatchError(f"line {number} has a field {name!r}, which the table lacks")
+            raise SchemaMismatchError(f"Line {number} has a field {name!r}, which the table lacks.")
         rows.append(row)
         if len(rows) == _ROWS:
             convert()
@@ -223,4 +223,4 @@ def _named(values: list[Any], field: pa.Field) -> pa.Array:
     try:
         return array_of_json(values, field.type)
     except SchemaMismatchError as error:
-        raise SchemaMismatchError(f"column {field.name!r}: {error}") from None
+        raise SchemaMismatchError(f"Column {field.name!r}: {error}") from None

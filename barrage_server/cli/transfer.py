@@ -12,10 +12,14 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from barrage_server.arguments import choice
 from barrage_server.cli.connection import Address
-from barrage_server.cli.files import STANDARD, checked_target, format_of, open_file, write_file
+from barrage_server.cli.files import STANDARD, checked_source, checked_target, open_file, write_file
 from barrage_server.cli.text import count, rate
+from barrage_server.cli.usage import usage
 from barrage_server.errors import UnknownTableError
+from barrage_server.wire.protocol import PublishMode, TableKind
+from barrage_server.wire.target import check_target
 
 if TYPE_CHECKING:
     from barrage_server.client import Client
@@ -65,7 +69,10 @@ def publish_file(
     started = time.monotonic()
     sent = 0
     name = "standard input" if file == STANDARD else file.name
-    format_of(file, written_as)  # before a server is looked for
+    checked_source(file, written_as)  # before a server is looked for
+    with usage():
+        named, wanted = choice(kind, TableKind, "--kind"), choice(mode, PublishMode, "--mode")
+        check_target(named, key, capacity, wanted, is_new=False)
     with ExitStack() as stack:
         client = stack.enter_context(address.connect())
         source, rows = stack.enter_context(open_file(file, written_as, _schema_of(client, table)))

@@ -130,7 +130,7 @@ class Channel:
         """
         with self._lock:
             if self._closed:
-                raise UnavailableError(f"this client of {self.address} is closed; connect again")
+                raise UnavailableError(f"This client of {self.address} is closed; connect again.")
             if self._client is not None and self._pid != os.getpid():
                 self._client = None  # it is the parent's, and stays in memory
             if self._client is None:
@@ -174,8 +174,8 @@ class Channel:
         """
         try:
             found = self.logged_in(self._asks_health)
-        except AuthenticationError:
-            if not self.login.next_way():
+        except AuthenticationError as error:
+            if error.is_final or not self.login.next_way():
                 raise
             found = self._other_ways()
         self._counterpart = Counterpart.of(knows_health=found, has_session=self.login.has_session)
@@ -194,7 +194,7 @@ class Channel:
         if self._place.is_deephaven and self.counterpart is Counterpart.FLIGHT:
             raise InvalidRequestError(
                 f"An Arrow Flight server answers at {self.address}, but not a Deephaven server: write "
-                f"{self._place.location} for it, or the port of Deephaven's, 10000 mostly"
+                f"{self._place.location} for it, or the port of Deephaven's, 10000 mostly."
             )
 
     def schema(self, name: str) -> pa.Schema:

@@ -258,9 +258,9 @@ class Client(Publishing):
         try:
             wanted = None if dialect is None else Dialect(dialect)
         except ValueError:
-            raise InvalidRequestError(f"dialect is 'key-space' or 'flattened', not {dialect!r}") from None
+            raise InvalidRequestError(f"dialect is 'key-space' or 'flattened', not {dialect!r}.") from None
         if wanted is Dialect.KEY_SPACE and self._channel.counterpart is Counterpart.DEEPHAVEN:
-            raise UnsupportedOperationError("a Deephaven server writes viewports flattened; leave dialect out")
+            raise UnsupportedOperationError("A Deephaven server writes viewports flattened; leave dialect out.")
         return wanted
 
 

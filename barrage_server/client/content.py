@@ -64,7 +64,7 @@ class Content:
     def table(self) -> ReplicaTable:
         """The replica in view."""
         if self._table is None:
-            raise InternalError("the first snapshot is not complete yet")
+            raise InternalError("The first snapshot is not complete yet.")
         return self._table
 
     @property
@@ -121,7 +121,7 @@ class Content:
         """
         mirror = self._mirror
         if mirror is None or self.wanted is None:
-            raise InternalError("a message came before a stream was begun")
+            raise InternalError("A message came before a stream was begun.")
         mirror.apply(message)
         if mirror.table is not self._table:
             if not mirror.shows(self.wanted):

@@ -66,11 +66,12 @@ def typed_error(error: BaseException, address: str = "") -> BarrageError:
         reason = str(found).strip(". ") or "a message may have been larger than the connection allows"
         hint = next((words for pattern, words in _HINTS if pattern.search(reason)), "")
         reason = f"{reason}; {hint}" if hint else reason
-        found = UnavailableError(f"no connection to {address}: {reason}")
+        stop = "" if reason.endswith("?") else "."
+        found = UnavailableError(f"No connection to {address}: {reason}{stop}")
     if type(found) is UnsupportedOperationError and str(found) == type(error).__name__:
         where = address or "the server"
         found = UnsupportedOperationError(
-            f"{where} is an Arrow Flight server that does not offer this: it knows no Barrage"
+            f"{where} is an Arrow Flight server that does not offer this: it knows no Barrage."
         )
     return found
 

@@ -218,7 +218,7 @@ class Follower:
         away = time.monotonic() - lost_at
         if delay is None or (self._retry.deadline is not None and away > self._retry.deadline):
             raise UnavailableError(
-                f"table '{self.name}' was lost and did not come back in {away:.0f} s: {error}"
+                f"Table '{self.name}' was lost and did not come back in {away:.0f} s: {error}"
             ) from error
         logger.info("table %r: %s; trying again in %.1f s", self.name, error, delay)
         with self.changed:
@@ -269,7 +269,7 @@ class Follower:
     def _take(self, message: IncomingMessage) -> Update | None:
         with self.changed:
             if self.state.is_final or self._reopen:
-                raise UnavailableError("the stream is not wanted any more")
+                raise UnavailableError("The stream is not wanted any more.")
             update = self.content.apply(message)
             self.messages += 1
             if update is not None:

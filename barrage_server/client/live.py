@@ -384,7 +384,7 @@ class LiveTable:
         follower = self._follower
         if wait and follower.is_on_own_thread:
             raise UnsupportedOperationError(
-                "a callback must not wait for its own subscription; use set_viewport(..., wait=False)"
+                "A callback must not wait for its own subscription; use set_viewport(..., wait=False)."
             )
         rows, wanted = _rows_and_columns(viewport, stop, columns)
         positions = positions_of(rows)
@@ -451,7 +451,7 @@ class LiveTable:
         self._check_process()
         follower = self._follower
         if follower.is_on_own_thread:
-            raise UnsupportedOperationError("a callback must not wait for its own subscription")
+            raise UnsupportedOperationError("A callback must not wait for its own subscription.")
         deadline = time.monotonic() + timeout
         with follower.changed:
             while not done():
@@ -465,12 +465,12 @@ class LiveTable:
         if self._follower.error is not None:
             raise again(self._follower.error)
         if self._follower.state.is_final:
-            raise UnavailableError(f"the subscription to '{self.name}' is closed")
+            raise UnavailableError(f"The subscription to '{self.name}' is closed.")
 
     def _check_process(self) -> None:
         if not self._follower.is_of_this_process:
             raise UnsupportedOperationError(
-                f"the subscription to '{self.name}' belongs to the process that forked this one; subscribe again here"
+                f"The subscription to '{self.name}' belongs to the process that forked this one; subscribe again here."
             )
 
 

@@ -49,11 +49,11 @@ class Login:
         is_deephaven: bool = False,
     ) -> None:
         if sum(way is not None for way in (token, user, authorization)) > 1:
-            raise InvalidRequestError("log in with a token, or with user and password, or with a header of your own")
+            raise InvalidRequestError("Log in with a token, or with user and password, or with a header of your own.")
         if token is not None and not token.strip():
-            raise InvalidRequestError("the token is empty; pass the server's, or leave it out if the server has none")
+            raise InvalidRequestError("The token is empty; pass the server's, or leave it out if the server has none.")
         if password is not None and user is None:
-            raise InvalidRequestError("a password needs a user: pass user= as well, or the secret alone as token=")
+            raise InvalidRequestError("A password needs a user: pass user= as well, or the secret alone as token=.")
         if authorization is not None:
             ways = [authorization]
         elif user is not None:

@@ -99,7 +99,7 @@ class Mirror:
                 message = self._change_columns(window, message)
             self.window = window
         elif self.window is None:
-            raise WireFormatError("the server sent an update before any snapshot")
+            raise WireFormatError("The server sent an update before any snapshot.")
         if self._flat:
             self._apply_flattened(message)
             self.table_size = metadata.table_size
@@ -193,7 +193,7 @@ class Mirror:
             rows = kept = (window.keys(whole) - metadata.included_rows) & before.row_set
         if kept:
             if not set(window.columns).issubset(earlier):
-                raise WireFormatError("the server sent no data for columns that came into view")
+                raise WireFormatError("The server sent no data for columns that came into view.")
             values = before.read(kept, [earlier.index(number) for number in window.columns])
             self.table.apply(ReplicaUpdate(rows, columns=values))
         return message
@@ -203,7 +203,7 @@ class Mirror:
         if columns is None:
             return everything
         if not set(columns).issubset(everything):
-            raise WireFormatError(f"the server speaks of columns {columns}, of {len(everything)}")
+            raise WireFormatError(f"The server speaks of columns {columns}, of {len(everything)}.")
         return tuple(sorted(columns))
 
     def _make_table(self) -> ReplicaTable:
@@ -225,10 +225,10 @@ class Mirror:
         """Values of the rows ``wanted``, of which the message must have all."""
         if not included.is_superset(wanted):
             missing = wanted - included
-            raise WireFormatError(f"the server sent no data for {missing.size} rows that came into view: {missing}")
+            raise WireFormatError(f"The server sent no data for {missing.size} rows that came into view: {missing}.")
         columns = self._adds(message)
         if wanted and any(len(values) != included.size for values in columns):
-            raise WireFormatError(f"the server sent fewer than {included.size} values of a column that is in view")
+            raise WireFormatError(f"The server sent fewer than {included.size} values of a column that is in view.")
         return [picked(values, included, wanted) for values in columns]
 
     def _modified(self, metadata: UpdateMetadata) -> tuple[RowSet, ...]:
@@ -236,7 +236,7 @@ class Mirror:
         if not nodes:
             return self._no_rows()
         if len(nodes) != len(self._schema):
-            raise WireFormatError(f"the server sent modifications of {len(nodes)} columns, of {len(self._schema)}")
+            raise WireFormatError(f"The server sent modifications of {len(nodes)} columns, of {len(self._schema)}.")
         return tuple(nodes[number] for number in self._columns)
 
     def _mods(self, message: IncomingMessage, modified: tuple[RowSet, ...]) -> list[Values]:
@@ -260,9 +260,9 @@ class Mirror:
 def _flattened_move(held: RowSet, removed: RowSet, added: RowSet) -> tuple[RowSet, RowSet]:
     """Where the rows are that stay in a flattened view: positions before and after."""
     if not held.is_superset(removed):
-        raise WireFormatError("the server removed positions that are not in view")
+        raise WireFormatError("The server removed positions that are not in view.")
     stayed = held - removed
     view = RowSet.flat(stayed.size + added.size)
     if not view.is_superset(added):
-        raise WireFormatError("the server added positions that leave gaps in the view")
+        raise WireFormatError("The server added positions that leave gaps in the view.")
     return stayed, view - added

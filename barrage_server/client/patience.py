@@ -32,7 +32,7 @@ class Progress:
         """Raise UnavailableError when nobody waits any more."""
         with self._lock:
             if self._given_up:
-                raise UnavailableError("given up by the caller")
+                raise UnavailableError("Given up by the caller.")
 
     def cancel_with(self, cancel: Callable[[], None]) -> None:
         """What to call when nobody waits any more; called at once when that is so already."""
@@ -95,7 +95,7 @@ def patiently(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
     try:
         while not outcome.done.wait(max(0.0, progress.last + timeout - time.monotonic())):
             if time.monotonic() - progress.last >= timeout:
-                raise DeadlineError(f"{what}: nothing came for {timeout:g} s")
+                raise DeadlineError(f"{what}: nothing came for {timeout:g} s.")
     except BaseException:
         progress.give_up()
         raise

@@ -125,9 +125,9 @@ class Publication:
             if self._error is not None:
                 raise self._error
             if not done:
-                raise DeadlineError(f"the server did not apply the content of '{self.name}' in {limit:g} s")
+                raise DeadlineError(f"The server did not apply the content of '{self.name}' in {limit:g} s.")
             if self._applied_step < step:
-                raise UnavailableError(f"the publication of '{self.name}' is closed")
+                raise UnavailableError(f"The publication of '{self.name}' is closed.")
 
     def close(self) -> None:
         """Send what is outstanding, and end. May be called repeatedly.
@@ -144,7 +144,7 @@ class Publication:
         if threading.current_thread() is not self._sender:
             self._sender.join(self._timeout)
             if self._sender.is_alive():
-                raise DeadlineError(f"the publication of '{self.name}' did not end in {self._timeout:g} s")
+                raise DeadlineError(f"The publication of '{self.name}' did not end in {self._timeout:g} s.")
         if self._error is not None and not raised:
             raise self._error
 
@@ -179,7 +179,7 @@ class Publication:
                 if self._confirmed:
                     return
             self.close()
-            raise DeadlineError(f"the server did not take '{self.name}' in {self._timeout:g} s")
+            raise DeadlineError(f"The server did not take '{self.name}' in {self._timeout:g} s.")
         except BaseException:
             with self._changed:
                 self._closing = True
@@ -268,7 +268,7 @@ class Publication:
         finally:
             self._listener.join(_FINISH_SECONDS)
         if self._listener.is_alive():
-            raise DeadlineError(f"the server did not confirm the end of '{self.name}' in {_FINISH_SECONDS:g} s")
+            raise DeadlineError(f"The server did not confirm the end of '{self.name}' in {_FINISH_SECONDS:g} s.")
         with translated(self._channel.address):
             self._writer.close()
 

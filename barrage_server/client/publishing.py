@@ -87,7 +87,7 @@ class Publishing(Connection):
             self._channel.need(_PUBLISHING)
             if key is not None or mode is not None or kind is not None or capacity is not None:
                 raise InvalidRequestError(
-                    "a table that ticks is published as it is: leave out key, mode, kind and capacity"
+                    "A table that ticks is published as it is: leave out key, mode, kind and capacity."
                 )
             table = data.table if isinstance(data, LiveTable) else data
             integer(interval_ms, "interval_ms")

@@ -40,11 +40,11 @@ class RetryPolicy:
             if name != "deadline" or self.deadline is not None:
                 number(getattr(self, name), name)
         if self.first_delay < 0 or self.max_delay < self.first_delay or self.factor < 1:
-            raise InvalidRequestError("a retry policy needs 0 <= first_delay <= max_delay and factor >= 1")
+            raise InvalidRequestError("A retry policy needs 0 <= first_delay <= max_delay and factor >= 1.")
         if not 0 <= self.jitter <= 1:
-            raise InvalidRequestError(f"jitter is a part of the delay, from 0 to 1; got {self.jitter}")
+            raise InvalidRequestError(f"jitter is a part of the delay, from 0 to 1; got {self.jitter}.")
         if self.deadline is not None and self.deadline < 0:
-            raise InvalidRequestError(f"deadline must not be negative; got {self.deadline}")
+            raise InvalidRequestError(f"deadline must not be negative; got {self.deadline}.")
 
     @classmethod
     def never(cls) -> RetryPolicy:

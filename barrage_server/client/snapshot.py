@@ -138,5 +138,5 @@ def _only_message(reader: flight.FlightStreamReader, messages: MessageReader, pr
             continue
         found = messages.feed(chunk.data, metadata) or found
     if found is None:
-        raise UnavailableError("the server ended the stream before the snapshot was complete")
+        raise UnavailableError("The server ended the stream before the snapshot was complete.")
     return found

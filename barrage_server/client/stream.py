@@ -58,7 +58,7 @@ class SubscriptionStream:
         """
         with self._lock, translated(self._address):
             if self._cancelled:
-                raise UnavailableError("the stream has been cancelled")
+                raise UnavailableError("The stream has been cancelled.")
             self._writer.write_metadata(request.encode())
 
     def schema(self) -> pa.Schema:
@@ -76,7 +76,7 @@ class SubscriptionStream:
             try:
                 chunk = self._reader.read_chunk()
             except StopIteration:
-                raise UnavailableError(f"{self._address} ended the stream") from None
+                raise UnavailableError(f"{self._address} ended the stream.") from None
             except (flight.FlightError, pa.ArrowException, OSError) as error:
                 raise self._reason(error) from None
             metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()

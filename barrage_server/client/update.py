@@ -148,5 +148,5 @@ def _table(version: TableVersion, rows: RowSet, columns: Sequence[str] | None) -
 def _number(schema: pa.Schema, name: str) -> int:
     number: int = schema.get_field_index(text(name, "A column's name"))
     if number < 0:
-        raise UnknownColumnError(f"there is no column {name!r} in view; there are: {', '.join(schema.names)}")
+        raise UnknownColumnError(f"There is no column {name!r} in view; there are: {', '.join(schema.names)}.")
     return number

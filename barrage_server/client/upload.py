@@ -83,7 +83,7 @@ def stage(
             raise
         writer.close()  # what the server has against it comes out here
     if answer is None:
-        raise PublishError(f"the server did not confirm the rows for '{request.table}'; nothing was published")
+        raise PublishError(f"The server did not confirm the rows for '{request.table}'; nothing was published.")
     return StageResult.from_json(answer.to_pybytes())
 
 

@@ -39,19 +39,21 @@ class View:
         if self.columns is None:
             columns = tuple(number for number in range(len(schema)) if number not in unfit)
             if unfit and not columns:
-                raise UnsupportedTypeError(f"table '{table}' has no column whose type can be read here: {schema.types}")
+                raise UnsupportedTypeError(
+                    f"Table '{table}' has no column whose type can be read here: {', '.join(map(str, schema.types))}."
+                )
         else:
             missing = [name for name in self.columns if name not in numbers]
             if missing:
                 raise UnknownColumnError(
-                    f"table '{table}' has no column {', '.join(map(repr, missing))}; it has: {', '.join(schema.names)}"
+                    f"Table '{table}' has no column {', '.join(map(repr, missing))}; it has: {', '.join(schema.names)}."
                 )
             columns = tuple(sorted({numbers[name] for name in self.columns}))
         for number in columns:
             if number in unfit:
                 raise UnsupportedTypeError(
-                    f"column '{schema.names[number]}' of table '{table}' has the type {schema.types[number]}, which "
-                    f"cannot be read here; convert it on the server, or leave it out"
+                    f"Column '{schema.names[number]}' of table '{table}' has the type {schema.types[number]}, which "
+                    f"cannot be read here; convert it on the server, or leave it out."
                 )
         return Window(columns, self.positions, self.reverse and self.positions is not None)
 

@@ -51,7 +51,9 @@ class DemoOptions:
     def __post_init__(self) -> None:
         for name, value in (("rate", self.rate), ("seconds", self.seconds), ("flights", self.flights)):
             if value is not None and value <= 0:
-                raise InvalidRequestError(f"{name} must be more than nothing, got {value}.")
+                raise InvalidRequestError(f"--{name} must be more than nothing, got {value}.")
+        if self.data is not None and not self.data.is_file():
+            raise InvalidRequestError(f"There is no file {str(self.data)!r}.")
         if self.cores < 1:
             raise InvalidRequestError(f"Spark needs at least one core, got {self.cores}.")
 

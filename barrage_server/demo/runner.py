@@ -129,7 +129,7 @@ class _Run:
             if state != (state := (feeder.rows, sum(processed.values()))):
                 moved = time.monotonic()
             elif time.monotonic() > moved + self._patience:
-                raise PublishError(f"Spark has done nothing for {self._patience:g} s (its log: {spark.log})")
+                raise PublishError(f"Spark has done nothing for {self._patience:g} s (its log: {spark.log}).")
             if scene.replay_began is not None:
                 scene.replay_seconds = time.monotonic() - scene.replay_began
                 scene.replayed = min(processed.values())
@@ -157,7 +157,7 @@ class _Run:
                     recomputed = True
                     break
             if time.monotonic() > deadline:
-                raise PublishError(f"Spark did not finish in {_SECONDS_TO_WORK_OFF:g} s (its log: {spark.log})")
+                raise PublishError(f"Spark did not finish in {_SECONDS_TO_WORK_OFF:g} s (its log: {spark.log}).")
             self._screen.show(scene)
         followers.follow_new()
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from barrage_server.cli.text import count
-from barrage_server.cli.window import GAP, fitting
+from barrage_server.cli.window import GAP, ColumnLayout
 from barrage_server.demo.followers import Followed
 from barrage_server.demo.tables import BOARD, CARRIERS, TOP_DELAYS
 
@@ -199,7 +199,7 @@ def _tables(followed: Sequence[Followed], width: int) -> Table:
         for one in followed
     ]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    shown = fitting(widths, (), 0, width)
+    shown = ColumnLayout(widths, (), width).shown(0)
     grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for number in shown:
         grid.add_column(names[number], justify="left" if number in (0, len(names) - 1) else "right", no_wrap=True)
@@ -234,7 +234,7 @@ def _shelves(views: Sequence[tuple[str, pa.Table]], width: int, lines: int) -> t
         for name, rows in views[:kept]:
             texts = [tuple(_cell(cell) for cell in row.values()) for row in rows.to_pylist()]
             widths = [max(map(len, column)) for column in zip(rows.column_names, *texts, strict=True)]
-            shown = fitting(widths, (), 0, width - _BORDERS)
+            shown = ColumnLayout(widths, (), width - _BORDERS).shown(0)
             takes = max(sum(widths[number] + GAP for number in shown) - GAP, len(name) + 2) + _BORDERS
             if used and used + 1 + takes > width:
                 shelves.append([])

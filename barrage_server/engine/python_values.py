@@ -45,7 +45,7 @@ def array_of(values: Any, data_type: pa.DataType) -> pa.Array | pa.ChunkedArray:
     if given is None or not _surely_fits(given, data_type):
         for value, stored in zip(_plain_values(values), array.to_pylist(), strict=True):
             if not _is_same(value, stored):
-                raise SchemaMismatchError(f"the value {value!r} would become {stored!r}")
+                raise SchemaMismatchError(f"The value {value!r} would become {stored!r}.")
     return array
 
 

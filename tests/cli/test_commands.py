@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from pyarrow import csv, parquet
 
 import barrage_server as bs
 from barrage_server.cli.boundary import EXIT_FAILURE, EXIT_USAGE
+from barrage_server.cli.text import sentence
 from barrage_server.demo import DemoOptions
 from barrage_server.engine import KeyedTable
 
-from .conftest import Command
+from .conftest import Command, Program
 
 
 def test_tables_lists_sizes_keys_and_columns(server: bs.Server, quotes: KeyedTable, command: Command) -> None:
@@ -238,41 +240,64 @@ def _when_subscribed(server: bs.Server, change: object) -> None:
         (["watch", "{uri}", "quotes", "--viewport", "9:3"], EXIT_USAGE, "'9:3' is not a viewport"),
         (["watch", "{uri}", "quotes", "--viewport", "0:3", "--full"], EXIT_USAGE, "exclude each other"),
         (["watch", "{uri}", "quotes", "--columns", "a,,b"], EXIT_USAGE, "separated by commas"),
-        (["nonsense"], EXIT_USAGE, "nonsense"),
+        (["nonsense"], EXIT_USAGE, "No such command 'nonsense'. Try 'barrage-server --help'."),
+        (["--nonsense"], EXIT_USAGE, "Try 'barrage-server --help'."),
+        (["tables", "--nonsense"], EXIT_USAGE, "No such option: --nonsense. Try 'barrage-server tables --help'."),
+        (["watch", "{uri}", "quotes", "--once", "--updates", "3"], EXIT_USAGE, "--once and --updates exclude each"),
         (
             ["create", "{uri}", "made", "price"],
-            EXIT_FAILURE,
-            "'price' is no column: write NAME:TYPE, as in price:double",
+            EXIT_USAGE,
+            "'price' is no column: write NAME:TYPE, as in price:double.",
         ),
-        (["create", "{uri}", "made", "a:int8", "a:int8"], EXIT_FAILURE, "there are two columns 'a'"),
-        (["create", "{uri}", "made", "a:int9"], EXIT_FAILURE, "'int9' is not an Arrow type"),
+        (["create", "{uri}", "made", "a:int8", "a:int8"], EXIT_USAGE, "There are two columns 'a'."),
+        (["create", "{uri}", "made", "a:int8", "--kind", "heap"], EXIT_USAGE, "--kind is one of append, ring"),
+        (["create", "{uri}", "made", "a:int8", "--kind", "ring"], EXIT_USAGE, "needs a capacity"),
+        (["create", "{uri}", "made", "a:int8", "--key", "a", "--capacity", "5"], EXIT_USAGE, "takes no capacity"),
+        (["create", "{uri}", "made", "a:int8", "--key", "b"], EXIT_USAGE, "The key 'b' is no column; there are 'a'."),
+        (["create", "{uri}", "quotes", "a:int8"], EXIT_FAILURE, "exists and differs"),
+        (["create", "{uri}", "made", "a:int9"], EXIT_USAGE, "'int9' is not an Arrow type"),
         (["drop", "{uri}"], EXIT_USAGE, "Missing argument 'TABLE...'"),
-        (["publish", "{uri}", "quotes", "-"], EXIT_FAILURE, "add --format"),
-        (["snapshot", "{uri}", "quotes", "-o", "-"], EXIT_FAILURE, "add --format"),
-        (["snapshot", "{uri}", "quotes", "-o", "x", "--format", "xml"], EXIT_FAILURE, "'xml' is no format"),
-        (["tables", "http://127.0.0.1:1"], EXIT_FAILURE, "write grpc://"),
+        (["publish", "{uri}", "quotes", "-"], EXIT_USAGE, "add --format"),
+        (["snapshot", "{uri}", "quotes", "-o", "-"], EXIT_USAGE, "add --format"),
+        (["snapshot", "{uri}", "quotes", "-o", "x", "--format", "xml"], EXIT_USAGE, "'xml' is no format"),
+        (["snapshot", "{uri}", "quotes", "-o", "nowhere/x.csv"], EXIT_USAGE, "There is no folder 'nowhere'"),
+        (["tables", "http://127.0.0.1:1"], EXIT_USAGE, "write grpc://"),
+        (["tables", "grpc://127.0.0.1:99999"], EXIT_USAGE, "ports are 1 to 65535. Try 'barrage-server tables --help'."),
         (["serve", "--log-level", "loud"], EXIT_USAGE, "--log-level: "),
-        (["serve", "--tls-key", "k.pem"], EXIT_FAILURE, "TLS needs both"),
+        (["serve", "--tls-key", "k.pem"], EXIT_USAGE, "TLS needs both"),
+        (["serve", "--tls-key", "k.pem", "--tls-certificate", "c"], EXIT_USAGE, "'c' cannot be read"),
+        (["serve", "--follow", "nonsense://x"], EXIT_USAGE, "nonsense"),
+        (["serve", "--port", "70000"], EXIT_USAGE, "--port: "),
+        (["demo", "--cores", "0"], EXIT_USAGE, "at least one core"),
+        (["demo", "--rate", "0"], EXIT_USAGE, "--rate must be more than nothing"),
+        (["demo", "--data", "none.csv"], EXIT_USAGE, "There is no file 'none.csv'."),
         (
             ["watch", "{uri}", "quote", "--once"],
             EXIT_FAILURE,
             "There is no table 'quote' on this server. Did you mean 'quotes'?",
         ),
         (["watch", "{uri}", "quotes", "--once", "--columns", "x"], EXIT_FAILURE, "'x'"),
-        (["snapshot", "{uri}", "quotes", "-o", "out.xlsx"], EXIT_FAILURE, "use one of .parquet, .arrow"),
+        (["snapshot", "{uri}", "quotes", "-o", "out.xlsx"], EXIT_USAGE, "use one of .parquet, .arrow"),
         (["snapshot", "{uri}", "none", "-o", "out.csv"], EXIT_FAILURE, "There is no table 'none'"),
-        (["publish", "{uri}", "quotes", "missing.csv"], EXIT_FAILURE, "there is no file 'missing.csv'"),
-        (["publish", "{uri}", "quotes", "{file}", "--mode", "merge"], EXIT_FAILURE, "mode is one of append"),
+        (["publish", "{uri}", "quotes", "missing.csv"], EXIT_USAGE, "There is no file 'missing.csv'."),
+        (["publish", "{uri}", "quotes", "{file}", "--mode", "merge"], EXIT_USAGE, "--mode is one of append"),
+        (["publish", "{uri}", "quotes", "{file}", "--kind", "heap"], EXIT_USAGE, "--kind is one of append"),
+        (["publish", "{uri}", "quotes", "{file}", "--kind", "ring", "--key", "sym"], EXIT_USAGE, "has no key"),
+        (
+            ["publish", "{uri}", "quotes", "{file}", "--mode", "delete", "--capacity", "5"],
+            EXIT_USAGE,
+            "takes no delete",
+        ),
         (["publish", "{uri}", "quotes", "{file}", "--key", "price"], EXIT_FAILURE, "sym"),
         (["publish", "{uri}", "quotes", "{file}"], EXIT_FAILURE, "size"),
-        (["tables", "grpc://127.0.0.1:1"], EXIT_FAILURE, "no connection to grpc://127.0.0.1:1"),
+        (["tables", "grpc://127.0.0.1:1"], EXIT_FAILURE, "No connection to grpc://127.0.0.1:1"),
         (
             ["tables", "{uri}", "--tls-ca", "none.pem"],
-            EXIT_FAILURE,
+            EXIT_USAGE,
             "--tls-ca takes PEM text or the path of a PEM file; 'none.pem' cannot be read",
         ),
-        (["serve", "--config", "none.toml"], EXIT_FAILURE, "there is no configuration file 'none.toml'"),
-        (["serve", "--host", "0.0.0.0"], EXIT_FAILURE, "Set a token"),
+        (["serve", "--config", "none.toml"], EXIT_USAGE, "There is no configuration file 'none.toml'."),
+        (["serve", "--host", "0.0.0.0"], EXIT_USAGE, "Set a token"),
     ],
 )
 def test_an_error_is_one_line_that_says_what_to_do(
@@ -291,8 +316,10 @@ def test_an_error_is_one_line_that_says_what_to_do(
     before = quotes.to_arrow()
     found, out, err = command(*(arg.format(uri=server.uri, file=file) for arg in args))
     assert (found, out) == (code, "")
-    assert err.startswith("barrage-server: ")
+    assert re.match(r"barrage-server: (--[a-z]|[^a-z]|grpc://|[a-z]+_[a-z])", err), "an error begins with a capital"
+    assert err.endswith((".\n", "?\n"))
     assert err.count("\n") == 1
+    assert (" Try 'barrage-server" in err) == (code == EXIT_USAGE)
     assert text in err
     assert quotes.to_arrow() == before
 
@@ -351,7 +378,7 @@ def test_demo_passes_its_options_on_and_its_verdict_back(
 
 def test_demo_refuses_what_cannot_be(command: Command) -> None:
     code, _, err = command("demo", "--seconds", 0)
-    assert code == EXIT_FAILURE
+    assert code == EXIT_USAGE
     assert "seconds must be more than nothing" in err
 
 
@@ -390,3 +417,41 @@ def test_names_that_others_have_chosen_send_nothing_to_the_terminal(
     assert "\x1b" not in out
     assert not any(line.startswith("forged") for line in out.splitlines())
     assert "\\x1b" in out
+
+
+@pytest.mark.parametrize("shown", [("--token", "wrong"), ()], ids=["wrong", "none"])
+def test_one_command_without_the_token_is_one_warning_in_the_log(
+    command: Command, caplog: pytest.LogCaptureFixture, shown: tuple[str, ...]
+) -> None:
+    with bs.Server(token="right") as server:
+        assert command("tables", server.uri, *shown)[0] == EXIT_FAILURE
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "authentication of 127.0.0.1:" in warning.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("no such file", "No such file."),
+        ("There is none.", "There is none."),
+        ("grpc://h:1 is away", "grpc://h:1 is away."),
+        ("ship_threshold must be more", "ship_threshold must be more."),
+        ("'x' is no\n  column; did you mean 'y'?", "'x' is no column; did you mean 'y'?"),
+        ("environment: unknown", "Environment: unknown."),
+        ("", "."),
+    ],
+)
+def test_texts_of_libraries_are_written_as_this_program_writes(text: str, written: str) -> None:
+    assert sentence(text) == written
+
+
+@pytest.mark.parametrize("flags", [("--example",), ()], ids=["example", "none"])
+def test_the_log_says_what_is_served(program: Program, flags: tuple[str, ...]) -> None:
+    process = program("serve", "--port", 0, *flags)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("grpc://")
+    process.terminate()
+    log = process.communicate(timeout=60)[1]
+    assert ("serving 3 tables of the example; Ctrl-C ends" in log) == bool(flags)
+    assert ("serving no tables yet; Ctrl-C ends" in log) == (not flags)
+    assert " 0 " not in log.replace("port", "")

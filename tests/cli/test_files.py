@@ -97,7 +97,7 @@ def test_an_arrow_stream_is_recognised_by_its_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
-        ("missing.parquet", None, "there is no file"),
+        ("missing.parquet", None, "There is no file"),
         ("trades.xlsx", b"x", "no ending that is known here; use one of .parquet"),
         ("trades.parquet", b"not parquet at all", "cannot be read as parquet"),
         ("trades.arrow", b"not arrow at all", "cannot be read as arrow"),
@@ -125,11 +125,11 @@ def test_what_is_found_to_be_wrong_later_is_told_in_the_same_words(tmp_path: Pat
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
     union = pa.table({"a": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])})
     (tmp_path / "old.parquet").write_text("kept")
-    with pytest.raises(InvalidRequestError, match="cannot write"):
+    with pytest.raises(InvalidRequestError, match="Cannot write"):
         write_file(union, tmp_path / "old.parquet")
     assert [entry.read_text() for entry in tmp_path.iterdir()] == ["kept"]
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match=r"there is no folder .*nowhere"):
+    with pytest.raises(InvalidRequestError, match=r"There is no folder .*nowhere"):
         write_file(TABLE, tmp_path / "nowhere" / "a.parquet")

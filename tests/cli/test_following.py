@@ -73,7 +73,7 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_what_cannot_be_followed_is_told_with_its_uri(server: bs.Server, tmp_path: Path) -> None:
-    with pytest.raises(bs.InvalidRequestError, match=r"following 'grpc://h:1': .*grpc://host:port/table"):
+    with pytest.raises(bs.InvalidRequestError, match=r"Following 'grpc://h:1': .*grpc://host:port/table"):
         follow(server, FollowSettings(uri="grpc://h:1"), None)
     with pytest.raises(bs.InvalidRequestError, match="tls_ca takes PEM text or the path of a PEM file"):
         follow(server, FollowSettings(uri="grpc+tls://h:1/t", tls_ca=str(tmp_path / "none.pem")), None)
@@ -114,6 +114,6 @@ def test_a_relay_serves_before_its_upstream_does(
 def test_a_uri_that_cannot_be_right_ends_serve_with_one_line(program: Program) -> None:
     process = program("serve", "--port", 0, "--follow", "http://h/t")
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert out == ""
-    assert err.splitlines()[-1].startswith("barrage-server: following 'http://h/t': ")
+    assert err.splitlines()[-1].startswith("barrage-server: Following 'http://h/t': ")

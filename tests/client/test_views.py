@@ -33,7 +33,7 @@ def test_columns_come_in_the_order_of_the_table() -> None:
 def test_columns_that_are_not_there_or_cannot_be_read_are_told() -> None:
     with pytest.raises(UnknownColumnError, match="no column 'x'; it has: a, u, b, l"):
         View(None, False, ("a", "x")).window(SCHEMA, "t")
-    with pytest.raises(UnsupportedTypeError, match=r"column 'u' of table 't' has the type dictionary.*leave it out"):
+    with pytest.raises(UnsupportedTypeError, match=r"Column 'u' of table 't' has the type dictionary.*leave it out"):
         View(None, False, ("a", "u")).window(SCHEMA, "t")
     with pytest.raises(UnsupportedTypeError, match="no column whose type can be read"):
         View(None, False, None).window(pa.schema([("u", ENCODED)]), "t")

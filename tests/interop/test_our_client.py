@@ -263,7 +263,7 @@ def test_a_column_that_cannot_be_read_does_not_keep_the_others_back(
         assert live.to_arrow().to_pydict() == {"B": ["b1", "b2"]}
         live.set_viewport(range(2), None)
         assert live.to_arrow().to_pydict() == {"A": [0, 1], "B": ["b0", "b1"]}
-    with pytest.raises(bs.UnsupportedTypeError, match="column 'P' of table 'periods' has the type month_interval"):
+    with pytest.raises(bs.UnsupportedTypeError, match="Column 'P' of table 'periods' has the type month_interval"):
         client.snapshot("periods", ["P"])
     assert client.table("periods").schema.names == ["A", "P", "B"]
 

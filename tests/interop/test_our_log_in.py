@@ -98,7 +98,7 @@ def test_bad_credentials_are_told(guarded: DeephavenServer, authority: trustme.C
 
 
 def test_a_certificate_that_is_not_trusted_ends_it(guarded: DeephavenServer) -> None:
-    with pytest.raises(bs.UnavailableError, match=f"no connection to dh://127.0.0.1:{guarded.port}"):
+    with pytest.raises(bs.UnavailableError, match=f"No connection to dh://127.0.0.1:{guarded.port}"):
         bs.connect(f"dh://127.0.0.1:{guarded.port}", tls_root_certs=trustme.CA().cert_pem.bytes(), token=SECRET)
 
 

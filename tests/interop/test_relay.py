@@ -173,7 +173,7 @@ def test_a_deephaven_server_follows_the_relay_of_a_table(deephaven: DeephavenSer
 def test_what_is_wrong_is_told_at_once(deephaven: DeephavenServer, relay: bs.Server) -> None:
     with pytest.raises(bs.UnknownTableError, match="no table 'nowhere' on the Deephaven server"):
         relay.follow(_uri(deephaven, "nowhere"))
-    with pytest.raises(bs.UnavailableError, match="no connection to dh\\+plain://127"):
+    with pytest.raises(bs.UnavailableError, match="No connection to dh\\+plain://127"):
         relay.follow("dh+plain://127.0.0.1:1/scope/t", timeout=10)
     assert not relay.followed
 

@@ -60,4 +60,3 @@ def test_a_table_that_is_there_may_know_its_capacity_and_its_key() -> None:
     check_target(TableKind.RING, None, None, is_new=False)
     check_target(TableKind.KEYED, None, None, PublishMode.DELETE, is_new=False)
     check_target(None, None, None, PublishMode.UPSERT, is_new=False)
-

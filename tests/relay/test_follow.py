@@ -94,7 +94,7 @@ def test_what_is_not_there_upstream_is_told_at_once(upstream: Upstream, relay: b
     with pytest.raises(bs.UnknownTableError, match="no table 'nope'"):
         relay.follow(f"{upstream.uri}/nope")
     upstream.stop()
-    with pytest.raises(bs.UnavailableError, match="no connection to"):
+    with pytest.raises(bs.UnavailableError, match="No connection to"):
         relay.follow(f"{upstream.uri}/nope", timeout=5)
     assert not relay.followed
     relay.append_table("nope", SCHEMA)

@@ -71,3 +71,24 @@ def test_no_more_than_that_is_sent_ahead(
         stream.send(ReadingReport(1))
         assert message.mod_columns[1].to_pylist() == [float(number)]
     stream.reader.cancel()
+
+
+def test_a_plain_reader_bounds_what_its_channel_keeps_unread(server: Server, quotes: KeyedTable) -> None:
+    """The two options of docs/limits.md: what a reader is behind by comes in few messages, without a word from it."""
+    cycles = 600
+    options = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 16_384)]
+    with fl.FlightClient(server.uri, generic_options=options) as slow, fl.FlightClient(server.uri) as quick:
+        behind, prompt = Stream(slow), Stream(quick)
+        for stream in (behind, prompt):
+            stream.send(QUOTES)
+            stream.message()
+        for number in range(cycles):
+            quotes.upsert({"sym": ["A"], "price": [float(number)]})
+            while (prompt.message().metadata.last_seq or 0) < quotes.version.step:
+                pass
+        steps: list[int] = []
+        while not steps or steps[-1] < quotes.version.step:
+            steps.append(behind.message().metadata.last_seq or 0)
+        assert len(steps) < cycles / 4
+        for stream in (behind, prompt):
+            stream.reader.cancel()

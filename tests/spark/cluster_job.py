@@ -1,6 +1,7 @@
 """A Spark application of its own, run as a script: publishes one batch, and says how it went in one line of JSON.
 
-Arguments: the master, the server, the table, the way (``auto``, ``executors`` or ``format``), and perhaps ``add``.
+Arguments: the master, the server, the table, the way (``auto``, ``executors`` or ``format``), and perhaps ``add``, to
+ship the package, and ``once``, to have no task tried again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ def main(master: str, uri: str, table: str, way: str, *more: str) -> None:
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
             "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
             "spark.locality.wait": "0s",
+            "spark.task.maxFailures": "1" if "once" in more else "4",
         },
     )
     said: list[str] = []

@@ -8,6 +8,7 @@ import queue
 import shutil
 import subprocess
 import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -149,3 +150,47 @@ def test_without_the_package_auto_goes_through_the_driver_and_says_what_to_do(
     assert "add_package(spark)" in said
     assert "\n" not in said
     assert rows(server) == list(range(1000))
+
+
+def test_without_the_package_shipping_from_the_executors_is_refused_with_the_remedy(
+    cluster: Cluster, server: bs.Server
+) -> None:
+    answer = run(cluster, server, "executors", python=BARE_PYTHON)
+    assert answer["error"].startswith("DependencyError: Spark's workers cannot import barrage_server")
+    assert "add_package(spark)" in answer["error"]
+    assert [table.name for table in server.tables()] == []
+
+
+def test_workers_with_pyarrow_alone_are_given_the_package(cluster: Cluster, server: bs.Server) -> None:
+    answer = run(cluster, server, "executors", "add", python=BARE_PYTHON, path=sysconfig.get_path("purelib"))
+    assert answer["error"] == ""
+    assert answer["said"] == []
+    assert rows(server) == list(range(1000))
+
+
+def test_workers_with_pyarrow_alone_lack_the_package_until_then(cluster: Cluster, server: bs.Server) -> None:
+    """What the test above proves nothing without."""
+    answer = run(cluster, server, "executors", python=BARE_PYTHON, path=sysconfig.get_path("purelib"))
+    assert "No module named 'barrage_server'" in answer["error"]
+
+
+@pytest.mark.parametrize("tries", [(), ("once",)], ids=["again", "once"])
+def test_where_one_worker_lacks_the_package_auto_publishes_each_row_once(
+    cluster: Cluster, server: bs.Server, tries: tuple[str, ...]
+) -> None:
+    """Spark tries a task that has failed there again, on the other worker mostly. Then, or else, the driver sends."""
+    answer = run(cluster, server, "auto", *tries, python=cluster.mixed_python)
+    assert answer["error"] == ""
+    assert rows(server) == list(range(1000))
+    assert len(answer["said"]) == 1 or not tries
+    for said in answer["said"]:
+        assert "No module named" in said
+        assert "Meanwhile batches go through the driver." in said
+
+
+def test_where_one_worker_lacks_the_package_executors_is_refused_and_nothing_is_visible(
+    cluster: Cluster, server: bs.Server
+) -> None:
+    answer = run(cluster, server, "executors", "once", python=cluster.mixed_python)
+    assert answer["error"].startswith("DependencyError: Spark's workers cannot import barrage_server")
+    assert [table.name for table in server.tables()] == []
