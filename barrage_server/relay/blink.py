@@ -7,13 +7,14 @@ import threading
 import pyarrow as pa
 
 from barrage_server.engine import BlinkTable, Rows, UpdateGraph
+from barrage_server.engine.conform import conform
 from barrage_server.errors import UnsupportedOperationError
 
 __all__ = ["BlinkSink", "FollowedBlinkTable"]
 
 
 class FollowedBlinkTable(BlinkTable):
-    """Shows each row of an upstream blink table for one cycle, and keeps it readable for slow subscribers.
+    """Shows each row of an upstream blink table for a cycle at most, and keeps it readable for slow subscribers.
 
     A replica would not do: it forgets a row when the upstream does, and who looks less often would miss it.
     """
@@ -27,6 +28,11 @@ class FollowedBlinkTable(BlinkTable):
     def feed(self, rows: pa.Table) -> None:
         """Rows that have come from upstream."""
         super().append(rows)
+
+    def clear(self) -> None:
+        """The upstream shows no rows any more."""
+        if self.size:
+            self.graph.stage(self, conform(self.schema, self.schema.empty_table(), table=self.name))
 
 
 class BlinkSink:
@@ -52,6 +58,14 @@ class BlinkSink:
             return self._table
 
     def feed(self, rows: pa.Table) -> None:
-        """Show rows; InternalError when the table cannot be written any more."""
+        """Show rows instead of those of before; InternalError when the table cannot be written any more."""
+        table = self.table(rows.schema)
         if rows.num_rows:
-            self.table(rows.schema).feed(rows)
+            table.feed(rows)
+        else:
+            table.clear()
+
+    def clear(self) -> None:
+        """Show no rows; InternalError when the table cannot be written any more."""
+        if self._table is not None:
+            self._table.clear()

@@ -274,6 +274,7 @@ class Followed:
 
     def _follow_blinks(self, client: Client, info: TableInfo, before: Table | None) -> BarrageError:
         sink = BlinkSink(self._catalog.graph, self.name, before if isinstance(before, FollowedBlinkTable) else None)
+        sink.clear()  # later rows were lost, perhaps: those of before the connection are not the last ones
 
         def updated(update: Update) -> None:
             self._count(update)

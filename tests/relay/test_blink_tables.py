@@ -75,6 +75,37 @@ def test_it_is_a_blink_table_here_too(events: BlinkTable, relay: bs.Server, foll
     assert followed.table.size == 0
 
 
+def test_rows_go_with_those_upstream(
+    upstream: Upstream, events: BlinkTable, relay: bs.Server, followed: bs.Followed
+) -> None:
+    """At rest it has the rows that the upstream has, though no cycle of the relay's own runs."""
+    with bs.connect(relay.uri) as client, client.subscribe("events", viewport=range(10), interval_ms=1) as live:
+        events.append(_rows(1, 2))
+        until(lambda: followed.table.size == 2)
+        until(lambda: len(live) == 2)
+        upstream.server.append_table("other", SCHEMA).append(_rows(5))
+        assert events.size == 0
+        until(lambda: followed.table.size == 0)
+        until(lambda: len(live) == 0)
+
+
+def test_rows_of_before_a_lost_connection_go(
+    upstream: Upstream, followed: bs.Followed, relay: bs.Server, quick: Heard
+) -> None:
+    """They would look like the last ones for ever, when later ones were lost."""
+    upstream.server.blink_table("events", SCHEMA).append(_rows(1, 2))
+    until(lambda: quick.numbers == [1, 2])
+    assert followed.table.size == 2
+    upstream.stop()
+    followed.wait_for(bs.FollowedState.RECONNECTING, 20)
+    assert followed.table.size == 2
+    upstream.start().blink_table("events", SCHEMA)
+    followed.wait_live(20)
+    assert followed.table.size == 0
+    until(lambda: len(quick.live) == 0)
+    assert quick.live.state is bs.LiveState.LIVE
+
+
 def test_nobody_writes_into_it(relay: bs.Server, followed: bs.Followed) -> None:
     with bs.connect(relay.uri) as client:
         with pytest.raises(bs.UnsupportedOperationError, match="follows another one"):
