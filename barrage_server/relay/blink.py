@@ -7,7 +7,6 @@ import threading
 import pyarrow as pa
 
 from barrage_server.engine import BlinkTable, Rows, UpdateGraph
-from barrage_server.engine.conform import conform
 from barrage_server.errors import UnsupportedOperationError
 
 __all__ = ["BlinkSink", "FollowedBlinkTable"]
@@ -32,7 +31,7 @@ class FollowedBlinkTable(BlinkTable):
     def clear(self) -> None:
         """The upstream shows no rows any more."""
         if self.size:
-            self.graph.stage(self, conform(self.schema, self.schema.empty_table(), table=self.name))
+            self.graph.stage(self, [pa.nulls(0, data_type) for data_type in self.schema.types])
 
 
 class BlinkSink:

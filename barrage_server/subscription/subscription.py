@@ -114,7 +114,8 @@ class Subscription:
         self._absorbed = -1  # the step up to which history was folded: nothing before it can be sent any more
         self._owed = RowSet.empty()
         self._counted: UpdateNode | None = None  # for a full subscription of a blink table: where ``_owed`` reaches to
-        self._shown = RowSet.empty()
+        self._shown = RowSet.empty()  # of a whole blink table: what the last message has added
+        self._lingers = False  # whether some of these had gone by then
         self._messages = 0
         self._rows = 0
         self._closed = False
@@ -169,7 +170,7 @@ class Subscription:
                 messages.append(self._next_part(now))
             elif self._change is not None:
                 messages.extend(self._answer_change(now))
-            elif self._table.version.step > self._node.step and (at_once or now >= self._due):
+            elif self._is_behind(self._node) and (at_once or now >= self._due):
                 messages.append(self._update(self._table.version if at_once else self._version_of_tick(now)))
                 self._wait_after(now)
             if messages or self._node is not before:
@@ -179,7 +180,7 @@ class Subscription:
                 self._rows += message.row_count
             if self._growing is not None:
                 return Poll(messages, now)
-            stale = self._node is not None and self._table.version.step > self._node.step
+            stale = self._node is not None and self._is_behind(self._node)
             return Poll(messages, self._due if stale else None, self._due)
 
     def tidy(self, now: float) -> None:
@@ -278,10 +279,13 @@ class Subscription:
         """Everything from where the subscriber is to ``version``, as one message."""
         assert self._node is not None
         node, window = self._node, self._window
-        first, gone, owed = node.step + 1, self._shown, RowSet.empty()
+        first, gone, owed = min(node.step + 1, version.step), self._shown, RowSet.empty()
         if self._blinks and window.is_full:
+            if version.step == node.step:
+                gone = gone - version.row_set
             owed = (self._owed | added_since(self._counted or node, version.node)) & version.readable
-            self._shown, self._owed, self._counted = owed, RowSet.empty(), version.node
+            self._shown, self._owed, self._counted = (self._shown - gone) | owed, RowSet.empty(), version.node
+            self._lingers = not version.row_set.is_superset(self._shown)
 
         audience = self._audience
 
@@ -300,6 +304,10 @@ class Subscription:
         self._node = version.node
         span = (node.step, version.step, gone, owed)
         return audience.message(span, build, self._feed.limits.shared_rows)
+
+    def _is_behind(self, node: UpdateNode) -> bool:
+        """Whether there is anything to send to a subscriber that has everything up to ``node``."""
+        return self._table.version.step > node.step or self._lingers
 
     def _version_of_tick(self, now: float) -> TableVersion:
         assert self._node is not None

@@ -105,7 +105,6 @@ class Scene:
                 f"{self._seed}/{number}",
                 addresses[number % len(addresses)],
                 tables,
-                is_behind_relay=number % len(addresses) >= 3,
             )
             for number in range(SUBSCRIBERS)
         ]
@@ -207,8 +206,6 @@ class Scene:
     def _wait_for_view(
         self, subscriber: Subscriber, content: dict[str, list[Row]], schemas: dict[str, pa.Schema], deadline: float
     ) -> None:
-        written = {writer.name: writer.written for writer in self._writers}
-
         def equal() -> bool:
             try:
                 subscriber.ready()
@@ -219,10 +216,7 @@ class Scene:
             assert live is not None
             if live.state is not bs.LiveState.LIVE or not set(live.schema.names) <= set(names):
                 return False
-            seen = subscriber.seen()
-            if seen == subscriber.expected(content[subscriber.table], names):
-                return True
-            return subscriber.may_show_last_rows and subscriber.shows_last(seen, written[subscriber.table], names)
+            return subscriber.seen() == subscriber.expected(content[subscriber.table], names)
 
         try:
             until(equal, "", max(5.0, deadline - time.monotonic()))

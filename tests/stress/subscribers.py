@@ -24,15 +24,13 @@ class Subscriber:
         seed: of its choices.
         address: where it connects to, through whatever disturbs it.
         tables: names to choose from.
-        is_behind_relay: whether there is a relay between it and the tables.
     """
 
-    def __init__(self, name: str, seed: str, address: str, tables: Sequence[str], *, is_behind_relay: bool) -> None:
+    def __init__(self, name: str, seed: str, address: str, tables: Sequence[str]) -> None:
         self.name = name
         self.chance = random.Random(f"{seed}/{name}")
         self.table = ""
         self.live: bs.LiveTable | None = None
-        self._is_behind_relay = is_behind_relay
         self._address = address
         self._tables = tables
         self._client: bs.Client | None = None
@@ -88,24 +86,6 @@ class Subscriber:
         """Have a subscription that lives, now that nothing disturbs it."""
         if self.live is None or self.live.state in (bs.LiveState.FAILED, bs.LiveState.CLOSED):
             self.open()
-
-    @property
-    def may_show_last_rows(self) -> bool:
-        """Whether rows of a blink table may stay in view when they are gone from it.
-
-        Those of the last message to a whole table stay until the next message, and a relay follows a whole table.
-        """
-        live = self.live
-        if live is None or not live.attributes.get("BlinkTable"):
-            return False
-        return live.viewport is None or self._is_behind_relay
-
-    def shows_last(self, seen: list[Row], written: list[Row], names: Sequence[str]) -> bool:
-        """Whether ``seen`` is what is in view of some rows that were written last."""
-        live = self.live
-        assert live is not None
-        counts = [len(seen)] if live.viewport is None else range(1, len(written) + 1)
-        return any(seen == self.expected(written[max(0, len(written) - count) :], names) for count in counts)
 
     def seen(self) -> list[Row]:
         """The rows in view."""

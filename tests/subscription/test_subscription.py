@@ -243,6 +243,36 @@ def test_a_blink_subscriber_gets_every_row_once() -> None:
     assert (update.added_rows, update.removed_rows) == (RowSet.from_range(4, 5), RowSet.from_range(1, 3))
 
 
+def test_rows_that_had_gone_when_they_were_sent_go_after_an_interval() -> None:
+    """At rest a subscriber shows what the table has, and no message says so twice."""
+    table = BlinkTable(UpdateGraph(), "t", SCHEMA)
+    other = AppendTable(table.graph, "other", SCHEMA)
+    subscription = subscribe(TableFeed(table))
+    subscription.poll(0.0)
+    for value in (1, 2):
+        table.append(rows(value))
+    sent = subscription.poll(1.0)
+    assert [message.metadata.added_rows for message in sent.messages] == [RowSet.from_range(0, 1)]
+    assert sent.wake_at is not None
+    assert 1.0 < sent.wake_at <= 1.2
+    assert not subscription.poll(1.01).messages
+    (update,) = metadata(subscription, sent.wake_at)
+    assert (update.added_rows, update.removed_rows) == (RowSet.empty(), RowSet.from_range(0, 0))
+    other.append(rows(3))
+    (update,) = metadata(subscription, 3.0)
+    assert (update.added_rows, update.removed_rows) == (RowSet.empty(), RowSet.from_range(1, 1))
+    assert subscription.poll(4.0).messages == []
+    assert subscription.poll(4.0).wake_at is None
+    table.append(rows(4))
+    other.append(rows(5))
+    (update,) = metadata(subscription, 5.0)
+    assert (update.added_rows, update.removed_rows) == (RowSet.from_range(2, 2), RowSet.empty())
+    (update,) = metadata(subscription, 6.0)
+    assert (update.added_rows, update.removed_rows) == (RowSet.empty(), RowSet.from_range(2, 2))
+    assert update.last_seq == table.version.step
+    assert subscription.poll(7.0).messages == []
+
+
 def values_of(message: Any) -> list[Any]:
     return [batch.column(1)[0].as_py() for batch, _ in message.batches()]
 
