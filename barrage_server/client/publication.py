@@ -246,9 +246,12 @@ class Publication:
                 is_behind = self._sent_step < self.table.version.step
                 if self._answered or (closing and not is_behind):
                     return
-                if not poll.messages and not self._closing and self._asked_step >= self._wanted_step:
-                    wake_at = poll.wake_at if is_behind else None
-                    self._changed.wait(None if wake_at is None else max(0.0, wake_at - time.monotonic()))
+                if poll.messages or self._closing or self._asked_step < self._wanted_step:
+                    continue
+                if poll.wake_at is not None:
+                    self._changed.wait(max(0.0, poll.wake_at - time.monotonic()))
+                elif not is_behind:  # else the table has changed since the poll, and nobody waited to hear of it
+                    self._changed.wait()
 
     def _ask(self) -> None:
         """Have the server say when what was sent is applied, if a flush waits for it and has not been asked for."""
