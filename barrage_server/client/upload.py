@@ -17,6 +17,8 @@ from barrage_server.client.failures import translated
 from barrage_server.client.patience import Progress, patiently
 from barrage_server.engine.frames import arrow_rows
 from barrage_server.errors import BarrageError, PublishError, UnavailableError
+from barrage_server.wire.dictionaries import survives_streams
+from barrage_server.wire.intake import Intake
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
@@ -43,11 +45,17 @@ def record_batches_of(data: Uploadable) -> tuple[pa.Schema, Iterator[pa.RecordBa
 
     Raises:
         SchemaMismatchError: it is nothing that holds rows.
+        UnsupportedTypeError: tables cannot hold one of its types.
     """
     rows = arrow_rows(data)
     if isinstance(rows, pa.RecordBatch):
-        return rows.schema, _sliced([rows])
-    return rows.schema, _sliced(rows if isinstance(rows, pa.RecordBatchReader) else rows.to_batches())
+        batches = _sliced([rows])
+    else:
+        batches = _sliced(rows if isinstance(rows, pa.RecordBatchReader) else rows.to_batches())
+    if all(map(survives_streams, rows.schema.types)):
+        return rows.schema, batches
+    intake = Intake(rows.schema)
+    return intake.schema, map(intake.take, batches)
 
 
 def _sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,28 +6,49 @@ import io
 from collections import deque
 
 import pyarrow as pa
+from pyarrow import types
 
 from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.wire.arrow_message import BatchHeader, encapsulated
 from barrage_server.wire.raw import check_decompressed_size
 
-__all__ = ["DictionaryDecoder"]
+__all__ = ["DictionaryDecoder", "survives_streams"]
+
+
+def survives_streams(data_type: pa.DataType) -> bool:
+    """Whether pyarrow writes the dictionaries in a type such that they can be read again, from any batch of a stream.
+
+    Of a dictionary in another one it does not notice all changes; and one of an extension type is read as an extension
+    type that is stored as a dictionary, which most cannot be.
+    """
+    return _survives(data_type, within=False)
+
+
+def _survives(data_type: pa.DataType, *, within: bool) -> bool:
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _survives(data_type.storage_type, within=within)
+    if types.is_dictionary(data_type):
+        values = data_type.value_type
+        return not within and not isinstance(values, pa.BaseExtensionType) and _survives(values, within=True)
+    if types.is_run_end_encoded(data_type):
+        return _survives(data_type.value_type, within=within)
+    return all(_survives(data_type.field(number).type, within=within) for number in range(data_type.num_fields))
 
 
 class DictionaryDecoder:
     """Reads record batches of one stream; dictionaries come before the batches that use them, and are read once.
 
     Args:
-        schema: the stream's.
+        schema_header: of the stream's first message, whose numbers of dictionaries are the sender's.
         limit: bytes of a batch when it is decompressed, and of all dictionaries together.
 
     """
 
-    def __init__(self, schema: pa.Schema, limit: int) -> None:
+    def __init__(self, schema_header: bytes, limit: int) -> None:
         self._limit = limit
         self._sizes: dict[int, int] = {}  # of each dictionary
         self._messages = _Messages()
-        self._messages.put(schema.serialize().to_pybytes())
+        self._messages.put(encapsulated(schema_header, b""))
         self._reader: pa.RecordBatchStreamReader | None = None
 
     def add(self, header: bytes | memoryview, body: bytes | memoryview) -> None:

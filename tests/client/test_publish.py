@@ -15,6 +15,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.engine import KeyedTable, UpdateGraph
 from barrage_server.spark.publisher import Publisher
+from barrage_server.subscription import Poll
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY, CommitRequest, PublishMode, PutOptions, StageRequest
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
@@ -163,6 +164,41 @@ def test_a_flush_returns_when_readers_of_the_server_see_the_content(client: bs.C
     table.upsert(_rows(500))
     with pytest.raises(bs.UnavailableError, match="closed"):
         publication.flush()
+
+
+def test_a_change_right_after_a_look_at_the_table_is_published(
+    client: bs.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes when the sender does not wait for changes yet, and may be the last one for long."""
+    table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
+    with client.publish("mine", table, interval_ms=1) as publication:
+        publication.flush()
+        poll, late = publication._subscription.poll, [_rows(1), _rows(2)]
+
+        def look(now: float, *, at_once: bool = False) -> Poll:
+            found = poll(now, at_once=at_once)
+            if late and not found.messages and found.wake_at is None:
+                table.upsert(late.pop())
+            return found
+
+        monkeypatch.setattr(publication._subscription, "poll", look)
+        table.upsert(_rows(3))
+        with client.subscribe("mine", interval_ms=1) as live:
+            live.wait_until(lambda view: sorted(view["key"].to_pylist()) == [1, 2, 3], timeout=20)
+
+
+def test_dictionaries_that_do_not_survive_streams_are_published(client: bs.Client) -> None:
+    """As their values: pyarrow would send them so that the server cannot read them."""
+    words = pa.array([["a", "b"], ["b"]], pa.list_(pa.string()))
+    inner = pa.ListArray.from_arrays(words.offsets, words.values.dictionary_encode())
+    nested = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), inner)
+    numbers = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(range(16))], pa.binary(16)))
+    uuids = pa.DictionaryArray.from_arrays(pa.array([0, None, 0]), numbers)
+    assert client.publish("mine", pa.table({"words": nested, "id": uuids})) == 3
+    found = client.snapshot("mine")
+    assert found.schema.types == [words.type, pa.uuid()]
+    assert found["words"].to_pylist() == [["b"], ["a", "b"], None]
+    assert found["id"].to_pylist() == uuids.dictionary_decode().to_pylist()
 
 
 def test_a_live_table_is_relayed_from_another_server(server: bs.Server, client: bs.Client) -> None:

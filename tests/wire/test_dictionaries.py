@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from barrage_server.errors import LimitError, WireFormatError
-from barrage_server.wire.arrow_message import DICTIONARY_BATCH, header_type
-from barrage_server.wire.dictionaries import DictionaryDecoder
+from barrage_server.wire.arrow_message import DICTIONARY_BATCH, BatchHeader, header_type, schema_header
+from barrage_server.wire.dictionaries import DictionaryDecoder, survives_streams
 
 Message = tuple[bytes, bytes]
 
@@ -45,18 +45,59 @@ def decoded(decoder: DictionaryDecoder, sent: list[Message]) -> list[list[str]]:
 def test_dictionaries_are_replaced_and_continued(deltas: bool, compression: str | None) -> None:
     batches = [batch_of(["a"], ["a"]), batch_of(["b", "a"], ["a", "b"]), batch_of(["b"], ["a", "b"])]
     sent = messages(batches, emit_dictionary_deltas=deltas, compression=compression)
-    assert decoded(DictionaryDecoder(batches[0].schema, 1 << 20), sent) == [["a"], ["b", "a"], ["b"]]
+    assert decoded(DictionaryDecoder(schema_header(batches[0].schema), 1 << 20), sent) == [["a"], ["b", "a"], ["b"]]
+
+
+def renumbered(header: bytes) -> bytes:
+    """With the number 7 for dictionary 1."""
+    changed = bytearray(header)
+    for at in range(0, len(header) - 7, 4):
+        if changed[at : at + 8] == struct.pack("<q", 1):
+            changed[at : at + 8] = struct.pack("<q", 7)
+    return bytes(changed)
+
+
+def test_dictionaries_have_the_numbers_of_the_sender() -> None:
+    """Other implementations count in another way than pyarrow, which would number them anew."""
+    texts = [pa.array(values).dictionary_encode() for values in (["a", "b", "b"], ["x", "y", "z"])]
+    batch = pa.record_batch(texts, ["a", "b"])
+    first, second, rows = messages([batch])
+    assert BatchHeader.of_dictionary(second[0])[0] == 1
+    second = (renumbered(second[0]), second[1])
+    assert BatchHeader.of_dictionary(second[0])[0] == 7
+    decoder = DictionaryDecoder(renumbered(schema_header(batch.schema)), 1 << 20)
+    decoder.add(*first)
+    decoder.add(*second)
+    assert decoder.batch(*rows).to_pylist() == batch.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "survives"),
+    [
+        (pa.dictionary(pa.int8(), pa.string()), True),
+        (pa.list_(pa.dictionary(pa.int8(), pa.list_(pa.string()))), True),
+        (pa.opaque(pa.dictionary(pa.int8(), pa.string()), "kind", "vendor"), True),
+        (
+            pa.dictionary(pa.int8(), pa.list_(pa.run_end_encoded(pa.int16(), pa.dictionary(pa.int8(), pa.string())))),
+            False,
+        ),
+        (pa.struct([("a", pa.dictionary(pa.int8(), pa.uuid()))]), False),
+    ],
+    ids=str,
+)
+def test_which_dictionaries_survive_streams(kind: pa.DataType, survives: bool) -> None:
+    assert survives_streams(kind) is survives
 
 
 def test_a_batch_before_its_dictionary_is_refused() -> None:
     batch = batch_of(["a"], ["a"])
     (dictionary, rows) = messages([batch])
     with pytest.raises(WireFormatError):
-        DictionaryDecoder(batch.schema, 1 << 20).batch(*rows)
+        DictionaryDecoder(schema_header(batch.schema), 1 << 20).batch(*rows)
     with pytest.raises(WireFormatError, match="body"):
-        DictionaryDecoder(batch.schema, 1 << 20).add(dictionary[0], b"")
+        DictionaryDecoder(schema_header(batch.schema), 1 << 20).add(dictionary[0], b"")
     with pytest.raises(WireFormatError):
-        DictionaryDecoder(batch.schema, 1 << 20).add(*rows)
+        DictionaryDecoder(schema_header(batch.schema), 1 << 20).add(*rows)
 
 
 class TestLimits:
@@ -65,7 +106,7 @@ class TestLimits:
     def test_of_dictionaries_that_wait(self) -> None:
         batch = batch_of(["a"], ["a", "x" * 1000])
         dictionary, _ = messages([batch])
-        decoder = DictionaryDecoder(batch.schema, 10_000)
+        decoder = DictionaryDecoder(schema_header(batch.schema), 10_000)
         with pytest.raises(LimitError):
             for _ in range(100):
                 decoder.add(*dictionary)
@@ -73,22 +114,22 @@ class TestLimits:
     def test_of_dictionaries_that_are_continued(self) -> None:
         batches = [batch_of(["0"], [f"{number}" + "x" * 1000 * number for number in range(count)]) for count in (1, 9)]
         first, rows, delta, _ = messages(batches, emit_dictionary_deltas=True)
-        decoder = DictionaryDecoder(batches[0].schema, 80_000)
+        decoder = DictionaryDecoder(schema_header(batches[0].schema), 80_000)
         with pytest.raises(LimitError):
             decoded(decoder, [first, *[rows, delta] * 10])
 
     def test_dictionaries_that_are_replaced_do_not_add_up(self) -> None:
         batch = batch_of(["a"], ["a", "x" * 1000])
         sent = messages([batch]) * 100
-        assert decoded(DictionaryDecoder(batch.schema, 10_000), sent) == [["a"]] * 100
+        assert decoded(DictionaryDecoder(schema_header(batch.schema), 10_000), sent) == [["a"]] * 100
 
     def test_of_bodies_when_they_are_decompressed(self) -> None:
         batch = batch_of(["a"], ["a", "x" * 100_000])
         dictionary, _ = messages([batch], compression="zstd")
         assert len(dictionary[1]) < 1000
         with pytest.raises(LimitError):
-            DictionaryDecoder(batch.schema, 50_000).add(*dictionary)
+            DictionaryDecoder(schema_header(batch.schema), 50_000).add(*dictionary)
         damaged = bytearray(dictionary[1])
         damaged[:8] = struct.pack("<q", 1 << 42)
         with pytest.raises(LimitError):
-            DictionaryDecoder(batch.schema, 1 << 40).add(dictionary[0], bytes(damaged))
+            DictionaryDecoder(schema_header(batch.schema), 1 << 40).add(dictionary[0], bytes(damaged))

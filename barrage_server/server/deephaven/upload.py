@@ -77,6 +77,7 @@ class PutStream:
         self._cancelled = False
         self._first: FlightDataParts | None = None
         self._schema: pa.Schema | None = None
+        self._schema_header = b""
         self._decoder: DictionaryDecoder | None = None
         self.descriptor = fl.FlightDescriptor.for_path()
 
@@ -91,6 +92,7 @@ class PutStream:
         if message is None:
             raise WireFormatError("A DoPut stream must begin with an Arrow schema.")
         self._first = first = decode_flight_data(message)
+        self._schema_header = bytes(first.data_header)
         if not first.data_header:
             raise WireFormatError("A DoPut stream must begin with an Arrow schema.")
         if len(first.data_header) <= _LIGHT_BYTES:
@@ -148,9 +150,8 @@ class PutStream:
             return Chunk(None, metadata)
         header, body = parts.data_header, parts.data_body or b""
         if header_type(header) == DICTIONARY_BATCH:
-            assert self._schema is not None
             if self._decoder is None:
-                self._decoder = DictionaryDecoder(self._schema, self._limit)
+                self._decoder = DictionaryDecoder(self._schema_header, self._limit)
             self._decoder.add(header, body)
             return Chunk(None, metadata)
         return Chunk(self._batch(header, body), metadata)
