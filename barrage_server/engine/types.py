@@ -126,15 +126,25 @@ def normalise(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Arr
 def _normalise_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     if array.type == target or pat.is_null(array.type):
         return to_plain(array, target)
-    given, wanted = array.type, target
-    if isinstance(given, pa.BaseExtensionType) != isinstance(wanted, pa.BaseExtensionType):
-        given, wanted = storage_type(given), storage_type(wanted)  # a value and what it is stored as
-    if not _holds_same_values(given, wanted):
-        raise SchemaMismatchError(f"Expected values of type {wanted}, got {given}. Cast them before publishing.")
+    if not _fits(array.type, target):
+        is_storage = isinstance(target, pa.BaseExtensionType) and not isinstance(array.type, pa.BaseExtensionType)
+        wanted = target.storage_type if is_storage else target
+        raise SchemaMismatchError(f"Expected values of type {wanted}, got {array.type}. Cast them before publishing.")
     try:
         return to_plain(array, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaMismatchError(f"Values of type {array.type} could not be decoded to {target}: {error}") from None
+
+
+def _fits(given: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a column of type ``target`` takes values of type ``given``: also what an extension type is stored as."""
+    try:
+        plain = plain_type(given)
+    except UnsupportedTypeError:
+        return False
+    if isinstance(plain, pa.BaseExtensionType) != isinstance(target, pa.BaseExtensionType):
+        plain, target = storage_type(plain), storage_type(target)
+    return _holds_same_values(plain, target)
 
 
 def _combine(chunks: list[pa.Array], target: pa.DataType) -> pa.Array:

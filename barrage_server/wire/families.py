@@ -32,7 +32,7 @@ from barrage_server.wire.conversions import (
 from barrage_server.wire.java_names import java_names
 from barrage_server.wire.java_numbers import big_decimal_text, big_decimals, big_integer_text, big_integers
 from barrage_server.wire.nulls import has_deephaven_null
-from barrage_server.wire.schema import is_list_like, java_type
+from barrage_server.wire.schema import is_list_like, java_type, without_extension
 
 __all__ = ["ClientFamily", "ColumnView", "attributes_for"]
 
@@ -162,8 +162,11 @@ def _tag_of(field: pa.Field) -> str:
 
 
 def _tagged(field: pa.Field, reading: _Reading) -> pa.Field:
-    """The field as it is sent. A tag that its readers would not expect is dropped: they would refuse the table."""
-    metadata = dict(field.metadata or {})
+    """The field as it is sent, of an extension type as its storage.
+
+    A tag that its readers would not expect is dropped: they would refuse the table.
+    """
+    metadata = without_extension(field.metadata) or {}
     given = metadata.pop(_TYPE, None)
     if reading.tag is not None:
         metadata[_TYPE] = reading.tag.encode()

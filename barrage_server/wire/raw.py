@@ -142,6 +142,8 @@ def decode_ragged_batch(
 
 def _has_foreign(data_type: pa.DataType) -> bool:
     """Whether a type, or one in it, has a layout that is left to pyarrow."""
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
     foreign = types.is_string_view(data_type) or types.is_binary_view(data_type) or types.is_run_end_encoded(data_type)
     return bool(foreign) or any(_has_foreign(data_type.field(number).type) for number in range(data_type.num_fields))
 

@@ -23,6 +23,7 @@ __all__ = [
     "list_schema",
     "plain_schema",
     "table_attributes",
+    "without_extension",
 ]
 
 _PREFIX: Final = b"deephaven:"
@@ -33,6 +34,7 @@ _KEY: Final = b"deephaven:inputtable.isKey"
 _VALUE: Final = b"deephaven:inputtable.isValue"
 _ATTRIBUTE: Final = b"deephaven:attribute."
 _ATTRIBUTE_TYPE: Final = b"deephaven:attribute_type."
+_EXTENSION: Final = b"ARROW:extension:"
 _UNSENT: Final = b"deephaven:unsent.attribute."
 
 _JAVA_TYPES: Final[Mapping[pa.DataType, str]] = {
@@ -200,11 +202,23 @@ def key_columns(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def list_schema(schema: pa.Schema) -> pa.Schema:
-    """The ``columns_as_list`` form: each column a list, never null, of the column's field; metadata goes on both."""
+    """The ``columns_as_list`` form: each column a list, never null, of the column's field.
+
+    Metadata goes on both, save that of an extension type, which the list is not.
+    """
     return pa.schema(
-        [pa.field(field.name, pa.list_(field), nullable=False, metadata=field.metadata) for field in schema],
+        [
+            pa.field(field.name, pa.list_(field), nullable=False, metadata=without_extension(field.metadata))
+            for field in schema
+        ],
         metadata=schema.metadata,
     )
+
+
+def without_extension(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes] | None:
+    """Metadata of a field without what makes its type an extension type for readers that know it."""
+    kept = {key: value for key, value in (metadata or {}).items() if not key.startswith(_EXTENSION)}
+    return kept or None
 
 
 def is_list_schema(schema: pa.Schema) -> bool:

@@ -163,6 +163,18 @@ def test_encodings_are_undone_at_depth(given: pa.Array, target: pa.DataType) -> 
     got.validate(full=True)
 
 
+def test_encodings_behind_an_extension_type_stand_for_their_values() -> None:
+    """Whatever their values are stored as."""
+    union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
+    lists = pa.array([[1], None], pa.list_view(pa.int8()))
+    for values in (union, lists, pa.array([1, None])):
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3]), values)
+        entries = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1]), values)
+        for encoded in (runs, entries):
+            given = pa.ExtensionArray.from_storage(pa.opaque(encoded.type, "kind", "vendor"), encoded)
+            assert normalise(given, values.type).to_pylist() == values.take(pa.array([0, 0, 1])).to_pylist()
+
+
 def test_extension_types_and_their_storage_stand_for_each_other() -> None:
     storage = pa.array([b"0123456789abcdef", None], pa.binary(16))
     wrapped = normalise(storage, pa.uuid())

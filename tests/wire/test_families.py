@@ -379,6 +379,18 @@ def test_extension_types_are_seen_as_their_storage(family: ClientFamily) -> None
         assert seen(pa.list_(Celsius(pa.list_(pa.int8()))), family) is None
 
 
+@pytest.mark.parametrize("family", STOCK, ids=str)
+def test_extension_types_that_the_server_does_not_know_are_seen_as_their_storage(family: ClientFamily) -> None:
+    """A client that knows the type would not find the storage that it has, where that is converted."""
+    for kind in (pa.int32(), pa.uint8()):
+        metadata = {"ARROW:extension:name": "test.celsius", "ARROW:extension:metadata": "", "own": "kept"}
+        field = pa.field("c", kind, metadata=metadata)
+        view = ColumnView.of(pa.schema([field, pa.field("l", pa.list_(field))]), family)
+        for sent in (view.schema.field(0), view.schema.field(1).type.value_field):
+            assert sent.metadata[b"own"] == b"kept"
+            assert b"ARROW:extension:name" not in sent.metadata
+
+
 @pytest.mark.parametrize("zone", ["+02:00", "-11:30", "America/Argentina/Buenos_Aires", "Etc/UTC"])
 def test_zones_that_java_knows_are_kept(zone: str) -> None:
     field = seen(pa.timestamp("us", zone), ClientFamily.JAVA)

@@ -57,6 +57,25 @@ def test_unknown_fields_are_skipped() -> None:
     assert decode_flight_data(unknown + b"\x12\x01h" + unknown) == FlightDataParts(data_header=b"h")
 
 
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_run_ends_and_views_behind_an_extension_type(is_nested: bool) -> None:
+    """They are left to Arrow however deep they are."""
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array([7, 8]))
+    views = pa.array(["a", None, "b" * 20], pa.string_view())
+    arrays = [pa.ExtensionArray.from_storage(pa.opaque(array.type, "kind", "vendor"), array) for array in (runs, views)]
+    if is_nested:
+        arrays = [pa.StructArray.from_arrays([array], ["x"]) for array in arrays]
+    batch = pa.record_batch(arrays, ["a", "b"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    messages = pa.ipc.MessageReader.open_stream(sink.getvalue())
+    messages.read_next_message()
+    message = messages.read_next_message()
+    columns = raw.decode_ragged_batch(message.metadata.to_pybytes(), message.body.to_pybytes(), batch.schema)
+    assert pa.RecordBatch.from_arrays(columns, schema=batch.schema).to_pylist() == batch.to_pylist()
+
+
 def test_the_empty_message() -> None:
     assert decode_flight_data(b"") == FlightDataParts()
 

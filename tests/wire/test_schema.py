@@ -114,6 +114,18 @@ class TestBarrageSchema:
             table_attributes(pa.schema([("a", pa.int8())], metadata=metadata))
 
 
+class _Known(pa.ExtensionType):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__(pa.int8(), "test.known")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, _storage: pa.DataType, _serialized: bytes) -> _Known:
+        return cls()
+
+
 class TestListForm:
     @given(SCHEMAS)
     def test_there_and_back(self, schema: pa.Schema) -> None:
@@ -128,6 +140,20 @@ class TestListForm:
         assert not field.nullable
         assert field.type.value_field.nullable
         assert field.metadata == field.type.value_field.metadata
+
+    def test_the_list_is_not_of_the_extension_type_of_its_items(self) -> None:
+        """As a reader sees it that knows a type which the server does not."""
+        pa.register_extension_type(_Known())
+        try:
+            metadata = {"ARROW:extension:name": "test.known", "ARROW:extension:metadata": "", "own": "kept"}
+            field = pa.field("a", pa.int8(), metadata=metadata)
+            listed = list_schema(pa.schema([field]))
+            read = pa.ipc.read_schema(listed.serialize())
+        finally:
+            pa.unregister_extension_type("test.known")
+        assert is_list_schema(read)
+        assert plain_schema(read).field(0).type == _Known()
+        assert listed.field(0).metadata == {b"own": b"kept"}
 
     def test_a_plain_schema_is_refused(self) -> None:
         with pytest.raises(SchemaMismatchError, match="'a' is not a list"):
