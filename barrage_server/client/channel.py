@@ -29,6 +29,7 @@ from barrage_server.errors import (
 from barrage_server.pem import Pem, read_pem
 from barrage_server.process import Ending, end_with_process, leave_to_parent
 from barrage_server.wire.protocol import HEALTH_ACTION
+from barrage_server.wire.soundness import check_schema
 
 __all__ = ["Channel", "SessionStream"]
 
@@ -207,7 +208,9 @@ class Channel:
 
         def ask() -> pa.Schema:
             with translated(self.address):
-                return self.client().get_schema(descriptor, self.short()).schema
+                schema = self.client().get_schema(descriptor, self.short()).schema
+            check_schema(schema)
+            return schema
 
         return self.logged_in(ask)
 

@@ -38,6 +38,7 @@ from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionOptions
 from barrage_server.wire.protocol import STATISTICS_ACTION, TABLES_ACTION
 from barrage_server.wire.schema import key_columns, table_attributes
+from barrage_server.wire.soundness import check_schema
 
 __all__ = ["Client", "connect"]
 
@@ -272,6 +273,7 @@ def _table_info(info: flight.FlightInfo) -> TableInfo | None:
 
 def _described(name: str, info: flight.FlightInfo) -> TableInfo:
     schema = info.schema
+    check_schema(schema)
     return TableInfo(
         name=name,
         schema=user_schema(schema),

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
 from barrage_server.wire.flat import FlatTable
+from barrage_server.wire.soundness import check_schema
 
 __all__ = [
     "DICTIONARY_BATCH",
@@ -18,6 +19,7 @@ __all__ = [
     "BatchHeader",
     "decode_schema_message",
     "header_type",
+    "read_schema",
     "schema_header",
 ]
 
@@ -106,10 +108,23 @@ def decode_schema_message(header: bytes | memoryview) -> pa.Schema:
     data = bytes(header)
     if header_type(data) != SCHEMA:
         raise WireFormatError("expected a schema message first")
+    return read_schema(_CONTINUATION + struct.pack("<I", len(data)) + data)
+
+
+def read_schema(message: bytes) -> pa.Schema:
+    """The schema in an encapsulated IPC message.
+
+    Raises:
+        WireFormatError: it is damaged, or something else.
+        UnsupportedTypeError: it has types that are not read here.
+
+    """
     try:
-        return pa.ipc.read_schema(pa.BufferReader(_CONTINUATION + struct.pack("<I", len(data)) + data))
+        schema = pa.ipc.read_schema(pa.BufferReader(message))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise WireFormatError("damaged schema message") from error
+    check_schema(schema)
+    return schema
 
 
 def encapsulated(header: bytes | memoryview, body: bytes | memoryview) -> bytes:

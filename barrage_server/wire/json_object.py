@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
+from barrage_server.wire.arrow_message import read_schema
 
 __all__ = ["JsonObject", "json_bytes", "schema_from_base64", "schema_to_base64"]
 
@@ -125,11 +126,15 @@ def schema_to_base64(schema: pa.Schema | None) -> str | None:
 
 
 def schema_from_base64(text: str, what: str) -> pa.Schema:
-    """The schema of :func:`schema_to_base64`; WireFormatError when the text is something else."""
+    """The schema of :func:`schema_to_base64`.
+
+    Raises:
+        WireFormatError: the text is something else, or damaged.
+        UnsupportedTypeError: the schema has types that are not read here.
+    """
     try:
-        data = base64.b64decode(text, validate=True)
-        return pa.ipc.read_schema(pa.BufferReader(data))
-    except (binascii.Error, ValueError, OSError, pa.ArrowException) as error:
+        return read_schema(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError, WireFormatError) as error:
         raise WireFormatError(f"{what}: not an Arrow schema; send base64 of the encapsulated IPC message") from error
 
 

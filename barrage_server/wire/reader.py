@@ -13,6 +13,7 @@ from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import UpdateMetadata, decode_message
 from barrage_server.wire.nulls import from_deephaven_nulls, has_deephaven_null
 from barrage_server.wire.schema import is_list_schema, plain_schema
+from barrage_server.wire.soundness import check_schema
 
 __all__ = ["IncomingMessage", "MessageReader"]
 
@@ -89,6 +90,7 @@ class MessageReader:
         ``left_out``: numbers of the columns of a schema that were not asked for, and of whose types nothing can be
         read here.
         """
+        check_schema(schema_on_the_wire)
         self._is_list = is_list_schema(schema_on_the_wire) if columns_as_list is None else columns_as_list
         self._left_out = frozenset(left_out(plain_schema(schema_on_the_wire) if self._is_list else schema_on_the_wire))
         refusal = f"One update may have {max_update_bytes:,} bytes, and this one has more." if max_update_bytes else ""

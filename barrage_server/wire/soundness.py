@@ -35,6 +35,9 @@ MAX_DEPTH: Final = 64
 LARGE: Final = frozenset({lib.Type_LARGE_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_LIST, lib.Type_LARGE_LIST_VIEW})
 """Types whose offsets have 64 bits."""
 
+_UNREADABLE: Final = frozenset({lib.Type_INTERVAL_MONTHS, lib.Type_INTERVAL_DAY_TIME})
+"""Types of which pyarrow has no arrays."""
+
 _FIRST_BYTES: Final = -64
 """Bytes that continue a character are 0x80 to 0xBF: as signed numbers, all that are less than this."""
 
@@ -47,7 +50,8 @@ def check_schema(schema: pa.Schema) -> None:
 
     Raises:
         WireFormatError: a name, a time zone or the like is not UTF-8.
-        UnsupportedTypeError: types are nested too deep, or extension types are stored as unions.
+        UnsupportedTypeError: types are nested too deep, extension types are stored as unions, or pyarrow has no arrays
+            of a type.
 
     """
     try:
@@ -63,6 +67,8 @@ def _texts_of(field: pa.Field, depth: int) -> list[str]:
         raise UnsupportedTypeError(f"types nested deeper than {MAX_DEPTH} levels are not supported")
     texts, data_type = [field.name], field.type
     check_storage(data_type)
+    if data_type.id in _UNREADABLE:
+        raise UnsupportedTypeError(f"columns of type {data_type} cannot be read; convert them to another interval")
     while isinstance(data_type, pa.BaseExtensionType):
         texts.append(data_type.extension_name)
         data_type = data_type.storage_type

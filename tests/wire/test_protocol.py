@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import WireFormatError
 from barrage_server.wire import protocol
+from barrage_server.wire.arrow_message import read_schema
 from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.protocol import (
     AbortRequest,
@@ -160,6 +162,19 @@ def test_put_options_in_the_schema() -> None:
 def test_schemas_travel_with_their_metadata() -> None:
     got = CreateRequest.from_json(CreateRequest("t", SCHEMA).to_json())
     assert got.schema.equals(SCHEMA, check_metadata=True)
+
+
+def test_a_schema_with_texts_that_are_none_is_refused() -> None:
+    """Names are decoded when they are asked for, which would be long after the door."""
+    data = pa.schema([("name", pa.string())]).serialize().to_pybytes()
+    text = base64.b64encode(data.replace(b"name", b"na\xa3e")).decode()
+    for decode in (CreateRequest.from_json, CommitRequest.from_json):
+        fields = {"table": "t", "publisher": "p", "batch": 0, "tokens": [], "schema": text}
+        known = fields if decode == CommitRequest.from_json else {"table": "t", "schema": text}
+        with pytest.raises(WireFormatError, match="not an Arrow schema"):
+            decode(json.dumps(known).encode())
+    with pytest.raises(WireFormatError, match="UTF-8"):
+        read_schema(data.replace(b"name", b"na\xa3e"))
 
 
 def test_json_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -144,6 +145,30 @@ class TestSchemas:
         data = pa.schema([("a", pa.timestamp("s", "Mars/Base"))]).serialize().to_pybytes()
         with pytest.raises(WireFormatError, match="UTF-8"):
             check_schema(pa.ipc.read_schema(pa.BufferReader(data.replace(b"Mars", b"\xff\xfe\xfd\xfc"))))
+
+
+@pytest.mark.parametrize("unit", [0, 1])
+def test_intervals_that_pyarrow_has_no_arrays_of_are_refused(unit: int) -> None:
+    """It ends with a KeyError when somebody looks at the column."""
+    data = pa.schema([("x", pa.month_day_nano_interval())]).serialize().to_pybytes()
+    units = [at for at in range(len(data) - 1) if data[at : at + 2] == struct.pack("<h", 2)]
+    refused = 0
+    for at in units:
+        schema = _read(data[:at] + struct.pack("<h", unit) + data[at + 2 :])
+        if schema is None or schema.field(0).type == pa.month_day_nano_interval():
+            continue
+        with pytest.raises(UnsupportedTypeError, match="cannot be read"):
+            check_schema(schema)
+        refused += 1
+    assert refused
+
+
+def _read(data: bytes) -> pa.Schema | None:
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(data))
+    except (pa.ArrowException, OSError):
+        return None
+    return schema if len(schema) == 1 and "interval" in str(schema.field(0).type) else None
 
 
 def _take_damaged(first_seed: int, count: int, limit: int) -> None:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -26,6 +25,7 @@ from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState, exported_number
+from barrage_server.wire.arrow_message import read_schema
 from barrage_server.wire.protocol import PublishMode
 from barrage_server.wire.tickets import export_ticket
 
@@ -106,8 +106,8 @@ class TableService:
     ) -> Table:
         if request.WhichOneof("definition") == "schema":
             try:
-                schema = pa.ipc.read_schema(pa.BufferReader(request.schema))
-            except (pa.ArrowException, OSError) as error:
+                schema = read_schema(request.schema)
+            except WireFormatError as error:
                 raise WireFormatError("The schema of the input table is no Arrow schema message.") from error
         else:
             schema = (await self._table(session, request.source_table_id, results)).schema
