@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -33,47 +34,55 @@ _OPTIONS: Final = (
 )
 _OURS: Final = ("/io.deephaven.", "/arrow.flight.")
 _VIEWPORT_HEADER: Final = "barrage-viewport"
+# Seconds within which gRPC cancels a call whose connection broke.
+_CANCELLED_SECONDS: Final = 10.0
 
 
 class GrpcCall(Call):
-    """A call that came over gRPC."""
+    """A call that came over gRPC.
+
+    Attributes:
+        is_broken: whether its connection broke within an operation: gRPC is about to cancel the call.
+
+    """
 
     def __init__(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         self.method = method
         self.metadata = _headers(context.invocation_metadata() or ())
         self.peer = peer_name(str(context.peer()))
         self.family = _family(self.metadata)
+        self.is_broken = False
         self._context = context
 
     async def read(self) -> bytes | None:
         """The next request message; ``None`` when the caller sends no more."""
-        with _connected():
+        with self._connected():
             message = await self._context.read()
         return None if message is grpc.aio.EOF else message
 
     async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         """Send the response's headers."""
-        with _connected():
+        with self._connected():
             await self._context.send_initial_metadata(tuple(headers))
 
     async def write(self, message: bytes) -> None:
         """Send a message."""
-        with _connected():
+        with self._connected():
             await self._context.write(message)
 
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """What gRPC raises when the connection breaks within an operation, before it cancels the call.
 
-@contextmanager
-def _connected() -> Iterator[None]:
-    """What gRPC raises when the connection breaks within an operation, before it cancels the call.
+        Raises:
+            UnavailableError: instead of gRPC's own errors.
 
-    Raises:
-        UnavailableError: instead of gRPC's own errors.
-
-    """
-    try:
-        yield
-    except grpc.aio.BaseError as error:
-        raise UnavailableError("The client's connection broke.") from error
+        """
+        try:
+            yield
+        except grpc.aio.BaseError as error:
+            self.is_broken = True
+            raise UnavailableError("The client's connection broke.") from error
 
 
 class GrpcFront(grpc.GenericRpcHandler):
@@ -141,7 +150,10 @@ class GrpcFront(grpc.GenericRpcHandler):
 
 def _handler(method: str, service: Service) -> Callable[..., Awaitable[None]]:
     async def handle(_requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        status = await service(GrpcCall(method, context))
+        call = GrpcCall(method, context)
+        status = await service(call)
+        if call.is_broken:  # a status that gRPC fails to send it would log, with a traceback
+            await asyncio.sleep(_CANCELLED_SECONDS)
         if status != Status.OK:
             context.set_code(_CODES[status.code])
             context.set_details(status.text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
@@ -19,7 +20,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 import barrage_server as bs
 from barrage_server.errors import DependencyError, InvalidRequestError, UnavailableError
 from barrage_server.server import Limits, Server
-from barrage_server.server.deephaven.grpc_front import GrpcCall
+from barrage_server.server.deephaven.call import Call, Status
+from barrage_server.server.deephaven.grpc_front import GrpcCall, _handler
 from tests.server.follower import until
 
 CONFIG = "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants"
@@ -277,6 +279,45 @@ def test_a_connection_that_breaks_within_a_message_is_no_fault_of_the_server() -
         for operation in (call.read(), call.write(b""), call.send_headers([])):
             with pytest.raises(UnavailableError, match="connection"):
                 await operation
+
+    asyncio.run(body())
+
+
+def test_a_call_whose_connection_broke_waits_to_be_cancelled() -> None:
+    """A status that cannot be sent gRPC would log as a fault of the server."""
+
+    class Broken:
+        async def read(self) -> bytes:
+            raise grpc.aio.InternalError("broken")
+
+        def invocation_metadata(self) -> None:
+            return None
+
+        def peer(self) -> str:
+            return "peer"
+
+        def set_code(self, _code: grpc.StatusCode) -> None:
+            pass
+
+        set_details = set_code
+
+    async def body() -> None:
+        ran = asyncio.Event()
+
+        async def service(call: Call) -> Status:
+            with suppress(UnavailableError):
+                await call.read()
+            ran.set()
+            return Status.of("UNAVAILABLE", "gone")
+
+        handling = asyncio.ensure_future(_handler("/a/b", service)(None, Broken()))
+        await ran.wait()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not handling.done()
+        handling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await handling
 
     asyncio.run(body())
 
