@@ -1,9 +1,9 @@
 """The values of Arrow arrays as plain Python, bit by bit: the measure of all comparisons.
 
 A cell is ``None`` for a null, the value's own bytes for numbers of any kind (so that the payload of a NaN and the sign
-of a zero count), ``bytes`` for texts, and tuples of cells for what is nested. How a value is encoded does not show:
-neither slices nor dictionaries, run ends, views, or what lies beneath a null. Buffers are read here, not by pyarrow's
-kernels.
+of a zero count), ``bytes`` for texts, and tuples of cells for what is nested; of a union the type code and the cell of
+the member. How a value is encoded does not show: neither slices nor dictionaries, run ends, views, or what lies beneath
+a null. Buffers are read here, not by pyarrow's kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Row = tuple[Cell, ...]
 
 
 def cells(array: pa.Array | pa.ChunkedArray) -> list[Cell]:
-    """The cells of an array of any type but unions."""
+    """The cells of an array of any type."""
     if isinstance(array, pa.ChunkedArray):
         return [cell for chunk in array.chunks for cell in cells(chunk)]
     if isinstance(array, pa.ExtensionArray):
@@ -31,10 +31,13 @@ def cells(array: pa.Array | pa.ChunkedArray) -> list[Cell]:
         return [None] * len(array)
     if pat.is_dictionary(kind):
         values = cells(array.dictionary)
-        return [None if index is None else values[index] for index in array.indices.to_pylist()]
+        nothing = _null(kind.value_type)
+        return [nothing if index is None else values[index] for index in array.indices.to_pylist()]
     if pat.is_run_end_encoded(kind):
         values, ends = cells(array.values), array.run_ends.to_pylist()
         return [values[bisect_right(ends, array.offset + row)] for row in range(len(array))]
+    if pat.is_union(kind):
+        return _members(array)
     valid = _valid(array)
     return [cell if there else None for cell, there in zip(_unmasked(array), valid, strict=True)]
 
@@ -77,6 +80,28 @@ def _unmasked(array: pa.Array) -> list[Cell]:
     data = array.buffers()[1]
     content = b"" if data is None else data.to_pybytes()
     return [content[row * width : (row + 1) * width] for row in range(offset, offset + count)]
+
+
+def _members(array: pa.UnionArray) -> list[Cell]:
+    kind, count, offset = array.type, len(array), array.offset
+    if count == 0:
+        return []
+    codes = np.frombuffer(array.buffers()[1], np.int8, count, offset).tolist()
+    # Arrow slices the members of a sparse union with it
+    places = (
+        np.frombuffer(array.buffers()[2], np.int32, count, 4 * offset).tolist()
+        if kind.mode == "dense"
+        else range(count)
+    )
+    members = {code: cells(array.field(number)) for number, code in enumerate(kind.type_codes)}
+    return [(code, members[code][place]) for code, place in zip(codes, places, strict=True)]
+
+
+def _null(kind: pa.DataType) -> Cell:
+    """The cell of a null. A union has none of its own: it is one of the first member."""
+    while pat.is_dictionary(kind) or pat.is_run_end_encoded(kind) or isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind.value_type
+    return (kind.type_codes[0], _null(kind.field(0).type)) if pat.is_union(kind) else None
 
 
 def _valid(array: pa.Array) -> list[bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,36 @@ _FIXED = [
 _BYTES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 FLAT = [pa.bool_(), *_FIXED, *_BYTES]
 KEYS = [pa.string(), pa.int64(), pa.int16(), pa.date32(), pa.binary(3), pa.timestamp("us", "UTC"), pa.large_binary()]
+_INDICES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+_RUN_ENDS = [pa.int16(), pa.int32(), pa.int64()]
 _DAY_SECONDS = 86_400
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class Foreign(pa.ExtensionType):  # type: ignore[misc]
+    """An extension type that the servers do not know."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "stress.foreign")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b"\x00foreign\xff"
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, _serialized: bytes) -> Foreign:
+        return cls(storage)
+
+
+with suppress(pa.ArrowKeyError):  # another import of this module
+    pa.register_extension_type(Foreign(pa.int8()))
 
 
 def random_type(chance: random.Random, depth: int = MAX_DEPTH) -> pa.DataType:
     """A type that a table can have."""
     if depth == 0 or chance.random() < 0.45:
-        return chance.choice([*FLAT, *_BYTES, pa.float64(), pa.null(), pa.uuid()])
+        return chance.choice([*FLAT, *_BYTES, pa.float64(), pa.null(), pa.uuid(), pa.bool8()])
     inner = random_type(chance, depth - 1)
-    kind = chance.randrange(8)
+    kind = chance.randrange(11)
     if kind == 0:
         return pa.list_(inner)
     if kind == 1:
@@ -41,42 +62,64 @@ def random_type(chance: random.Random, depth: int = MAX_DEPTH) -> pa.DataType:
         return pa.map_(chance.choice([pa.string(), pa.int32(), pa.date32()]), inner)
     if kind == 4:
         return chance.choice([pa.list_view, pa.large_list_view])(inner)
+    if kind == 5:
+        # unions cannot be behind an extension type, and of an extension of an extension only one name goes over IPC
+        is_storage = not isinstance(inner, pa.BaseExtensionType) and not pat.is_union(inner)
+        return _random_extension(chance, inner) if is_storage else inner
     fields = [("a", inner), *((name, random_type(chance, depth - 1)) for name in "bc"[: chance.randrange(3)])]
-    return pa.struct(fields)
+    if kind < 9:
+        return pa.struct(fields)
+    codes = chance.sample(range(128), len(fields))
+    return pa.union([pa.field(*field) for field in fields], chance.choice(["sparse", "dense"]), codes)
+
+
+def _random_extension(chance: random.Random, storage: pa.DataType) -> pa.DataType:
+    return pa.opaque(storage, "kind", "vendor") if chance.random() < 0.5 else Foreign(storage)
 
 
 def encoded_type(chance: random.Random, plain: pa.DataType, share: float = 0.4) -> pa.DataType:
     """A type that holds the same values in another way, at any depth; ``share`` of the places are encoded."""
-    encodes = chance.random() < share
-    if isinstance(plain, pa.BaseExtensionType) or pat.is_null(plain):
-        return plain
-    if encodes and (pat.is_string(plain) or pat.is_binary(plain)) and chance.random() < 0.5:
-        return pa.string_view() if pat.is_string(plain) else pa.binary_view()
-    if pat.is_nested(plain):
-        return _encoded_nested(chance, plain, share)
-    if encodes and not pat.is_interval(plain):
-        if chance.random() < 0.5:
-            return pa.dictionary(chance.choice([pa.int8(), pa.int16(), pa.int32(), pa.int64()]), plain)
-        return pa.run_end_encoded(chance.choice([pa.int16(), pa.int32(), pa.int64()]), plain)
-    return plain
+    kind = _encoded_within(chance, plain, share)
+    if chance.random() >= share or isinstance(plain, pa.BaseExtensionType):
+        return kind
+    if (pat.is_string(kind) or pat.is_binary(kind)) and chance.random() < 0.5:
+        return pa.string_view() if pat.is_string(kind) else pa.binary_view()
+    if chance.random() < 0.5 and not _has_dictionary(kind):
+        kind = pa.dictionary(chance.choice(_INDICES), kind)
+    else:
+        kind = pa.run_end_encoded(chance.choice(_RUN_ENDS), kind)
+    return _random_extension(chance, kind) if chance.random() < 0.1 else kind
 
 
-def _encoded_nested(chance: random.Random, plain: pa.DataType, share: float) -> pa.DataType:
+def _has_dictionary(kind: pa.DataType) -> bool:
+    """Of dictionaries in dictionaries pyarrow does not write all changes from batch to batch."""
+    while isinstance(kind, pa.BaseExtensionType) or pat.is_run_end_encoded(kind):
+        kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind.value_type
+    if pat.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _encoded_within(chance: random.Random, plain: pa.DataType, share: float) -> pa.DataType:
     def field(given: pa.Field) -> pa.Field:
         return given.with_type(encoded_type(chance, given.type, share))
 
+    if not pat.is_nested(plain):
+        return plain  # an extension type, too: with an encoded storage it would be held as its values
+    fields = [field(plain.field(number)) for number in range(plain.num_fields)] if not pat.is_map(plain) else []
     if pat.is_struct(plain):
-        return pa.struct([field(plain.field(number)) for number in range(plain.num_fields)])
+        return pa.struct(fields)
+    if pat.is_union(plain):
+        return pa.union(fields, plain.mode, plain.type_codes)
     if pat.is_map(plain):
         return pa.map_(plain.key_field, field(plain.item_field))
-    inner = field(plain.value_field)
     if pat.is_fixed_size_list(plain):
-        return pa.list_(inner, plain.list_size)
+        return pa.list_(fields[0], plain.list_size)
     if pat.is_large_list(plain):
-        return pa.large_list(inner)
+        return pa.large_list(fields[0])
     if pat.is_list_view(plain):
-        return pa.list_view(inner)
-    return pa.large_list_view(inner) if pat.is_large_list_view(plain) else pa.list_(inner)
+        return pa.list_view(fields[0])
+    return pa.large_list_view(fields[0]) if pat.is_large_list_view(plain) else pa.list_(fields[0])
 
 
 def random_array(chance: random.Random, kind: pa.DataType, count: int, nulls: float | None = None) -> pa.Array:
@@ -101,6 +144,8 @@ def _whole(chance: random.Random, kind: pa.DataType, count: int, nulls: float) -
     if pat.is_string_view(kind) or pat.is_binary_view(kind):
         texts = [_text(chance, text=pat.is_string_view(kind)) for _ in range(count)]
         return pa.array([None if chance.random() < nulls else text for text in texts], kind)
+    if pat.is_union(kind):
+        return _union(chance, kind, count)
     valid = _validity(chance, count, nulls)
     validity = _packed(valid)
     if pat.is_struct(kind):
@@ -216,6 +261,25 @@ def _list_view(chance: random.Random, kind: pa.DataType, count: int, valid: list
     child = random_array(chance, kind.value_type, size)
     buffers = [_packed(valid), *(pa.py_buffer(np.array(numbers, dtype).tobytes()) for numbers in (places, lengths))]
     return pa.Array.from_buffers(kind, count, buffers, children=[child])
+
+
+def _union(chance: random.Random, kind: pa.UnionType, count: int) -> pa.Array:
+    """Members have values that nothing refers to, and values that several rows refer to."""
+    codes = [chance.choice(kind.type_codes) for _ in range(count)]
+    buffers = [None, pa.py_buffer(np.array(codes, np.int8).tobytes())]
+    members = [kind.field(number).type for number in range(kind.num_fields)]
+    if kind.mode == "sparse":
+        children = [random_array(chance, member, count) for member in members]
+        return pa.Array.from_buffers(kind, count, buffers, children=children)
+    nexts = {code: chance.choice([0, 0, 2]) for code in kind.type_codes}
+    places = []
+    for code in codes:
+        places.append(nexts[code])
+        nexts[code] += chance.choice([0, 1, 1, 1, 3])
+    sizes = [nexts[code] + 1 for code in kind.type_codes]
+    children = [random_array(chance, member, size) for member, size in zip(members, sizes, strict=True)]
+    buffers.append(pa.py_buffer(np.array(places, np.int32).tobytes()))
+    return pa.Array.from_buffers(kind, count, buffers, children=children)
 
 
 def _dictionary(chance: random.Random, kind: pa.DictionaryType, count: int, nulls: float) -> pa.Array:

@@ -81,11 +81,6 @@ class Writer(ABC):
         assert self._client is not None
         return self._client
 
-    @property
-    def written(self) -> list[Row]:
-        """All rows since the table was made, where they are looked at after they have gone."""
-        return []
-
     @abstractmethod
     def expected(self) -> list[Row]:
         """The rows that the table must have now."""
@@ -191,10 +186,6 @@ class BlinkWriter(AppendWriter):
     def expected(self) -> list[Row]:
         return []
 
-    @property
-    def written(self) -> list[Row]:
-        return self._rows
-
 
 class ReplacedWriter(AppendWriter):
     """Replaces all rows."""
@@ -251,10 +242,7 @@ class KeyedWriter(Writer):
             return super()._column(field, count)
         domain = self._domain[field.name]
         indices = pa.array([self.chance.randrange(_KEY_VALUES) for _ in range(count)], pa.int32())
-        chosen = domain.take(indices)
-        if pa.types.is_dictionary(field.type):
-            return chosen.dictionary_encode().cast(field.type)
-        return chosen if chosen.type == field.type else _encoded_as(chosen, field.type)
+        return _encoded_as(domain.take(indices), field.type)
 
 
 class PublishingWriter(KeyedWriter):
@@ -290,10 +278,19 @@ class PublishingWriter(KeyedWriter):
 
 
 def _encoded_as(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values of a key column in another encoding."""
+    if array.type == kind:
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _encoded_as(array, kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        encoded = array.dictionary_encode()
+        indices, values = encoded.indices.cast(kind.index_type), _encoded_as(encoded.dictionary, kind.value_type)
+        return pa.DictionaryArray.from_arrays(indices, values)
     if pa.types.is_run_end_encoded(kind):
         ends = pa.array(range(1, len(array) + 1), kind.run_end_type)
-        return pa.RunEndEncodedArray.from_arrays(ends, array)
-    return pa.array(array.to_pylist(), kind)
+        return pa.RunEndEncodedArray.from_arrays(ends, _encoded_as(array, kind.value_type))
+    return array.cast(kind)
 
 
 def all_writers(seed: str, shapes: Shapes) -> list[Writer]:
