@@ -29,6 +29,8 @@ from barrage_server.wire.protocol import CommitRequest, CreateRequest, PutOption
 from barrage_server.wire.raw import decode_flight_data
 from tests.faults import clients
 from tests.faults.conftest import SCHEMA
+from tests.fuzz import protobuf
+from tests.fuzz.mutations import damaged_bytes
 from tests.server.follower import DPHN, Follower, until
 
 grpc: Any = import_module("grpc")  # it has no types
@@ -37,8 +39,6 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 CASES = int(os.environ.get("FUZZ_CASES", "400"))
 BATCHES = 8
 FAILURES = (pa.ArrowException, OSError)
-# What these bytes are likely to mean something in: sizes, offsets, ends.
-TELLING = [b"\0", b"\xff", b"\x7f", b"\x80", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\xff" * 8, b"\0" * 8, b"dphn"]
 
 
 def golden_requests() -> list[bytes]:
@@ -56,28 +56,6 @@ def golden_names() -> set[str]:
     """The tables that those requests are about."""
     manifests = [json.loads(path.read_text()) for path in GOLDEN.glob("*/manifest.json")]
     return {(content.get("ticket") or "").removeprefix("s/") for content in manifests} - {""}
-
-
-def mutated(data: bytes, chance: random.Random) -> bytes:
-    """``data`` with one to six changes of different kinds."""
-    changed = bytearray(data)
-    for _ in range(chance.randint(1, 6)):
-        position = chance.randrange(len(changed) + 1)
-        kind = chance.randrange(6)
-        if kind == 0 and changed:
-            changed[position % len(changed)] ^= 1 << chance.randrange(8)
-        elif kind == 1 and changed:
-            changed[position % len(changed)] = chance.randrange(256)
-        elif kind == 2:
-            telling = chance.choice(TELLING)
-            changed[position : position + len(telling)] = telling
-        elif kind == 3:
-            changed[position:position] = chance.randbytes(chance.randint(1, 8))
-        elif kind == 4:
-            del changed[position : position + chance.randint(1, 8)]
-        else:
-            del changed[position:]
-    return bytes(changed)
 
 
 @pytest.fixture
@@ -143,7 +121,9 @@ def test_mutated_requests_in_app_metadata(served: Server, watched: Follower, see
         for _ in range(CASES // BATCHES):
             first = chance.choice(requests)
             sent = (
-                [mutated(first, chance)] if chance.random() < 0.7 else [first, mutated(chance.choice(requests), chance)]
+                [damaged_bytes(first, chance)]
+                if chance.random() < 0.7
+                else [first, damaged_bytes(chance.choice(requests), chance)]
             )
             refused += outcome(lambda: exchange(client, *sent)) is not None  # noqa: B023
     assert refused
@@ -161,12 +141,12 @@ def test_mutated_calls_as_raw_bytes(served: Server, watched: Follower, seed: int
             )
             if method in ("DoExchange", "DoPut"):
                 originals = put if method == "DoPut" else [chance.choice(requests), chance.choice(requests)]
-                messages = [mutated(entry, chance) if chance.random() < 0.6 else entry for entry in originals]
+                messages = [damaged_bytes(entry, chance) if chance.random() < 0.6 else entry for entry in originals]
                 call = channel.stream_stream(f"/arrow.flight.protocol.FlightService/{method}")(
                     iter(messages), timeout=20
                 )
             else:
-                payload = mutated(chance.choice([b"\x0a\x08s/quotes", *requests])[:200], chance)
+                payload = damaged_bytes(chance.choice([b"\x0a\x08s/quotes", *requests])[:200], chance)
                 call = channel.unary_stream(f"/arrow.flight.protocol.FlightService/{method}")(payload, timeout=20)
             try:
                 next(call, None)
@@ -182,10 +162,10 @@ def _raw_put() -> list[bytes]:
     batch = pa.record_batch({"sym": ["A"], "price": [1.0]}, schema=SCHEMA)
 
     def flight_data(message: Any, prefix: bytes = b"") -> bytes:
-        parts = prefix + _field(2, message.metadata.to_pybytes())
-        return parts + _field(1000, message.body.to_pybytes()) if message.body is not None else parts
+        parts = prefix + protobuf.field(2, message.metadata.to_pybytes())
+        return parts + protobuf.field(1000, message.body.to_pybytes()) if message.body is not None else parts
 
-    path = _field(1, b"\x08\x01" + _field(3, b"fuzzed"))
+    path = protobuf.field(1, b"\x08\x01" + protobuf.field(3, b"fuzzed"))
     stream = pa.ipc.MessageReader.open_stream(_stream_of(batch))
     schema, rows = stream.read_next_message(), stream.read_next_message()
     return [flight_data(schema, path), flight_data(rows), flight_data(rows)]
@@ -196,17 +176,6 @@ def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return sink.getvalue()
-
-
-def _field(number: int, data: bytes) -> bytes:
-    def varint(value: int) -> bytes:
-        out = bytearray()
-        while value > 127:
-            out.append(value & 127 | 128)
-            value >>= 7
-        return bytes([*out, value])
-
-    return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 ACTIONS = {
@@ -225,7 +194,7 @@ def test_mutated_actions(served: Server, watched: Follower) -> None:
     with clients.connect(served) as client:
         for _ in range(CASES):
             name, body = chance.choice(list(ACTIONS.items()))
-            sent = mutated(body, chance)
+            sent = damaged_bytes(body, chance)
             outcome(lambda: list(client.do_action((name, sent))))  # noqa: B023
 
 
@@ -251,8 +220,8 @@ def test_mutated_publishing(served: Server, watched: Follower) -> None:
             def put() -> None:
                 writer, reader = client.do_put(descriptor, SCHEMA)  # noqa: B023
                 try:
-                    writer.write_metadata(mutated(first, chance))  # noqa: B023
-                    writer.write_with_metadata(rows, mutated(last, chance))  # noqa: B023
+                    writer.write_metadata(damaged_bytes(first, chance))  # noqa: B023
+                    writer.write_with_metadata(rows, damaged_bytes(last, chance))  # noqa: B023
                     writer.done_writing()
                     reader.read()
                 finally:
