@@ -115,7 +115,7 @@ class Subscription:
         self._owed = RowSet.empty()
         self._counted: UpdateNode | None = None  # for a full subscription of a blink table: where ``_owed`` reaches to
         self._shown = RowSet.empty()  # of a whole blink table: what the last message has added
-        self._lingers = False  # whether some of these had gone by then
+        self._lingers = False  # whether all of these had gone by then
         self._messages = 0
         self._rows = 0
         self._closed = False
@@ -281,11 +281,9 @@ class Subscription:
         node, window = self._node, self._window
         first, gone, owed = min(node.step + 1, version.step), self._shown, RowSet.empty()
         if self._blinks and window.is_full:
-            if version.step == node.step:
-                gone = gone - version.row_set
             owed = (self._owed | added_since(self._counted or node, version.node)) & version.readable
-            self._shown, self._owed, self._counted = (self._shown - gone) | owed, RowSet.empty(), version.node
-            self._lingers = not version.row_set.is_superset(self._shown)
+            self._shown, self._owed, self._counted = owed, RowSet.empty(), version.node
+            self._lingers = bool(owed) and version.row_set.is_disjoint(owed)
 
         audience = self._audience
 

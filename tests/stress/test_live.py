@@ -11,7 +11,7 @@ from tests.stress.scene import Scene
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 def test_every_replica_equals_its_table_whatever_happens(seed: int, tmp_path: Path) -> None:
     """A failure is repeated by ``make stress SEED=``, with the seed in the name of the test."""
     Scene(seed, tmp_path, print).run(seconds=12)
