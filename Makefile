@@ -45,10 +45,10 @@ demo: demo-env ## Replay 336,776 real flights through Spark into live tables, an
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)
 
 test: env ## Run the whole test suite (real Spark included), but for the tests against peers
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not interop" --durations=15 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not interop" --durations=15 $(PYTEST_ARGS)
 
 fast: env ## Run the tests that need neither Spark nor much time
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist loadgroup -m "not spark and not slow and not interop" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not spark and not slow and not interop" $(PYTEST_ARGS)
 
 interop: env ## Test against the real thing: Deephaven's server and clients, in environments of their own
 	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2

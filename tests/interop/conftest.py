@@ -1,4 +1,4 @@
-"""The peers. Tests against them have the marker ``interop``, and run one after the other."""
+"""The peers. Tests against them have the marker ``interop``, and run in one process, by `make interop`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ from .deephaven import DeephavenServer
 from .javascript import JavaScript, extract_api
 from .python_client import Pydeephaven
 from .waiting import until
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One test process for all of them: a Java machine takes all cores there are, so one serves them all."""
-    for item in items:
-        if item.get_closest_marker("interop"):
-            item.add_marker(pytest.mark.xdist_group("interop"))
 
 
 @pytest.fixture(scope="session")
