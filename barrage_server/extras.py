@@ -31,7 +31,7 @@ def missing_extra(doing: str, extra: str, error: ImportError) -> DependencyError
     """
     needed = _requirements(extra)
     if not needed:
-        return DependencyError(f"{doing} {error.name}. Run: pip install '.[{extra}]' in a clone of the repository")
+        return DependencyError(f"{doing} {error.name}. Run: pip install '.[{extra}]' in a clone of the repository.")
     missing = [name for name in needed if not _is_installed(name)]
     if missing:
         lacking = f"{_listed(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"

@@ -60,7 +60,7 @@ def test_sources_that_are_not_installed_name_the_clone(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(metadata, "requires", requires)
     assert str(missing_extra("This needs", "deephaven", ERROR)).endswith(
-        "Run: pip install '.[deephaven]' in a clone of the repository"
+        "Run: pip install '.[deephaven]' in a clone of the repository."
     )
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import barrage_server as bs
 from barrage_server.address import ServerAddress
 from barrage_server.cli.usage import usage
-from barrage_server.errors import AuthenticationError
+from barrage_server.errors import AuthenticationError, UnavailableError
 from barrage_server.pem import read_pem
 
 if TYPE_CHECKING:
     from barrage_server.client import Client
 
 __all__ = ["Address"]
+
+_CERTIFICATES: Final = "tls_root_certs="
+"""The argument of :func:`barrage_server.connect`, as its errors name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,11 @@ class Address:
             roots = None if self.tls_ca is None else read_pem(self.tls_ca, "--tls-ca")
         try:
             return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)
+        except UnavailableError as error:
+            text = str(error)
+            if _CERTIFICATES not in text:
+                raise
+            raise UnavailableError(text.replace(_CERTIFICATES, "--tls-ca")) from error
         except AuthenticationError as error:
             wrong = "asks for a token" if self.token is None else "does not accept this token"
             raise AuthenticationError(

@@ -191,13 +191,13 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{str(config)!r} is not TOML: {error}") from None
     except SettingsError as error:
-        raise UsageError(f"environment: {error}") from None
+        raise UsageError(f"Environment: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise UsageError(f"{_told(first, config, flags).removesuffix('.')}{more}.") from None
     except BarrageError as error:
-        source = "settings" if config is None else str(config)
+        source = "Settings" if config is None else str(config)
         raise UsageError(f"{source}: {error}") from None
 
 
@@ -211,9 +211,9 @@ def _told(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) ->
     if path and path[0] in flags:
         return f"--{path[0].replace('_', '-')}: {message}"
     if variable := _variable_of(path):
-        source, name = "environment", variable
+        source, name = "Environment", variable
     else:
-        source = "settings" if config is None else str(config)
+        source = "Settings" if config is None else str(config)
     return f"{source}: {name}: {message}" if name else f"{source}: {message}"
 
 
@@ -254,4 +254,4 @@ def _check_environment() -> None:
         if upper.startswith(_PREFIX) and upper.partition("__")[0] not in known | _OTHER_VARIABLES:
             close = difflib.get_close_matches(upper, known, n=1, cutoff=_NEAR)
             if close:
-                raise UsageError(f"environment: unknown setting {name!r}; did you mean {close[0]!r}?")
+                raise UsageError(f"Environment: unknown setting {name!r}; did you mean {close[0]!r}?")

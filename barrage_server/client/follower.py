@@ -173,7 +173,7 @@ class Follower:
             self._fail(error)
         except Exception as error:  # the thread is the last to see it: it must reach the user, and the log
             logger.exception("following table %r failed", self.name)
-            self._fail(InternalError(f"following table '{self.name}' failed: {type(error).__name__}: {error}"))
+            self._fail(InternalError(f"Following table '{self.name}' failed: {type(error).__name__}: {error}"))
         self._tell_states()
 
     def _follow(self) -> None:

@@ -211,7 +211,7 @@ class Publication:
             error = reason
         except Exception as reason:  # the thread is the last to see it: it must reach the user, and the log
             logger.exception("publishing %r failed", self.name)
-            error = InternalError(f"publishing '{self.name}' failed: {type(reason).__name__}: {reason}")
+            error = InternalError(f"Publishing '{self.name}' failed: {type(reason).__name__}: {reason}")
         finally:
             self._forget()
             self._subscription.close()

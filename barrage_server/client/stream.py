@@ -111,5 +111,5 @@ class SubscriptionStream:
         found = typed_error(error, self._address)
         refused = isinstance(found, AuthenticationError) and self._channel.refused(self._shown)
         if refused or self.session < self._channel.login.sessions_lost:
-            return UnavailableError(f"the session at {self._address} has ended: {found}")
+            return UnavailableError(f"The session at {self._address} has ended: {found}")
         return found

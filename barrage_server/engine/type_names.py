@@ -62,7 +62,7 @@ class _Parser:
     def error(self) -> UnsupportedTypeError:
         return UnsupportedTypeError(
             f"{shown(self.text)} is not an Arrow type that is known here; examples: int64, double, string, bool, "
-            "date32, timestamp[us, tz=UTC], decimal128(10, 2), list<int64>, struct<a: int64, b: string>"
+            "date32, timestamp[us, tz=UTC], decimal128(10, 2), list<int64>, struct<a: int64, b: string>."
         )
 
     def peek(self) -> str:

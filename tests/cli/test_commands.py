@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import trustme
 from pyarrow import csv, parquet
 
 import barrage_server as bs
@@ -455,3 +456,19 @@ def test_the_log_says_what_is_served(program: Program, flags: tuple[str, ...]) -
     assert ("serving 3 tables of the example; Ctrl-C ends" in log) == bool(flags)
     assert ("serving no tables yet; Ctrl-C ends" in log) == (not flags)
     assert " 0 " not in log.replace("port", "")
+
+
+def test_a_certificate_that_is_not_trusted_is_told_in_the_words_of_the_command_line(
+    command: Command, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
+    with bs.Server(tls=(chain, issued.private_key_pem.bytes())) as server:
+        code, _, err = command("tables", server.uri)
+        assert code == EXIT_FAILURE
+        assert err.endswith("pass its authority's certificate as --tls-ca.\n")
+        assert "tls_root_certs" not in err
+        roots = tmp_path / "roots.pem"
+        authority.cert_pem.write_to_path(str(roots))
+        assert command("tables", server.uri, "--tls-ca", roots)[0] == 0

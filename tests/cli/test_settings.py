@@ -124,10 +124,10 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str)
 @pytest.mark.parametrize(
     ("variable", "message"),
     [
-        ("BARRAGE_TOKNE", "environment: unknown setting 'BARRAGE_TOKNE'; did you mean 'BARRAGE_TOKEN'"),
-        ("BARRAGE_PORT", "environment: BARRAGE_PORT: "),
-        ("BARRAGE_LIMITS__SUBSCRIPTION", "environment: BARRAGE_LIMITS__SUBSCRIPTION: unknown setting 'subscription'"),
-        ("BARRAGE_TABLES", "environment: .*tables"),
+        ("BARRAGE_TOKNE", "Environment: unknown setting 'BARRAGE_TOKNE'; did you mean 'BARRAGE_TOKEN'"),
+        ("BARRAGE_PORT", "Environment: BARRAGE_PORT: "),
+        ("BARRAGE_LIMITS__SUBSCRIPTION", "Environment: BARRAGE_LIMITS__SUBSCRIPTION: unknown setting 'subscription'"),
+        ("BARRAGE_TABLES", "Environment: .*tables"),
     ],
 )
 def test_a_mistake_in_the_environment_is_named(variable: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
