@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-import typer
 
 import barrage_server as bs
 from barrage_server.cli.connection import Address
 from barrage_server.cli.following import FollowSettings
 from barrage_server.cli.settings import load_settings
+from barrage_server.cli.usage import UsageError
 from barrage_server.client.login import Login
 from barrage_server.relay.source import Access, Source
 from barrage_server.server import Credentials
@@ -56,6 +56,6 @@ def test_servers_and_clients_show_none_and_errors_neither() -> None:
         with pytest.raises(bs.AuthenticationError) as refused:
             bs.connect(server.uri, token=SECRET + "x")
         assert SECRET not in str(refused.value)
-    with pytest.raises(typer.BadParameter) as wrong:
+    with pytest.raises(UsageError) as wrong:
         load_settings(None, {"token": SECRET, "port": SECRET})
     assert str(wrong.value).count(SECRET) == 0

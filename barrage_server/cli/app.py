@@ -115,6 +115,9 @@ def serve(
             metavar="URI[=NAME]",
         ),
     ] = None,
+    follow_tls_ca: Annotated[
+        str | None, typer.Option(help="PEM certificates to trust of the servers of --follow.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Serve live tables. Prints its URIs, a line each; runs until Ctrl-C.
 
@@ -134,6 +137,7 @@ def serve(
         "log_level": None if log_level is None else log_level.lower(),
         "example": example or None,
         "follow": follow or None,
+        "follow_tls_ca": follow_tls_ca,
     }
     serve_until_stopped(config, {name: value for name, value in flags.items() if value is not None})
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import trustme
 
 import barrage_server as bs
 from barrage_server.cli.following import FollowSettings, follow
 from barrage_server.cli.settings import load_settings
+from barrage_server.cli.usage import UsageError
 from barrage_server.engine import KeyedTable
 
 from .conftest import Command, Program
@@ -117,3 +119,20 @@ def test_a_uri_that_cannot_be_right_ends_serve_with_one_line(program: Program) -
     assert process.returncode == 2
     assert out == ""
     assert err.splitlines()[-1].startswith("barrage-server: Following 'http://h/t': ")
+
+
+def test_the_certificates_for_all_are_trusted_of_those_without_some(server: bs.Server, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
+    roots = tmp_path / "roots.pem"
+    authority.cert_pem.write_to_path(str(roots))
+    default = load_settings(None, {"follow_tls_ca": str(roots)}).follow_tls_ca
+    schema = pa.schema([("a", pa.int8())])
+    with bs.Server(tls=(chain, issued.private_key_pem.bytes())) as safe, bs.Server() as plain:
+        for upstream, name in ((safe, "safe"), (plain, "plain")):
+            upstream.append_table("t", schema).append({"a": [1, 2]})
+            follow(server, FollowSettings(uri=f"{upstream.uri}/t", name=name), None, default).wait_live(60)
+            assert server.table(name).size == 2
+    with pytest.raises(UsageError, match="follow_tls_ca takes PEM text or the path of a PEM file"):
+        follow(server, FollowSettings(uri="grpc+tls://h:1/t"), None, str(tmp_path / "none.pem"))
