@@ -69,6 +69,10 @@ class AppendTable(SourceTable):
         first = self._next_key
         skip = 0 if keep is None else max(0, total - keep)
         key = first
+        if len(operations) > 1 and total > skip:
+            rows = RowSet.from_range(first + skip, first + total - 1)
+            for column in self._columns:
+                column.expect(rows)
         for batch in operations:
             count = len(batch[0])
             start = min(count, max(0, first + skip - key))

@@ -155,7 +155,7 @@ class Cells:
             target = full
         else:
             target = min(full, max(MIN_PAGE_CELLS, 1 << (size - 1).bit_length()))
-        new = np.ones(target, self.dtype) if self._fill else zeros(target, self.dtype)
+        new = np.ones(target, self.dtype) if self._fill else zeros(target, self.dtype, size)
         if old is not None:
             new[: len(old)] = old
         return new

@@ -67,6 +67,9 @@ class Column(ABC):
     def nbytes(self) -> int:
         """Bytes held for the current state, garbage that is not yet collected included."""
 
+    def expect(self, rows: RowSet) -> None:  # noqa: B027  (a hint)
+        """Make room for new rows that are written next, in several calls."""
+
     @abstractmethod
     def write(self, rows: Rows, values: pa.Array, undo: Undo | None) -> None:
         """Set the values of new rows, in key order.

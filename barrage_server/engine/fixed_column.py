@@ -64,6 +64,12 @@ class FixedColumn(Column):
         """Bytes of the cells and of their validity."""
         return self.cells.nbytes + self.valid.nbytes
 
+    def expect(self, rows: RowSet) -> None:
+        """Grow the pages once; see :meth:`Column.expect`."""
+        plan = ReadPlan.of(rows)
+        if not self.cells.was_dropped(plan):
+            self.cells.reserve(plan)
+
     def write(self, rows: Rows, values: pa.Array, undo: Undo | None) -> None:
         """Set the values of ``rows``; see :meth:`Column.write`."""
         plan = ReadPlan.of(rows)

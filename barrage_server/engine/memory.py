@@ -5,6 +5,7 @@ The allocators behind numpy and Arrow keep freed memory for later, and clear and
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from typing import Any
 
@@ -15,12 +16,16 @@ __all__ = ["GrowingArray", "zeros"]
 
 # Below, an allocator does better: it needs no call into the system, and a page of memory is not small beside the array.
 _LARGE = 1 << 18
+# Bytes of a large page of memory, where the system has them.
+_HUGE = 1 << 21
 _PRIVATE = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
 
 
-def zeros(count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array of ``count`` zeros."""
-    return GrowingArray(count, dtype).array
+def zeros(count: int, dtype: npt.DTypeLike, filled: int = 0) -> npt.NDArray[Any]:
+    """An array of ``count`` zeros, of which the first ``filled`` are written at once."""
+    memory = GrowingArray(count, dtype)
+    memory.expect(filled)
+    return memory.array
 
 
 class GrowingArray:
@@ -46,6 +51,16 @@ class GrowingArray:
             return
         self._memory = mmap.mmap(-1, nbytes, _PRIVATE) if _PRIVATE else mmap.mmap(-1, nbytes)
         self.array = np.frombuffer(self._memory, dtype)
+
+    def expect(self, count: int) -> None:
+        """The first ``count`` elements are written now: have memory for them in large pages, as far as they fill some.
+
+        The first write to each page of memory costs more than the bytes that are written.
+        """
+        whole = count * self.array.itemsize // _HUGE * _HUGE
+        if whole and self._memory is not None and hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):  # a system that was built without them
+                self._memory.madvise(mmap.MADV_HUGEPAGE, 0, whole)
 
     def resize(self, count: int) -> None:
         """Keep the first ``count`` elements; those that are new are zero. Nobody may use the array of before."""

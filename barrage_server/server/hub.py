@@ -13,6 +13,7 @@ from barrage_server.server.limits import Limits
 from barrage_server.server.pump import Pump
 from barrage_server.server.statistics import ServerStatistics
 from barrage_server.server.streams import Streams
+from barrage_server.server.workers import Workers
 
 __all__ = ["Hub"]
 
@@ -29,6 +30,7 @@ class Hub:
         followers: tables that somebody subscribes to.
         pump: the threads that serve subscriptions.
         streams: open long calls.
+        checks: threads that check uploads while they arrive.
         limits: what is allowed.
         drop: takes a table away and ends what follows it.
         statistics: figures of this moment.
@@ -43,6 +45,7 @@ class Hub:
     followers: Followers
     pump: Pump
     streams: Streams
+    checks: Workers
     limits: Limits
     drop: Callable[[str], None]
     statistics: Callable[[], ServerStatistics]

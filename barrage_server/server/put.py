@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -20,6 +21,7 @@ from barrage_server.errors import (
 )
 from barrage_server.publish import Target, publish_rows
 from barrage_server.publish.incoming import replica_update
+from barrage_server.server.checks import checked
 from barrage_server.server.hub import Hub
 from barrage_server.server.sockets import peer_name
 from barrage_server.wire.intake import Intake
@@ -42,6 +44,8 @@ from barrage_server.wire.wrapper import is_barrage
 __all__ = ["Upload"]
 
 logger = logging.getLogger("barrage_server.server")
+
+_BROKE_OFF: Final = "The staged batch broke off before its end; it is dropped. Stage it again."
 
 Chunk = tuple[pa.RecordBatch | None, bytes | None]
 
@@ -126,42 +130,33 @@ class Upload:
         """All rows of a stream that has come to its proper end, in plain form."""
         limit = self._hub.limits.put_bytes
         refusal = f"One DoPut may carry {limit:,} bytes, and this one has more. Send it in parts."
-        intake = Intake(schema, limit, refusal)
-        batches: list[pa.RecordBatch] = []
-        for batch, _ in chunks:
-            if batch is not None and batch.num_rows:
-                batches.append(intake.take(batch))
+        received = (batch for batch, _ in chunks if batch is not None and batch.num_rows)
+        batches = [plain for plain, _ in checked(received, Intake(schema, limit, refusal), self._hub.checks)]
         self._check_complete()
         return batches
 
     # Rows that wait for a commit.
 
     def _stage(self) -> None:
-        request: StageRequest | None = None
+        chunks, ends = self._chunks(), list[StageEnd]()
         token: str | None = None
-        end: StageEnd | None = None
-        intake: Intake | None = None
         try:
-            for batch, metadata in self._chunks():
-                if end is not None:
-                    raise PublishError("Something came after the end of a staged batch; stage it again.")
-                if token is None:
-                    if metadata is None:
-                        raise WireFormatError("The first message of a staged batch must have a stage request with it.")
-                    request = StageRequest.from_json(metadata)
-                    schema = self._schema()
-                    intake = Intake(schema, *self._staged_limit())
-                    token = self._hub.staging.open(request, schema, self._hub.clock())
-                elif metadata is not None:
-                    end = StageEnd.from_json(metadata)
-                if batch is not None and batch.num_rows and intake is not None:
-                    before = intake.nbytes
-                    plain = intake.take(batch)
-                    self._hub.staging.add(token, plain, self._hub.clock(), intake.nbytes - before)
+            first = next(chunks, None)
+            if first is None:
+                self._check_complete()
+                raise PublishError(_BROKE_OFF)
+            if first[1] is None:
+                raise WireFormatError("The first message of a staged batch must have a stage request with it.")
+            request, schema = StageRequest.from_json(first[1]), self._schema()
+            intake = Intake(schema, *self._staged_limit())
+            token = self._hub.staging.open(request, schema, self._hub.clock())
+            received = _staged_rows(first[0], chunks, ends)
+            for plain, nbytes in checked(received, intake, self._hub.checks):
+                self._hub.staging.add(token, plain, self._hub.clock(), nbytes)
             self._check_complete()
-            if request is None or token is None or end is None:
-                raise PublishError("The staged batch broke off before its end; it is dropped. Stage it again.")
-            result = self._hub.staging.seal(token, end.rows, self._hub.clock())
+            if not ends:
+                raise PublishError(_BROKE_OFF)
+            result = self._hub.staging.seal(token, ends[0].rows, self._hub.clock())
             self._hub.committer.staged(request, token)
         except BaseException:
             if token is not None:
@@ -264,6 +259,21 @@ class Upload:
             self._writer.write(pa.py_buffer(metadata))
         except (pa.ArrowException, OSError):
             logger.info("%s was gone before it heard that its rows are in", self.peer)
+
+
+def _staged_rows(
+    first: pa.RecordBatch | None, chunks: Iterable[Chunk], ends: list[StageEnd]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a staged batch; what its sender says at their end goes to ``ends``."""
+    if first is not None and first.num_rows:
+        yield first
+    for batch, metadata in chunks:
+        if ends:
+            raise PublishError("Something came after the end of a staged batch; stage it again.")
+        if metadata is not None:
+            ends.append(StageEnd.from_json(metadata))
+        if batch is not None and batch.num_rows:
+            yield batch
 
 
 def _options(schema: pa.Schema, app_metadata: bytes | None) -> PutOptions:

@@ -34,6 +34,7 @@ from barrage_server.server.sockets import connected_peers, shut_all, shut_peer
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Streams, SubscriptionStream, Watchdog
+from barrage_server.server.workers import Workers
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
@@ -186,6 +187,7 @@ class Server:
             followers=Followers(pump, subscriptions),
             pump=pump,
             streams=Streams({"subscription": limits.subscriptions, "upload": limits.uploads}),
+            checks=Workers(os.cpu_count() or 1, "barrage-checks"),
             limits=limits,
             drop=self.drop,
             statistics=self.statistics,
@@ -429,6 +431,7 @@ class Server:
             else:
                 logger.error("a call on %s does not end; the process may have to be killed", self.uri)
             hub.pump.close()
+            hub.checks.shutdown()
             self._closed.set()
             rows = sum(table.size for table in self.tables())
             gone = f"; {rows:,} rows of {len(self.tables()):,} tables were in memory only, and are gone" if rows else ""

@@ -27,8 +27,8 @@ from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, pars
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState
 from barrage_server.server.deephaven.upload import ExportUpload, PutStream, reason
-from barrage_server.server.deephaven.workers import Workers
 from barrage_server.server.put import Upload
+from barrage_server.server.workers import Workers
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.tickets import ExportTicket, SessionTicket, parse_path, path_of_name, scope_ticket

@@ -14,8 +14,8 @@ from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, NotFoundError
 from barrage_server.server.auth import Authenticator
 from barrage_server.server.deephaven.sessions import Session, Sessions
-from barrage_server.server.deephaven.workers import Workers
 from barrage_server.server.hub import Hub
+from barrage_server.server.workers import Workers
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.tickets import (
     ApplicationTicket,

@@ -1,4 +1,4 @@
-"""Threads for what would block the event loop."""
+"""Threads for what a call must not wait for itself."""
 
 from __future__ import annotations
 
@@ -54,25 +54,26 @@ class Workers(Executor):
 
         """
         future: Future[Result] = Future()
-
-        def run() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                result = function(*args, **keywords)
-            except BaseException as error:  # it is raised where the future is waited for
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
         with self._changed:
             if self._closed:
                 raise UnavailableError("The server is shutting down.")
-            self._queue.append(run)
-            if self._idle >= len(self._queue):
-                self._changed.notify()
-            elif self._threads < self._most:
-                self._start()
+            self._add(_step(future, lambda: function(*args, **keywords)))
+        return future
+
+    def submit_if_free(self, function: Callable[[], Result]) -> Future[Result] | None:
+        """Call ``function()`` on a thread that begins with it at once; None when there is none.
+
+        The future can be cancelled until the thread has begun.
+        """
+        future: Future[Result] = Future()
+        with self._changed:
+            is_free = self._idle > len(self._queue) or self._threads < self._most
+            if self._closed or not is_free:
+                return None
+            try:
+                self._add(_step(future, function))
+            except LimitError:
+                return None
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:  # noqa: ARG002  (as Executor has it)
@@ -81,6 +82,13 @@ class Workers(Executor):
             self._closed = True
             self._queue.clear()
             self._changed.notify_all()
+
+    def _add(self, step: Callable[[], None]) -> None:
+        self._queue.append(step)
+        if self._idle >= len(self._queue):
+            self._changed.notify()
+        elif self._threads < self._most:
+            self._start()
 
     def _start(self) -> None:
         self._threads += 1
@@ -106,3 +114,19 @@ class Workers(Executor):
                 call = self._queue.popleft()
             call()
             del call  # and with it what it worked on, while there is nothing to do
+
+
+def _step(future: Future[Result], function: Callable[[], Result]) -> Callable[[], None]:
+    """What gives a future its result."""
+
+    def run() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = function()
+        except BaseException as error:  # it is raised where the future is waited for
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    return run
