@@ -20,7 +20,7 @@ from pyarrow import lib, types
 from barrage_server.errors import LimitError
 from barrage_server.wire.plain_size import plain_size
 from barrage_server.wire.soundness import LARGE, codes_of, offsets_of, places_of
-from barrage_server.wire.variable import bits, validity
+from barrage_server.wire.variable import validity, view_moves
 
 __all__ = ["check_item_counts", "is_plain", "to_plain"]
 
@@ -164,25 +164,17 @@ def _view(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
     """A list, or a list view laid out like one, with every item once for each of the lists that it is in."""
-    starts = array.offsets.to_numpy().astype(np.int64)
-    sizes = array.sizes.to_numpy().astype(np.int64)
-    valid = bits(array)
-    if valid is not None:
-        sizes *= valid
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    total = int(offsets[-1])
-    filled = np.flatnonzero(sizes)
-    moves = (starts - offsets[:-1])[filled]
+    offsets, moves = view_moves(array)
+    total, item = int(offsets[-1]), target.field(0).type
     if (moves == moves[:1]).all():  # the lists follow upon each other
-        items = _child(array.values.slice(int(moves[0]) if len(moves) else 0, total), target.field(0).type)
+        items = _child(array.values.slice(int(moves[0]), total), item)
     else:
 
         def origins(places: _Places) -> _Places:
-            rows = offsets.searchsorted(places, "right") - 1
-            result: _Places = places + (starts - offsets[:-1])[rows]
+            result: _Places = places + moves[offsets.searchsorted(places, "right") - 1]
             return result
 
-        items = _gathered(to_plain(array.values, target.field(0).type), 0, total, origins)
+        items = _gathered(to_plain(array.values, item), 0, total, origins)
     buffers = [validity(array), *_list_buffers(offsets, target)]
     return pa.Array.from_buffers(target, len(array), buffers, array.null_count, children=[items])
 

@@ -14,7 +14,7 @@ from pyarrow import types
 
 from barrage_server.errors import MessageTooLargeError
 
-__all__ = ["bits", "byte_runs", "cells", "list_runs", "offsets_buffer", "validity", "view_runs"]
+__all__ = ["bits", "byte_runs", "cells", "list_runs", "offsets_buffer", "validity", "view_moves", "view_runs"]
 
 _MOST: Final = (1 << 31) - 1
 
@@ -87,30 +87,40 @@ def list_runs(array: pa.Array) -> tuple[Numbers, int, int]:
     return offsets - first, first, last
 
 
-def view_runs(array: pa.Array) -> tuple[Numbers, pa.Array]:
-    """Of a list view of either width: offsets (int64, from 0), and the items that they cut, in order.
+def view_moves(array: pa.Array) -> tuple[Numbers, Numbers]:
+    """Of a list view of either width: offsets of its lists (int64, from 0) when their items are put in order, and by
+    how much the items of each list lie behind their place there.
 
-    The items are shared where the views follow one another, and copied otherwise. A null has no items.
+    A null has no items. Lists without items are moved as the first one that has some: where all moves are equal, the
+    items are in order already.
     """
     count = len(array)
     dtype = np.dtype(np.int64 if types.is_large_list_view(array.type) else np.int32)
-    buffers, offset = array.buffers(), array.offset * dtype.itemsize
+    offsets = np.zeros(count + 1, np.int64)
     if not count:
-        return np.zeros(1, np.int64), array.values.slice(0, 0)
+        return offsets, offsets[:0]
+    buffers, offset = array.buffers(), array.offset * dtype.itemsize
     starts = np.frombuffer(buffers[1], dtype, count, offset).astype(np.int64)
     sizes = np.frombuffer(buffers[2], dtype, count, offset).astype(np.int64)
     valid = bits(array)
     if valid is not None:
         sizes[~valid] = 0
-    offsets = np.zeros(count + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    moved = starts - offsets[:-1]  # of each view, by how much it lies behind its place in order
-    used = moved[sizes > 0]
-    if not len(used):
-        return offsets, array.values.slice(0, 0)
-    if (used == used[0]).all():
-        return offsets, array.values.slice(int(used[0]), int(offsets[-1]))
-    return offsets, array.values.take(pa.array(np.repeat(moved, sizes) + np.arange(offsets[-1])))
+    moves = starts - offsets[:-1]
+    filled = sizes > 0
+    moves[~filled] = moves[filled.argmax()] if offsets[-1] else 0
+    return offsets, moves
+
+
+def view_runs(array: pa.Array) -> tuple[Numbers, pa.Array]:
+    """Of a list view of either width: offsets (int64, from 0), and the items that they cut, in order.
+
+    The items are shared where the views follow one another, and copied otherwise. A null has no items.
+    """
+    offsets, moves = view_moves(array)
+    if (moves == moves[:1]).all():
+        return offsets, array.values.slice(int(moves[0]) if len(moves) else 0, int(offsets[-1]))
+    return offsets, array.values.take(pa.array(np.repeat(moves, np.diff(offsets)) + np.arange(offsets[-1])))
 
 
 def _offsets(array: pa.Array, large: bool) -> Numbers:

@@ -237,3 +237,16 @@ def test_a_union_is_refused_as_data_too() -> None:
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
     with pytest.raises(SchemaMismatchError, match="got sparse_union"):
         normalise(union, pa.int64())
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_encoded_values_of_an_extension_type_are_taken(depth: int) -> None:
+    values = pa.array([b"a" * 16, b"b" * 16], pa.uuid())
+    array: pa.Array = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1, None]), values)
+    wanted: pa.DataType = pa.uuid()
+    for _ in range(depth):
+        array = pa.ListArray.from_arrays([0, 1, len(array)], array)
+        wanted = pa.list_(wanted)
+    plain = normalise(array, wanted)
+    assert plain.type == wanted
+    assert plain.to_pylist() == array.to_pylist()
