@@ -17,6 +17,7 @@ _COUNTS: Final = (
     "put_bytes",
     "request_bytes",
     "sessions",
+    "exports",
     "handshakes",
     "message_bytes",
     "half_message_bytes",
@@ -47,6 +48,7 @@ class Limits:
         idle_upload_seconds: a plain or staging ``DoPut`` that sends nothing for so long loses its connection.
         goodbye_seconds: how long a client that was told why its stream ends may take to hang up.
         sessions: sessions of Deephaven clients at a time; one more is refused.
+        exports: tables that one such session may hold at a time, and share; one more is refused.
         handshakes: Flight handshakes without credentials in the header at a time; one more is refused. At the Deephaven
             ports one in 25 of them.
         handshake_seconds: how long such a handshake may take, and a connection to the port for websockets until it
@@ -69,6 +71,7 @@ class Limits:
     idle_upload_seconds: float = 600.0
     goodbye_seconds: float = 1.0
     sessions: int = 2_000
+    exports: int = 10_000
     session_seconds: float = 300.0
     handshakes: int = 100
     handshake_seconds: float = 10.0

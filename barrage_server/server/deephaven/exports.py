@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, UnavailableError
 
 __all__ = ["Exports"]
 
@@ -20,12 +20,25 @@ _PATIENCE_SECONDS: Final = 5.0
 """How long a number that nobody has defined may take to be defined by a call that was overtaken."""
 _RELEASED_KEPT: Final = 256
 """So many numbers are known to have been released: nobody waits for those."""
+_NO_LIMIT: Final = 1 << 32
+"""As many as there are numbers."""
 
 
 class Exports:
-    """The exports of one session. Lives on the door's event loop."""
+    """The exports of one session. Lives on the door's event loop.
 
-    def __init__(self) -> None:
+    Args:
+        limit: how many there may be at a time.
+
+    Attributes:
+        may_come: whether another call may define a number. A call without a session is alone: nothing is waited for.
+        listeners: called when an export is settled.
+
+    """
+
+    def __init__(self, limit: int = _NO_LIMIT, *, may_come: bool = True) -> None:
+        self.may_come = may_come
+        self._limit = limit
         self._defined: dict[int, asyncio.Future[Table]] = {}
         self._awaited: dict[int, set[asyncio.Future[asyncio.Future[Table]]]] = {}  # each call that waits has its own
         self._released: deque[int] = deque(maxlen=_RELEASED_KEPT)
@@ -47,10 +60,16 @@ class Exports:
 
         Raises:
             InvalidRequestError: the number is in use.
+            LimitError: the session has as many as it may.
 
         """
         if number in self._defined:
             raise InvalidRequestError(f"Export {number} is in use; release it first, or take another number.")
+        if len(self._defined) >= self._limit:
+            raise LimitError(
+                f"This session has {self._limit:,} exports, as many as it may have. Release those that are not used: "
+                f"close their tables."
+            )
         future: asyncio.Future[Table] = asyncio.get_running_loop().create_future()
         future.add_done_callback(self._settled)
         self._defined[number] = future
@@ -75,6 +94,10 @@ class Exports:
         if future is None:
             if number in self._released:
                 raise InvalidRequestError(f"Export {number} of this session was released: its table was closed.")
+            if not self.may_come:
+                raise InvalidRequestError(
+                    f"There is no export {number}: this call belongs to no session. Log in first."
+                )
             future = await self._defined_soon(number)
         try:
             return await asyncio.shield(future)

@@ -6,7 +6,7 @@ from typing import Final
 
 from barrage_proto import deephaven_pb2 as proto
 
-from barrage_server.errors import InvalidRequestError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, unary
 from barrage_server.server.deephaven.sessions import Session
@@ -100,6 +100,12 @@ class SessionService:
             raise InvalidRequestError("A table is published under a shared ticket: 'h' and bytes of your choice.")
         if result.identifier in self._state.shared:
             raise InvalidRequestError("Something is shared under this ticket already; choose other bytes.")
+        if not session.token or self._state.sessions.find(session.token) is not session:
+            raise InvalidRequestError("What is shared ends with its session; this call belongs to none. Log in first.")
+        limit = self._state.hub.limits.exports
+        if session.shared >= limit:
+            raise LimitError(f"This session shares {limit:,} tables, as many as it may.")
+        session.shared += 1
         self._state.shared[result.identifier] = (session, table)
         return proto.PublishResponse()
 

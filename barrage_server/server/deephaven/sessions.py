@@ -23,17 +23,19 @@ class Session:
         token: what the client shows.
         user: who it is.
         exports: its tables by number.
+        shared: how many tables it has shared with others.
         calls: tasks of its calls that end with it.
         is_closed: whether it has ended.
         until: when it ends unless it makes another call, in seconds of the clock.
 
     """
 
-    def __init__(self, user: str, until: float) -> None:
+    def __init__(self, user: str, until: float, exports: Exports) -> None:
         self.token = secrets.token_urlsafe(24)
         self.user = user
         self.until = until
-        self.exports = Exports()
+        self.exports = exports
+        self.shared = 0
         self.calls: set[asyncio.Task[object]] = set()
         self.is_closed = False
 
@@ -51,16 +53,18 @@ class Sessions:
     Args:
         seconds: how long a session lives without a call.
         limit: how many there may be.
+        exports: how many exports each may have.
         clock: seconds, monotonic.
         ended: called with each session that has ended.
 
     """
 
     def __init__(
-        self, seconds: float, limit: int, clock: Callable[[], float], ended: Callable[[Session], None]
+        self, seconds: float, limit: int, exports: int, clock: Callable[[], float], ended: Callable[[Session], None]
     ) -> None:
         self.seconds = seconds
         self._limit = limit
+        self._exports = exports
         self._clock = clock
         self._ended = ended
         self._sessions: dict[str, Session] = {}
@@ -75,7 +79,7 @@ class Sessions:
 
     def guest(self, user: str) -> Session:
         """A session for the length of one call: of a client that shows its credentials each time."""
-        return Session(user, self._clock() + self.seconds)
+        return Session(user, self._clock() + self.seconds, Exports(self._exports, may_come=False))
 
     def open(self, session: Session) -> None:
         """Keep a guest's session from now on.
@@ -87,6 +91,7 @@ class Sessions:
         self.expire()
         if len(self._sessions) >= self._limit:
             raise LimitError(f"This server has {self._limit} sessions open and takes no more; try again later.")
+        session.exports.may_come = True
         self._sessions[session.token] = session
 
     def find(self, token: str) -> Session | None:

@@ -56,7 +56,10 @@ class DoorState:
     def __init__(self, hub: Hub, authenticate: Authenticator | None) -> None:
         self.hub: Final = hub
         self.authenticate: Final = authenticate
-        self.sessions: Final = Sessions(hub.limits.session_seconds, hub.limits.sessions, hub.clock, self._forget)
+        limits = hub.limits
+        self.sessions: Final = Sessions(
+            limits.session_seconds, limits.sessions, limits.exports, hub.clock, self._forget
+        )
         self.shared: dict[bytes, tuple[Session, Table]] = {}
         self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
         self.private: weakref.WeakSet[Table] = weakref.WeakSet()

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from barrage_server.engine import AppendTable, UpdateGraph
-from barrage_server.errors import InvalidRequestError, UnavailableError, WireFormatError
+from barrage_server.errors import InvalidRequestError, LimitError, UnavailableError, WireFormatError
 from barrage_server.server.deephaven import exports
 from barrage_server.server.deephaven.exports import Exports
 
@@ -111,5 +111,31 @@ def test_a_call_that_is_cut_off_leaves_nothing() -> None:
             entry.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
         assert not session._awaited
+
+    asyncio.run(run())
+
+
+def test_a_session_has_no_more_exports_than_it_may() -> None:
+    async def run() -> None:
+        session = Exports(2)
+        for number in (1, 2):
+            session.define(number, TABLE)
+        for define in (session.reserve, lambda number: session.define(number, TABLE)):
+            with pytest.raises(LimitError, match="2 exports"):
+                define(3)
+        session.release(1)
+        session.define(3, TABLE)
+        assert len(session) == 2
+
+    asyncio.run(run())
+
+
+def test_a_call_without_a_session_waits_for_no_other_call() -> None:
+    async def run() -> None:
+        guest = Exports(may_come=False)
+        with pytest.raises(InvalidRequestError, match="belongs to no session"):
+            await asyncio.wait_for(guest.resolve(1), 1)
+        guest.define(1, TABLE)
+        assert await guest.resolve(1) is TABLE
 
     asyncio.run(run())

@@ -13,7 +13,7 @@ from barrage_proto import console_pb2
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
-from barrage_server.server import Server
+from barrage_server.server import Limits, Server
 from barrage_server.wire.tickets import export_ticket
 from tests.server.deephaven.test_grpc_front import log_in
 from tests.server.follower import until
@@ -125,3 +125,58 @@ def test_a_name_is_given_anew_and_the_table_before_is_freed() -> None:
                 session.bind("t", ticket)
                 session.release(ticket)
             until(lambda: tables(server) == 1)
+
+
+def test_no_more_tables_than_a_session_may_hold_and_nothing_is_left_of_those_beyond() -> None:
+    with Server(deephaven_port=0, limits=Limits(exports=2)) as server:
+        place = (server.deephaven_uri or "").removeprefix("dh+plain://")
+        server.append_table("own", SCHEMA)
+        with grpc.insecure_channel(place) as channel, fl.FlightClient(f"grpc://{place}") as flight:
+            session = Session(channel, flight)
+            made = [session.upload(), session.upload()]
+            for kind in (Kind(blink=Kind.Blink()), Kind(in_memory_append_only=Kind.InMemoryAppendOnly())):
+                with pytest.raises(grpc.RpcError) as caught:
+                    session.input_table(kind)
+                assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            with pytest.raises(pa.ArrowException, match="2 exports"):
+                session.upload()
+            until(lambda: tables(server) == 1 + len(made))
+            for number in range(2):
+                session.share(b"%d" % number, made[0])
+            with pytest.raises(grpc.RpcError, match="shares 2"):
+                session.share(b"x", made[0])
+            session.release(made[0])
+            session.input_table(Kind(blink=Kind.Blink()))
+
+
+def test_a_call_without_a_session_shares_nothing() -> None:
+    with Server(deephaven_port=0) as server:
+        place = (server.deephaven_uri or "").removeprefix("dh+plain://")
+        server.append_table("own", SCHEMA)
+        with grpc.insecure_channel(place) as channel:
+            share: Any = channel.unary_unary(f"{_PACKAGE}.SessionService/PublishFromTicket")
+            request = proto.PublishRequest(
+                source_id=proto.Ticket(ticket=b"s/own"), result_id=proto.Ticket(ticket=b"hello")
+            )
+            with pytest.raises(grpc.RpcError, match="belongs to none"):
+                share(request.SerializeToString(), timeout=10)
+
+
+def test_the_schema_of_an_input_table_is_checked() -> None:
+    deep = pa.int64()
+    for _ in range(100):
+        deep = pa.list_(deep)
+    damaged = pa.schema([("naam", pa.int64())]).serialize().to_pybytes().replace(b"naam", b"\xff\xfe\xfd\xfc")
+    with Server(deephaven_port=0) as server:
+        place = (server.deephaven_uri or "").removeprefix("dh+plain://")
+        with grpc.insecure_channel(place) as channel, fl.FlightClient(f"grpc://{place}") as flight:
+            session = Session(channel, flight)
+            for schema in (damaged, pa.schema([("a", deep)]).serialize().to_pybytes(), b"no schema", b""):
+                request = proto.CreateInputTableRequest(
+                    result_id=proto.Ticket(ticket=export_ticket(77)),
+                    schema=schema,
+                    kind=Kind(in_memory_append_only=Kind.InMemoryAppendOnly()),
+                )
+                with pytest.raises(grpc.RpcError) as caught:
+                    session.call(f"{_PACKAGE}.TableService/CreateInputTable", request)
+                assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT, schema
