@@ -165,6 +165,7 @@ def _view(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
     """A list, or a list view laid out like one, with every item once for each of the lists that it is in."""
     offsets, moves = view_moves(array)
+    laid_out = _list_buffers(offsets, target)  # first: it refuses more items than can be counted
     total, item = int(offsets[-1]), target.field(0).type
     if (moves == moves[:1]).all():  # the lists follow upon each other
         items = _child(array.values.slice(int(moves[0]), total), item)
@@ -175,8 +176,7 @@ def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
             return result
 
         items = _gathered(to_plain(array.values, item), 0, total, origins)
-    buffers = [validity(array), *_list_buffers(offsets, target)]
-    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, children=[items])
+    return pa.Array.from_buffers(target, len(array), [validity(array), *laid_out], array.null_count, children=[items])
 
 
 def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
