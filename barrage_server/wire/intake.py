@@ -14,7 +14,7 @@ from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.wire.plain_form import to_plain
 from barrage_server.wire.plain_size import held_size, plain_size
 from barrage_server.wire.plain_type import plain_type
-from barrage_server.wire.soundness import check_batch, check_schema
+from barrage_server.wire.soundness import check_batch, check_readable, check_schema
 
 __all__ = ["MOST_BATCH_BYTES", "Intake"]
 
@@ -45,6 +45,9 @@ class Intake:
         self, schema: pa.Schema, limit: int | None = None, refusal: str = "", left_out: Collection[int] = ()
     ) -> None:
         check_schema(schema)
+        for number, field in enumerate(schema):
+            if number not in left_out:
+                check_readable(field.type)
         self.nbytes = 0
         self._limit = limit
         self._refusal = refusal

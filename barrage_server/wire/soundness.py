@@ -21,6 +21,7 @@ __all__ = [
     "LARGE",
     "MAX_DEPTH",
     "check_batch",
+    "check_readable",
     "check_schema",
     "check_sound",
     "check_storage",
@@ -50,8 +51,7 @@ def check_schema(schema: pa.Schema) -> None:
 
     Raises:
         WireFormatError: a name, a time zone or the like is not UTF-8.
-        UnsupportedTypeError: types are nested too deep, extension types are stored as unions, or pyarrow has no arrays
-            of a type.
+        UnsupportedTypeError: types are nested too deep, or extension types are stored as unions.
 
     """
     try:
@@ -67,8 +67,6 @@ def _texts_of(field: pa.Field, depth: int) -> list[str]:
         raise UnsupportedTypeError(f"types nested deeper than {MAX_DEPTH} levels are not supported")
     texts, data_type = [field.name], field.type
     check_storage(data_type)
-    if data_type.id in _UNREADABLE:
-        raise UnsupportedTypeError(f"columns of type {data_type} cannot be read; convert them to another interval")
     while isinstance(data_type, pa.BaseExtensionType):
         texts.append(data_type.extension_name)
         data_type = data_type.storage_type
@@ -79,6 +77,18 @@ def _texts_of(field: pa.Field, depth: int) -> list[str]:
     for number in range(data_type.num_fields):
         texts += _texts_of(data_type.field(number), depth + 1)
     return texts
+
+
+def check_readable(data_type: pa.DataType) -> None:
+    """Raise UnsupportedTypeError for a type that has values at any depth of which pyarrow has no arrays."""
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    if data_type.id in _UNREADABLE:
+        raise UnsupportedTypeError(f"columns of type {data_type} cannot be read; convert them to another interval")
+    if types.is_dictionary(data_type):
+        check_readable(data_type.value_type)
+    for number in range(data_type.num_fields):
+        check_readable(data_type.field(number).type)
 
 
 def check_storage(data_type: pa.DataType) -> None:
