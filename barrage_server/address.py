@@ -140,7 +140,7 @@ def _with_port(scheme: str, host: str, default: int | None) -> str:
     found = _AUTHORITY.fullmatch(host)
     if found is None:
         advice = f"; an IPv6 address stands in brackets: {scheme}://[{host}]." if host.count(":") > 1 else f"; {_HELP}"
-        raise InvalidRequestError(f"{scheme}://{host} is no address of a server{advice}.")
+        raise InvalidRequestError(f"{scheme}://{host} is no address of a server{advice}")
     if found["port"] is None:
         if default is None:
             raise InvalidRequestError(f"{scheme}://{host} lacks a port; Deephaven servers listen at 10000 mostly.")

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["LOGGERS", "Throttle", "one_line", "printable"]
+__all__ = ["LOGGERS", "Throttle", "count", "one_line", "printable"]
 
 LOGGERS: Final = tuple(
     f"barrage_server{room}" for room in ("", ".engine", ".server", ".client", ".relay", ".spark", ".cli", ".demo")
@@ -18,6 +18,13 @@ LOGGERS: Final = tuple(
 
 _MOST_CHARACTERS: Final = 4_000
 _MOST_OF_TRACEBACK: Final = 40_000
+
+
+def count(number: int, noun: str = "") -> str:
+    """``1,234 rows``; the noun is given in the plural."""
+    if not noun:
+        return f"{number:,}"
+    return f"{number:,} {noun.removesuffix('s') if number == 1 else noun}"
 
 
 def one_line(text: str, most: int = _MOST_CHARACTERS) -> str:

@@ -6,16 +6,36 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["NULL", "cell_text", "is_numeric", "row_texts"]
+__all__ = ["NULL", "cell_text", "change_text", "is_numeric", "row_texts"]
 
 NULL: Final = "∅"
 _LONGEST: Final = 40
+_COMMON: Final = 10
+"""Letters shown of what two long values have in common before they differ."""
 
 
 def cell_text(value: object) -> str:
-    """One value: numbers with six significant digits, times without what is zero, long texts and lists cut short."""
+    """One value: numbers with all their digits, times without what is zero, long texts and lists cut short."""
+    return _cut(_whole_text(value))
+
+
+def change_text(before: pa.Scalar, after: pa.Scalar) -> str:
+    """``old->new``. Two values that differ look different, however long their common beginning is."""
+    old, new = _plain(before), _plain(after)
+    texts = _whole_text(old), _whole_text(new)
+    if texts[0] == texts[1]:  # they differ in letters that do not print, or not at all
+        texts = _escaped(old), _escaped(new)
+    first, second = (_cut(text) for text in texts)
+    if first == second:
+        start = max(0, _first_difference(*texts) - _COMMON)
+        first, second = (f"…{_cut(text[start:], _LONGEST - 1)}" if start else _cut(text) for text in texts)
+    return f"{first}->{second}"
+
+
+def _whole_text(value: object) -> str:
     match value:
         case None:
             return NULL
@@ -23,8 +43,10 @@ def cell_text(value: object) -> str:
             return "true" if value else "false"
         case int():
             return str(value)
+        case np.floating():
+            return str(value).removesuffix(".0")  # the fewest digits that tell it from others of its width
         case float():
-            return f"{value:.6g}"
+            return repr(value).removesuffix(".0")
         case str():
             text = value
         case bytes():
@@ -34,8 +56,20 @@ def cell_text(value: object) -> str:
             text = value.isoformat(sep=" ").removesuffix("+00:00")
         case _:
             text = str(value)
-    text = "".join(letter if letter.isprintable() else " " for letter in text)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _escaped(value: object) -> str:
+    return NULL if value is None else ascii(value)
+
+
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _first_difference(before: str, after: str) -> int:
+    shorter = min(len(before), len(after))
+    return next((place for place in range(shorter) if before[place] != after[place]), shorter)
 
 
 def row_texts(arrays: Sequence[pa.Array]) -> list[tuple[str, ...]]:
@@ -49,9 +83,12 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def _plain(cell: pa.Scalar) -> object:
+    kind = cell.type
     try:
-        return cell.as_py()
+        value = cell.as_py()
     except (ValueError, OverflowError):
-        # Times finer than microseconds, or beyond the year 9999, have no Python value; Arrow can print them alone.
-        kind = cell.type
-        return cell.cast(pa.string()).as_py() if pa.types.is_temporal(kind) else f"<{kind}>"
+        # Times finer than microseconds, or beyond the year 9999, have no Python value; Arrow can print them.
+        if pa.types.is_temporal(kind):
+            return cell.cast(pa.string()).as_py()
+        return " ".join(pa.array([cell], kind).to_string(window=_LONGEST, container_window=_LONGEST).split())
+    return np.float32(value) if pa.types.is_float32(kind) and value is not None else value

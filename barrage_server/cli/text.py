@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from barrage_server.cli.usage import UsageError
+from barrage_server.log import count
 
 __all__ = ["count", "names", "parse_viewport", "rate", "sentence"]
 
@@ -29,13 +30,6 @@ def names(text: str | None) -> list[str] | None:
     if not all(found):
         raise UsageError(f"{text!r} is not a list of column names: write them separated by commas, as in sym,price.")
     return found
-
-
-def count(number: int, noun: str = "") -> str:
-    """``1,234 rows``; the noun is given in the plural."""
-    if not noun:
-        return f"{number:,}"
-    return f"{number:,} {noun.removesuffix('s') if number == 1 else noun}"
 
 
 def rate(rows: int, seconds: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from barrage_server.cli.cells import row_texts
+from barrage_server.cli.cells import change_text, row_texts
 from barrage_server.cli.text import count
 from barrage_server.log import one_line
 from barrage_server.rowset import RowSet
@@ -57,19 +57,20 @@ def _modified(update: Update, key_columns: tuple[str, ...]) -> Iterator[str]:
     rows = update.modified_rows.slice(0, _ROWS_PRINTED)
     if not rows:
         return
-    after = row_texts(update.after.read(rows))
-    before = row_texts(update.before.read(update.shifted.unapply(rows)))
+    after = update.after.read(rows)
+    before = update.before.read(update.shifted.unapply(rows))
+    texts = row_texts(after)
     names, columns = _names(update.after), update.after.schema.names
     keys = rows.keys()
     changed = [update.change.modified[number].contains(keys) for number in range(len(names))]
     positions: np.ndarray[tuple[int], np.dtype[np.int64]] = update.after.row_set.find(keys)
-    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+    for index, row in enumerate(texts):
         words = [] if key_columns else [f"[{positions[index]}]"]
         for number, name in enumerate(names):
             if changed[number][index]:
-                words.append(f"{name}={old[number]}->{new[number]}")
+                words.append(f"{name}={change_text(before[number][index], after[number][index])}")
             elif columns[number] in key_columns:
-                words.append(f"{name}={new[number]}")
+                words.append(f"{name}={row[number]}")
         yield "~ " + " ".join(words)
 
 

@@ -99,7 +99,7 @@ def connect(
             except UnavailableError as error:
                 wrong = other_protocol(error, client.uri)
                 if wrong is not None:
-                    raise wrong from error
+                    raise wrong from None
                 rest = deadline - time.monotonic()
                 if rest <= 0:
                     raise

@@ -116,7 +116,7 @@ class UpdateGraph:
         """
         stack = self._staging.open
         if stack:
-            self._check_open(table)
+            self.check_open(table.name)
             stack[-1].append((table, operation))
         else:
             self._run([(table, operation)])
@@ -151,7 +151,7 @@ class UpdateGraph:
         """
         with self._cycle_lock:
             self._check_not_applying()
-            self._check_open(table)
+            self.check_open(table.name)
             with self._visible_lock:
                 self._step = max(self._step, step)
             table.graph = self
@@ -184,9 +184,10 @@ class UpdateGraph:
         with self._visible_lock:
             return tuple(table.version for table in tables)
 
-    def _check_open(self, table: Table) -> None:
+    def check_open(self, name: str, cannot: str = "cannot be written") -> None:
+        """Raise UnavailableError, which says what table ``name`` cannot be, if :meth:`close` was called."""
         if self._closed is not None:
-            raise UnavailableError(f"Table '{table.name}' cannot be written: {self._closed}.")
+            raise UnavailableError(f"Table '{name}' {cannot}: {self._closed}.")
 
     def _check_not_applying(self) -> None:
         if self._applying:  # by this very thread: others wait for the lock
@@ -201,7 +202,7 @@ class UpdateGraph:
         with self._cycle_lock:
             self._check_not_applying()
             for table in by_table:
-                self._check_open(table)
+                self.check_open(table.name)
                 table.check_usable()
             for table, staged in by_table.items():
                 table.check_operations(staged)

@@ -21,6 +21,7 @@ from barrage_server.errors import (
     UnavailableError,
     UnknownTableError,
 )
+from barrage_server.log import count
 from barrage_server.process import Ending, end_with_process, start_thread
 from barrage_server.public import public
 from barrage_server.relay.blink import BlinkSink, FollowedBlinkTable
@@ -346,9 +347,10 @@ class Followed:
             self._connections += 1
             self._live_since = time.monotonic()
             self._enter(FollowedState.LIVE, None)
-        logger.info("table %s follows %s, %d rows", self.name, self.uri, table.size)
+        logger.info("table %s follows %s, %s", self.name, self.uri, count(table.size, "rows"))
         if had and not table.size and not table.attributes.get("BlinkTable"):
-            logger.warning("table %s: %s came back empty, and its %d rows here are gone", self.name, self.uri, had)
+            lost = count(had, "rows")
+            logger.warning("table %s: %s came back empty; what was here, %s, is gone", self.name, self.uri, lost)
 
     def _end_of(self, live: LiveTable) -> BarrageError:
         """Wait until the subscription ends; why it did."""

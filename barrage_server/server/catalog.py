@@ -24,6 +24,7 @@ from barrage_server.engine.frames import is_rows
 from barrage_server.engine.kinds import make_table, spec_of
 from barrage_server.engine.types import plain_type
 from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnavailableError, UnknownTableError
+from barrage_server.log import count
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
@@ -32,6 +33,7 @@ __all__ = ["Catalog", "own_schema"]
 
 logger = logging.getLogger("barrage_server.server")
 
+_NOT_MADE = "cannot be made"
 _MOST_COMPARED = 1000  # names that a wrong one is compared with
 
 _TYPE_TAG = b"deephaven:type"
@@ -103,10 +105,12 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: a table of that name exists and differs.
+            UnavailableError: the graph is closed.
             InvalidRequestError: the name or the schema is impossible, or the schema lacks a key column.
 
         """
-        there = self._tables.get(text(name, "A table's name"))
+        self._graph.check_open(text(name, "A table's name"), _NOT_MADE)
+        there = self._tables.get(name)
         if there is not None:
             _check_same(there, own_schema(schema), spec)
             return there, False
@@ -123,6 +127,7 @@ class Catalog:
         Takes what :meth:`ensure` does, and raises what that does.
         """
         path_of_name(name)  # checks the name
+        self._graph.check_open(name, _NOT_MADE)
         clean = own_schema(schema)
         with self._lock:
             self._check_free(name)
@@ -143,7 +148,7 @@ class Catalog:
             self._check_free(name)
             self._tables[name] = table
         self._tell_watchers()
-        logger.info("table %s: made, %s, %d columns", name, type(table).__name__, len(table.schema))
+        logger.info("table %s: made, %s, %s", name, type(table).__name__, count(len(table.schema), "columns"))
         return table
 
     def discard(self, table: Table) -> None:
@@ -157,9 +162,11 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: a table of that name exists and is of another kind or schema.
+            UnavailableError: the graph is closed.
 
         """
         path_of_name(name)
+        self._graph.check_open(name, _NOT_MADE)
         clean = own_schema(schema)
         with self._lock:
             there = self._tables.get(name)
@@ -205,7 +212,7 @@ class Catalog:
         with self._lock:
             table = self._tables.pop(name, None)
         if table is not None:
-            logger.info("table %s: dropped, with %d rows", name, table.size)
+            logger.info("table %s: dropped, with %s", name, count(table.size, "rows"))
             self._let_go(table)
 
     def add(self, table: Table, name: str | None = None, *, reserved: bool = False) -> None:
@@ -219,11 +226,13 @@ class Catalog:
         Raises:
             AlreadyExistsError: there is another table of that name, or the name is reserved.
             InvalidRequestError: the table belongs to another graph, or is served under another name.
+            UnavailableError: the graph is closed.
 
         """
         _check_table(table)
         name = table.name if name is None else name
         path_of_name(name)
+        self._graph.check_open(name, "cannot be served")
         if isinstance(table, SourceTable) and isinstance(table.graph, StandaloneGraph):
             self._check_new(name, table, reserved=reserved)
             table.graph.move(table, self._graph)
@@ -238,7 +247,7 @@ class Catalog:
             table.name = name
             self._tables[name] = table
         self._tell_watchers()
-        logger.info("table %s: added, %d columns", name, len(table.schema))
+        logger.info("table %s: added, %s", name, count(len(table.schema), "columns"))
 
     def exchange(self, before: Table, after: Table) -> None:
         """Serve a new table in the place of ``before``, as the same table to publishers; its followers start anew.
@@ -274,7 +283,10 @@ class Catalog:
             table.name = name
             self._tables[name] = table
         logger.info(
-            "table %s: replaced by another one, %d columns, its %d rows dropped", name, len(table.schema), before.size
+            "table %s: replaced by another one, %s; what it had, %s, is dropped",
+            name,
+            count(len(table.schema), "columns"),
+            count(before.size, "rows"),
         )
         self._let_go(before)
 

@@ -17,6 +17,7 @@ import pyarrow.flight as fl
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, WireFormatError
 from barrage_server.flight_errors import encode_end
+from barrage_server.log import count
 from barrage_server.server.auth import Call
 from barrage_server.server.conversation import Conversation, Manner, StreamRequest, dialect_of, read_request
 from barrage_server.server.hub import Hub
@@ -137,9 +138,8 @@ class Exchange:
         conversation.serve(request, table)
         if is_first and conversation.is_subscription:
             conversation.check_served(table)
-            logger.info(
-                "%s subscribes to %s %s", self.peer, table.name, "" if request.viewport is None else request.viewport
-            )
+            window = "" if request.viewport is None else f" {request.viewport}"
+            logger.info("%s subscribes to %s%s", self.peer, table.name, window)
         self._hub.pump.run(self._slot)
 
     def _name(self, ticket: bytes) -> str:
@@ -155,7 +155,8 @@ class Exchange:
     def _log_end(self) -> None:
         gauges = self.gauges()
         if gauges is not None:
-            logger.info("%s left %s after %d messages, %d rows", self.peer, gauges.table, gauges.messages, gauges.rows)
+            sent = f"{count(gauges.messages, 'messages')}, {count(gauges.rows, 'rows')}"
+            logger.info("%s left %s after %s", self.peer, gauges.table, sent)
 
     # On whatever thread has the turn.
 

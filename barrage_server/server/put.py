@@ -19,6 +19,7 @@ from barrage_server.errors import (
     UnavailableError,
     WireFormatError,
 )
+from barrage_server.log import count
 from barrage_server.publish import Target, publish_rows
 from barrage_server.publish.incoming import replica_update
 from barrage_server.server.checks import checked
@@ -123,7 +124,7 @@ class Upload:
         batches = self._collect(schema, [] if first is None else _chain(first, chunks))
         target = Target(name, options.mode, options.key, options.kind, options.capacity)
         rows, table = publish_rows(self._hub.catalog, target, schema, batches, limit=self._hub.limits.put_bytes)
-        logger.info("%s put %d rows into %s", self.peer, rows, name)
+        logger.info("%s put %s into %s", self.peer, count(rows, "rows"), name)
         self._reply(json_bytes({"table": name, "rows": rows, "step": table.version.step}))
 
     def _collect(self, schema: pa.Schema, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:

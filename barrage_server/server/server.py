@@ -19,6 +19,7 @@ from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedT
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.extras import missing_extra
+from barrage_server.log import count
 from barrage_server.pem import Pem, read_pem
 from barrage_server.process import Ending, end_with_process, leave_to_parent
 from barrage_server.publish import Committer, Ledger, StagingArea
@@ -268,6 +269,7 @@ class Server:
 
         Raises:
             AlreadyExistsError: there is another table of that name.
+            UnavailableError: the server is closed.
             UnsupportedTypeError: a column has a type that tables cannot hold.
 
         """
@@ -318,6 +320,7 @@ class Server:
 
         Raises:
             AlreadyExistsError: there is another table of that name.
+            UnavailableError: the server is closed.
             InvalidRequestError: the table belongs to another graph, or is served under another name.
         """
         path_of_name(name)
@@ -340,7 +343,13 @@ class Server:
         return self._hub.catalog.get(name)
 
     def drop(self, name: str) -> None:
-        """Take a table away; UnknownTableError when there is none. Streams that follow it end with that error too."""
+        """Take a table away. Streams that follow it end with an UnknownTableError.
+
+        Raises:
+            UnknownTableError: there is none of that name.
+            UnavailableError: the server is closed.
+        """
+        self.graph.check_open(text(name, "A table's name"), "cannot be dropped")
         self._hub.catalog.drop(name)
 
     def statistics(self) -> ServerStatistics:
@@ -394,7 +403,7 @@ class Server:
     def close(self, grace: float = 2.0) -> None:
         """Stop serving. Subscribers are told; connections that do not end within ``grace`` seconds are cut.
 
-        From then on the tables keep their content, and writing to one raises
+        From then on the tables keep their content, which can be read; writing to one, making one and dropping one raise
         :class:`~barrage_server.errors.UnavailableError`.
 
         Returns in bounded time, whatever clients do, and starts no thread. May be called again. In a forked child it
@@ -434,7 +443,8 @@ class Server:
             hub.checks.shutdown()
             self._closed.set()
             rows = sum(table.size for table in self.tables())
-            gone = f"; {rows:,} rows of {len(self.tables()):,} tables were in memory only, and are gone" if rows else ""
+            lost = f"{count(rows, 'rows')} of {count(len(self.tables()), 'tables')}"
+            gone = f"; in memory only, and gone now: {lost}" if rows else ""
             logger.info("closed %s%s", self.uri, gone)
 
     shutdown = close

@@ -40,6 +40,19 @@ def test_tables_as_json(server: bs.Server, quotes: KeyedTable, command: Command)
     assert described["columns"] == {"sym": "string", "price": "double", "size": "int64"}
 
 
+def test_watch_prints_every_change_so_that_it_can_be_seen(server: bs.Server, program: Program) -> None:
+    long = "x" * 100
+    table = server.keyed_table("t", {"k": "int64", "price": "float64", "text": "string"}, key="k")
+    table.upsert({"k": [1], "price": [1234567.25], "text": [f"{long}a"]})
+    watching = program("watch", server.uri, "t", "--updates", "1")
+    assert watching.stdout is not None
+    assert "1 row in view" in watching.stdout.readline()
+    table.upsert({"k": [1], "price": [1234567.75], "text": [f"{long}b"]})
+    out = watching.stdout.read()
+    assert "price=1234567.25->1234567.75" in out
+    assert "text=…xxxxxxxxxxa->…xxxxxxxxxxb" in out
+
+
 def test_an_empty_server_says_what_to_do_next(server: bs.Server, command: Command) -> None:
     code, out, _ = command("tables", server.uri)
     assert code == 0

@@ -224,5 +224,5 @@ def test_the_log_says_that_an_upstream_came_back_empty(
     followed.wait_for(bs.FollowedState.RECONNECTING, 20)
     with bs.Server(port=upstream.port) as server:
         server.keyed_table("quotes", SCHEMA, key=["key"])
-        until(lambda: any("came back empty, and its 3 rows here are gone" in text for text in caplog.messages))
+        until(lambda: any("came back empty; what was here, 3 rows, is gone" in text for text in caplog.messages))
     followed.close()

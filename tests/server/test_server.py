@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import socket
 import threading
 import time
@@ -194,10 +195,36 @@ def test_the_tables_of_a_closed_server_can_be_read_and_not_written() -> None:
         ]
         for write in writes:
             write()
-    for write in writes:
-        with pytest.raises(UnavailableError, match="cannot be written: its server is closed"):
-            write()
+    changes: list[Callable[[], object]] = [
+        *writes,
+        lambda: server.append_table("appended", schema),
+        lambda: server.keyed_table("new", schema, key="k"),
+        lambda: server.create_table("new", schema),
+        lambda: server.add_table("new", bs.table({"k": [1]})),
+        lambda: server.add_table("again", appended),
+        lambda: server.drop("keyed"),
+    ]
+    for change in changes:
+        with pytest.raises(UnavailableError, match=r"Table '\w+' cannot be \w+: its server is closed\."):
+            change()
+    assert len(server.tables()) == 5
     assert appended.to_arrow().to_pydict() == {"k": [1]}
+
+
+def test_the_log_counts_in_the_singular_and_ends_without_a_blank(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with Server() as server:
+        server.add_table("one", bs.table({"k": [1]}))
+        with bs.connect(server.uri) as client:
+            client.append("one", {"k": [2]})
+            client.subscribe("one").close()
+        server.append_table("empty", {"k": "int64"}).append({"k": [1]})
+        server.drop("empty")
+    texts = [record.getMessage() for record in caplog.records]
+    assert "table one: added, 1 column" in texts
+    assert "table empty: dropped, with 1 row" in texts
+    assert any(text.endswith("subscribes to one") for text in texts)
+    assert not [text for text in texts if text != text.strip() or re.search(r"\b1 \w+s\b", text)]
 
 
 def test_the_log_says_what_content_is_lost(caplog: pytest.LogCaptureFixture) -> None:
@@ -209,7 +236,7 @@ def test_the_log_says_what_content_is_lost(caplog: pytest.LogCaptureFixture) -> 
         server.drop("dropped")
     texts = [record.getMessage() for record in caplog.records]
     assert "table dropped: dropped, with 2 rows" in texts
-    assert f"closed {server.uri}; 2 rows of 1 tables were in memory only, and are gone" in texts
+    assert f"closed {server.uri}; in memory only, and gone now: 2 rows of 1 table" in texts
 
 
 @pytest.mark.parametrize(

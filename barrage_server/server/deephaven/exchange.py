@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
+from barrage_server.log import count
 from barrage_server.server.conversation import Conversation, Manner, dialect_of, is_light, read_request
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
@@ -171,9 +172,8 @@ class RawExchange:
         if is_first and conversation.is_subscription:
             if table not in self._state.private:
                 conversation.check_served(table)
-            logger.info(
-                "%s subscribes to %s %s", self.peer, table.name, "" if request.viewport is None else request.viewport
-            )
+            window = "" if request.viewport is None else f" {request.viewport}"
+            logger.info("%s subscribes to %s%s", self.peer, table.name, window)
         if light:
             self._hub.pump.run(self._slot)
         else:
@@ -243,7 +243,8 @@ class RawExchange:
     def _log_end(self) -> None:
         gauges = self.gauges()
         if gauges is not None:
-            logger.info("%s left %s after %d messages, %d rows", self.peer, gauges.table, gauges.messages, gauges.rows)
+            sent = f"{count(gauges.messages, 'messages')}, {count(gauges.rows, 'rows')}"
+            logger.info("%s left %s after %s", self.peer, gauges.table, sent)
 
     # On whatever thread has the turn.
 
