@@ -11,6 +11,7 @@ from barrage_server.wire.json_object import JsonObject, json_bytes
 __all__ = ["ReadingReport"]
 
 _READ: Final = b"barrage-read:"
+_MOST_BYTES: Final = 256  # both numbers at their longest take 70; reports are read where others wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,15 @@ class ReadingReport:
         """The report in ``app_metadata``; ``None`` when it is something else.
 
         Raises:
-            WireFormatError: it is damaged, or a number is out of its range.
+            WireFormatError: it is damaged, longer than a report can be, or a number is out of its range.
 
         """
         if not app_metadata.startswith(_READ):
             return None
+        if len(app_metadata) > _MOST_BYTES:
+            raise WireFormatError(
+                f"A reading report has {_MOST_BYTES} bytes at most, and this one {len(app_metadata):,}."
+            )
         fields = JsonObject.parse(app_metadata[len(_READ) :], "reading report")
         fields.refuse_others(("messages", "unread"))
         report = cls(fields.integer("messages"), fields.optional_integer("unread"))

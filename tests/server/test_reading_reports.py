@@ -9,6 +9,7 @@ from barrage_server.engine import KeyedTable
 from barrage_server.errors import WireFormatError
 from barrage_server.flight_errors import from_flight
 from barrage_server.server import Server
+from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.reading import ReadingReport
 from tests.server.follower import QUICK, until
@@ -38,6 +39,19 @@ def test_damaged_reports_end_their_stream(client: fl.FlightClient, quotes: Keyed
         while True:
             stream.message()
     assert isinstance(from_flight(caught.value), WireFormatError)
+
+
+def test_a_report_that_is_too_long_is_refused_unparsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read on the event loop, where every other client waits."""
+    longest = ReadingReport((1 << 63) - 1, (1 << 63) - 1)
+    assert ReadingReport.decode(longest.encode()) == longest
+
+    def parse(*_: object) -> JsonObject:
+        raise AssertionError("parsed")
+
+    monkeypatch.setattr(JsonObject, "parse", parse)
+    with pytest.raises(WireFormatError, match="bytes at most"):
+        ReadingReport.decode(longest.encode() + b" " * 256)
 
 
 @pytest.mark.parametrize("ahead", [1, 3])
