@@ -139,17 +139,21 @@ class KeyIndex:
             return everything
         keep = np.ones(keys.count, np.bool_)
         # Rows of equal hash stand together, in their order. The last of each run stays, and those equal to it go; what
-        # remains has the same hash by chance, and is looked at again.
+        # remains has the same hash by chance, however often, and is put in order by its values.
         rest = np.argsort(hashes, kind="stable")
-        while len(rest):
-            ends = np.flatnonzero(np.append(hashes[rest[1:]] != hashes[rest[:-1]], True))
-            sizes = np.diff(ends, prepend=-1)
-            leaders = np.repeat(rest[ends], sizes)
-            others = rest != leaders
-            rest, leaders = rest[others], leaders[others]
-            same = keys.take(rest).equal(keys.take(leaders))
-            keep[rest[same]] = False
-            rest = rest[~same]
+        ends = np.flatnonzero(np.append(hashes[rest[1:]] != hashes[rest[:-1]], True))
+        leaders = np.repeat(rest[ends], np.diff(ends, prepend=-1))
+        others = rest != leaders
+        rest, leaders = rest[others], leaders[others]
+        same = keys.take(rest).equal(keys.take(leaders))
+        keep[rest[same]] = False
+        rest = np.sort(rest[~same])
+        if len(rest) > 1:
+            chance = keys.take(rest)
+            order = chance.order()
+            ordered_keys = chance.take(order)
+            followed = ordered_keys.slice(0, len(rest) - 1).equal(ordered_keys.slice(1, len(rest)))
+            keep[rest[order[:-1][followed]]] = False
         return np.flatnonzero(keep)
 
     def _search(self, keys: KeyValues) -> Int64Array:

@@ -24,10 +24,10 @@ from barrage_server.engine.values import BoolArray, canonical_cells, raw_differ,
 __all__ = ["KeyValues", "is_integer_like"]
 
 # Hashes are only compared within this process. A seed of its own keeps outsiders from choosing keys that collide.
-_SEED = np.uint64(randbits(64))
+_SEED, _NULL, _FACTORS, _FACTORS_STEP = (np.uint64(randbits(64)) for _ in range(4))
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_NULL = np.uint64(0xD1B54A32D192ED03)
-_BYTES_BLOCK = 1 << 16
+_BYTES_BLOCK = 1 << 13
+_KNOWN_PLACES = 1 << 12
 # Keeps only the bytes that belong to a value, by the length of the value modulo 8.
 _TAIL_MASKS = np.array([2**64 - 1, *((1 << (8 * count)) - 1 for count in range(1, 8))], np.uint64)
 
@@ -109,6 +109,15 @@ class KeyValues:
             same &= _equal_strings(column, other_column)
         return same
 
+    def order(self) -> npt.NDArray[np.int64]:
+        """The positions in an order in which equal keys stand together, in the order in which they came."""
+        parts = [pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy() for column in self._strings]
+        for data, valid in self._cells:
+            parts += _words(data)
+            if valid is not None:
+                parts.append(valid)
+        return np.lexsort(parts) if parts else np.arange(self.count, dtype=np.int64)
+
     def hash(self) -> HashArray:
         """A hash of each key, made once. It must not be changed."""
         if self._hashes is None:
@@ -117,15 +126,18 @@ class KeyValues:
 
     def _hash(self) -> HashArray:
         hashes = np.full(self.count, _SEED, np.uint64)
+        place = 0
         for data, valid in self._cells:
             if valid is not None:
                 hashes[~valid] ^= _NULL  # before the mixing, so that where a null is counts
             for words in _words(data):
                 hashes ^= words
-                _mix(hashes)
+                _mix(hashes, _factor(place))
+                place += 1
         for column in self._strings:
             hashes ^= _hash_strings(column)
-            _mix(hashes)
+            _mix(hashes, _factor(place))
+            place += 1
         return hashes
 
 
@@ -137,15 +149,35 @@ def is_integer_like(data_type: pa.DataType) -> bool:
     return cell_dtype(stored).kind == "i"
 
 
-def _mix(hashes: HashArray) -> None:
-    """Spread every bit over all others, in place (the finalizer of SplitMix64)."""
+def _mix(hashes: HashArray, factors: HashArray | np.uint64) -> None:
+    """Spread every bit over all others, in place (the finalizer of SplitMix64, whose last factor is a secret one).
+
+    With factors that are public, outsiders know by how much some changes of the input change the result, whatever it
+    was mixed with before, and can have one change undo another.
+    """
     with np.errstate(over="ignore"):
         hashes += _STEP
         hashes ^= hashes >> np.uint64(30)
         hashes *= np.uint64(0xBF58476D1CE4E5B9)
         hashes ^= hashes >> np.uint64(27)
-        hashes *= np.uint64(0x94D049BB133111EB)
+        hashes *= factors
         hashes ^= hashes >> np.uint64(31)
+
+
+def _factors(places: npt.NDArray[np.uint64]) -> HashArray:
+    """A secret odd number for each place of a word among the words of a key, or of a value."""
+    factors = places * (_FACTORS_STEP | np.uint64(1)) + _FACTORS
+    _mix(factors, np.uint64(0x94D049BB133111EB))
+    factors |= np.uint64(1)
+    return factors
+
+
+_KNOWN_FACTORS = _factors(np.arange(_KNOWN_PLACES, dtype=np.uint64))
+
+
+def _factor(place: int) -> np.uint64:
+    known = _KNOWN_FACTORS if place < _KNOWN_PLACES else _factors(np.array([place], np.uint64))
+    return np.uint64(known[place if place < _KNOWN_PLACES else 0])
 
 
 def _words(data: npt.NDArray[Any]) -> list[HashArray]:
@@ -169,7 +201,7 @@ def _equal_strings(first: pa.Array, second: pa.Array) -> BoolArray:
 
 
 def _hash_strings(column: pa.Array) -> HashArray:
-    """A hash of each value of a string or binary column: the sum of its mixed words, each mixed with its place."""
+    """A hash of each value of a string or binary column: the sum of its words, each mixed in a way of its place."""
     count = len(column)
     validity, *buffers = column.buffers()
     if pat.is_fixed_size_binary(column.type):  # of width zero
@@ -204,10 +236,11 @@ def _hash_block(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> 
     places -= np.repeat(firsts, counts)
     words = _load(data, np.repeat(offsets[:-1], counts) + 8 * places)
     words[ends[filled] - 1] &= _TAIL_MASKS[lengths[filled] & 7]
-    with np.errstate(over="ignore"):
-        words += places.view(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
-    words ^= _SEED
-    _mix(words)
+    factors = _KNOWN_FACTORS[places] if int(counts.max()) <= _KNOWN_PLACES else _factors(places.view(np.uint64))
+    # The secret of the place goes in before the mixing and within it: else words that change places, or differ from
+    # each other by what their places differ by, have one sum.
+    words ^= factors
+    _mix(words, factors)
     hashes[filled] += np.add.reduceat(words, firsts[filled])
     return hashes
 

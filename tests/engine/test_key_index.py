@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -272,3 +273,73 @@ def test_the_order_of_key_columns_counts() -> None:
     first, second = pa.array([1, 2]), pa.array([2, 1])
     hashes = hash_keys(KeyValues([first, second]))
     assert hashes[0] != hashes[1]
+
+
+WORD, PLACE = 1 << 64, 0xC2B2AE3D27D4EB4F
+
+
+def words_of(*words: int) -> bytes:
+    return b"".join((word % WORD).to_bytes(8, "little") for word in words)
+
+
+def chosen_keys() -> dict[str, list[pa.Array]]:
+    """Keys of the same parts in other places, and a null where others have what it could be mixed in as."""
+    orders = list(permutations(range(1, 7)))
+    numbers = np.array(orders, np.int64)
+    texts = [f"{number}" for number in range(7)]
+    constant = 0xD1B54A32D192ED03 - WORD
+    one_or_none = list(product([None, constant], [0, constant], [None, constant]))
+    return {
+        "words of a value": [pa.array([words_of(*order) for order in orders])],
+        "words less a step for their place": [
+            pa.array([words_of(*(word - place * PLACE for place, word in enumerate(order))) for order in orders])
+        ],
+        "words mixed with their place": [
+            pa.array([words_of(*(word ^ (place * PLACE) for place, word in enumerate(order))) for order in orders])
+        ],
+        "words of a wide cell": [pa.array([words_of(*order) for order in orders], pa.binary(48))],
+        "columns of numbers": [pa.array(numbers[:, place]) for place in range(6)],
+        "columns of strings": [pa.array([texts[order[place]] for order in orders]) for place in range(6)],
+        "leaves of a struct": [
+            pa.StructArray.from_arrays(
+                [pa.array([texts[order[place]] for order in orders]) for place in range(6)], list("abcdef")
+            )
+        ],
+        "nulls": [pa.array([row[place] for row in one_or_none], pa.int64()) for place in range(3)],
+    }
+
+
+@pytest.mark.parametrize("name", chosen_keys())
+def test_outsiders_cannot_choose_keys_of_one_hash(name: str) -> None:
+    """Whatever the seed: it is another one in each process, and the keys are chosen without it."""
+    hashes = KeyValues(chosen_keys()[name]).hash()
+    assert len(np.unique(hashes)) == len(hashes)
+
+
+def test_long_values_differ_by_where_their_words_are() -> None:
+    """Also behind the places whose secrets are kept at hand."""
+    zeros = bytes(8 * 5000)
+    values = [zeros[: 8 * place] + b"01234567" + zeros[8 * place + 8 :] for place in (0, 1, 4095, 4096, 4097, 4999)]
+    long = KeyValues([pa.array([*values, b"a"])])
+    assert len(np.unique(long.hash())) == 7
+    assert (KeyValues([pa.array([b"a"])]).hash() == long.hash()[-1:]).all()
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_of_one_hash_are_told_apart_in_a_few_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step looks at all keys: one for each that collides would take for ever."""
+    steps: list[int] = []
+    equal = KeyValues.equal
+
+    def count(self: KeyValues, other: KeyValues) -> Any:
+        steps.append(self.count)
+        return equal(self, other)
+
+    monkeypatch.setattr(KeyValues, "equal", count)
+    sample = SAMPLES[name]
+    drawn = [number % len(sample) for number in range(4 * len(sample))]
+    keys = KeyValues([pick(sample, drawn, padding=1)])
+    last = {key: position for position, key in enumerate(map(key_of, zip(*[shown(pick(sample, drawn))], strict=True)))}
+    index = KeyIndex([sample.type], lambda rows: [], hasher=one_hash)
+    assert index.deduplicate(keys).tolist() == sorted(last.values())
+    assert len(steps) <= 2
