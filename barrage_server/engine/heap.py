@@ -32,6 +32,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.values import take
 from barrage_server.errors import LimitError
+from barrage_server.wire.empty import empty_array
 
 __all__ = ["INDEX", "INDEX_MASK", "MAX_CHUNK_BYTES", "MAX_CHUNK_ROWS", "READ_ROWS", "Heap", "HeapView", "IndexArray"]
 
@@ -83,7 +84,7 @@ class HeapView:
         """
         count = len(indexes)
         if count == 0:
-            return pa.nulls(0, self.type)
+            return empty_array(self.type)
         first, last = int(indexes[0]), int(indexes[-1])
         try:
             if (last - first) & INDEX_MASK == count - 1 and (

@@ -10,6 +10,7 @@ from barrage_server.engine.heap import INDEX, Heap, IndexArray
 from barrage_server.engine.key_index import KeyIndex
 from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.plan import Int64Array
+from barrage_server.wire.empty import empty_array
 
 __all__ = ["Interner"]
 
@@ -120,7 +121,7 @@ class Interner:
 
     def _all(self) -> pa.Array:
         if self.count == 0:
-            return pa.nulls(0, self._heap.type)
+            return empty_array(self._heap.type)
         known = self._known
         if known is None:
             known = self._heap.snapshot().slice(self._first, self.count)

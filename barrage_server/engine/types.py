@@ -16,6 +16,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.errors import LimitError, SchemaMismatchError, UnsupportedTypeError
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.plain_form import check_item_counts, to_plain
 from barrage_server.wire.plain_type import is_bytes_like, is_fixed_width, plain_type
 
@@ -151,7 +152,7 @@ def _combine(chunks: list[pa.Array], target: pa.DataType) -> pa.Array:
     if len(chunks) == 1:
         return chunks[0]
     if not chunks:
-        return pa.nulls(0, target)
+        return empty_array(target)
     try:
         whole = pa.concat_arrays(list(map(to_storage, chunks)))
         check_item_counts(whole)

@@ -17,6 +17,7 @@ from barrage_server.errors import (
     UnknownTableError,
     UnsupportedOperationError,
 )
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.plain_size import plain_size
 from barrage_server.wire.plain_type import plain_type
 from barrage_server.wire.protocol import PublishMode, TableKind
@@ -245,4 +246,4 @@ def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batc
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
     """No rows, in plain form: of nested encodings pyarrow makes empty arrays that it holds for damaged."""
     plain = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in plain], schema=plain)
+    return pa.RecordBatch.from_arrays([empty_array(field.type) for field in plain], schema=plain)

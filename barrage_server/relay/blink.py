@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from barrage_server.engine import BlinkTable, Rows, UpdateGraph
 from barrage_server.errors import UnsupportedOperationError
+from barrage_server.wire.empty import empty_array
 
 __all__ = ["BlinkSink", "FollowedBlinkTable"]
 
@@ -31,7 +32,7 @@ class FollowedBlinkTable(BlinkTable):
     def clear(self) -> None:
         """The upstream shows no rows any more."""
         if self.size:
-            self.graph.stage(self, [pa.nulls(0, data_type) for data_type in self.schema.types])
+            self.graph.stage(self, [empty_array(data_type) for data_type in self.schema.types])
 
 
 class BlinkSink:

@@ -21,6 +21,7 @@ from barrage_server.rowset import RowSet, RowSetShiftData, encode_keys, encode_r
 from barrage_server.subscription.message import Dialect, Style
 from barrage_server.subscription.shared_rows import Keys, SharedRows
 from barrage_server.wire.batches import OutgoingMessage
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.raw import encode_flight_data
 from barrage_server.wire.update_metadata import MetadataFrame
@@ -280,7 +281,7 @@ class _Change:
     def values(self, number: int) -> pa.Array:
         """The values of one column in all viewports, one after the other."""
         column = self.columns[number]
-        return pa.nulls(0, self._types[number]) if column is None else column.values
+        return empty_array(self._types[number]) if column is None else column.values
 
     def encode(self, index: int, counts: tuple[int, int] | None) -> bytes:
         """app_metadata for one of them."""

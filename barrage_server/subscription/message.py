@@ -20,6 +20,7 @@ from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription.window import Window
 from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.families import ColumnView
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
 from barrage_server.wire.raw import encode_flight_data
@@ -71,7 +72,7 @@ class RowSource:
         values = iter(self._read(rows, self.columns))
         wanted = set(self.columns)
         return [
-            next(values) if number in wanted else pa.nulls(0, field.type)
+            next(values) if number in wanted else empty_array(field.type)
             for number, field in enumerate(self.view.schema)
         ]
 

@@ -28,6 +28,8 @@ DICTIONARY_BATCH: Final = 2
 RECORD_BATCH: Final = 3
 """``MessageHeader`` types of Arrow's Message.fbs."""
 
+_LITTLE_ENDIAN: Final = 0
+
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
 # A record batch's header has a fixed shape but for its two vectors, so it is laid out here: the root offset, padding,
@@ -106,8 +108,12 @@ def schema_header(schema: pa.Schema) -> bytes:
 def decode_schema_message(header: bytes | memoryview) -> pa.Schema:
     """The schema in a header; WireFormatError when it is damaged or something else."""
     data = bytes(header)
-    if header_type(data) != SCHEMA:
+    message = FlatTable.root(data)
+    schema = message.table(2)
+    if message.int8(1) != SCHEMA or schema is None:
         raise WireFormatError("expected a schema message first")
+    if schema.int16(0) != _LITTLE_ENDIAN:
+        raise WireFormatError("numbers with the highest byte first are not read here; send them little-endian")
     return read_schema(_CONTINUATION + struct.pack("<I", len(data)) + data)
 
 

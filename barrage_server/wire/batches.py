@@ -23,6 +23,7 @@ from pyarrow import types
 
 from barrage_server.errors import MessageTooLargeError
 from barrage_server.wire.arrow_message import encode_batch_header
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.layout import take_apart
 from barrage_server.wire.metadata import SubscriptionOptions
 from barrage_server.wire.nulls import has_deephaven_null, to_deephaven_nulls
@@ -115,7 +116,7 @@ class MessageWriter:
         """As it goes on the wire."""
         self._types: list[pa.DataType] = schema.types
         self._list_types: list[pa.DataType] = self.schema.types
-        self._empty = [pa.nulls(0, data_type) for data_type in self._types]
+        self._empty = [empty_array(data_type) for data_type in self._types]
         self._prepared = [self._needs_preparing(data_type) for data_type in self._types]
         self._max_bytes = _message_limit(options.max_message_size, len(self._types))
         self._row_bytes = _row_bytes(self._types)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.soundness import MAX_DEPTH, check_sound
 from barrage_server.wire.variable import view_runs
 
@@ -240,7 +241,7 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
             source.buffer(0)
         for child in _children(data_type):
             _assemble(child, source, depth + 1)
-        return pa.nulls(0, data_type)
+        return empty_array(data_type)
     if types.is_union(data_type):
         buffers = [None, source.buffer(length)]
         if data_type.mode == "dense":

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import lib, types
 
 from barrage_server.errors import LimitError
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.plain_size import plain_size
 from barrage_server.wire.soundness import LARGE, codes_of, offsets_of, places_of
 from barrage_server.wire.variable import validity, view_moves
@@ -101,7 +102,7 @@ def _has_offsets(array: pa.Array) -> bool:
 def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
     """As :func:`to_plain`, without a look at whether it is plain already. The result is no slice."""
     if len(array) == 0:
-        return pa.nulls(0, target)
+        return empty_array(target)
     if types.is_null(array.type) and not types.is_null(target):
         return _child(pa.nulls(len(array), target), target)
     while isinstance(array.type, pa.BaseExtensionType):
@@ -233,7 +234,7 @@ def _dense_union(array: pa.Array, target: pa.DataType) -> pa.Array:
         count = int(np.count_nonzero(chosen))
         offsets[chosen] = np.arange(count, dtype=np.int32)
         values = to_plain(array.field(number), target.field(number).type)
-        children.append(_taken(values, pa.array(origins[chosen])) if count else pa.nulls(0, values.type))
+        children.append(_taken(values, pa.array(origins[chosen])) if count else empty_array(values.type))
     buffers = [None, pa.py_buffer(codes.copy()), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(target, len(array), buffers, children=children)
 

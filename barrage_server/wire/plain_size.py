@@ -194,14 +194,16 @@ def _union(array: pa.Array, target: pa.DataType | None, starts: _Positions, stop
             total = total + _spans(array.field(number), _child(target, number), starts, stops)
         return total
     codes, offsets = codes_of(array), places_of(array).astype(np.int64)
-    each = np.full(len(array), float(_UNION_CODE))
+    # Where a member is not chosen, a table keeps a null of it (engine/storage.py).
+    nulls = [_null_width(data_type.field(number).type) for number in range(data_type.num_fields)]
+    each = np.full(len(array), _UNION_CODE + sum(nulls))
     full = 0.0
     for number, code in enumerate(data_type.type_codes):
         chosen = codes == code
         places = offsets[chosen]
         child = array.field(number)
         sizes, whole = _spans_and_all(child, _child(target, number), places, places + 1)
-        each[chosen] += sizes
+        each[chosen] += np.maximum(sizes - nulls[number], 0)
         full += whole
     return _between(each, starts, stops) + full
 
@@ -243,6 +245,8 @@ def _null_width(data_type: pa.DataType) -> float:
         return 1 / 8 + sum(_null_width(data_type.field(number).type) for number in range(data_type.num_fields))
     if types.is_dictionary(data_type) or types.is_run_end_encoded(data_type):
         return _null_width(data_type.value_type)
+    if types.is_union(data_type):
+        return _UNION_CODE + sum(_null_width(data_type.field(number).type) for number in range(data_type.num_fields))
     return 1 / 8 + _fixed_width(data_type)
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import UpdateMetadata, decode_message
 from barrage_server.wire.nulls import from_deephaven_nulls, has_deephaven_null
@@ -163,7 +164,7 @@ class MessageReader:
             ]
             length = max((len(column) for column in columns), default=0)
         elif self._is_list:
-            columns = [pa.nulls(0, data_type) for data_type in self._types]
+            columns = [empty_array(data_type) for data_type in self._types]
         arrays = [
             from_deephaven_nulls(array) if in_band else array
             for array, in_band in zip(columns, self._in_band, strict=True)
@@ -226,4 +227,4 @@ def _unwrap(column: pa.Array) -> pa.Array:
 def _join(chunks: list[pa.Array], data_type: pa.DataType) -> Column:
     if len(chunks) == 1:
         return chunks[0]
-    return pa.chunked_array(chunks, data_type) if chunks else pa.nulls(0, data_type)
+    return pa.chunked_array(chunks, data_type) if chunks else empty_array(data_type)

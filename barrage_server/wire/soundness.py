@@ -51,7 +51,7 @@ def check_schema(schema: pa.Schema) -> None:
 
     Raises:
         WireFormatError: a name, a time zone or the like is not UTF-8.
-        UnsupportedTypeError: types are nested too deep, or extension types are stored as unions.
+        UnsupportedTypeError: types are nested too deep, or :func:`check_storage` refuses one.
 
     """
     try:
@@ -92,12 +92,19 @@ def check_readable(data_type: pa.DataType) -> None:
 
 
 def check_storage(data_type: pa.DataType) -> None:
-    """Refuse an extension type that is stored as a union: nulls that pyarrow makes of it end the process.
+    """Refuse unions of which pyarrow cannot make arrays without ending the process, or that cannot be told apart:
+    those that an extension type is stored as, those without members, and those with a type code twice.
 
     Raises:
         UnsupportedTypeError: it is one.
 
     """
+    if types.is_union(data_type):
+        codes = data_type.type_codes
+        if not codes:
+            raise UnsupportedTypeError("Unions without members are not supported: they have no values.")
+        if len(set(codes)) < len(codes):
+            raise UnsupportedTypeError(f"Unions with a type code twice are not supported: {data_type}.")
     stored = data_type
     while isinstance(stored, pa.BaseExtensionType):
         stored = stored.storage_type

@@ -37,6 +37,12 @@ def _dictionary_of_runs() -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), runs)
 
 
+def _wide_union() -> pa.Array:
+    """Few bytes, all of the narrow member: a table keeps a null of the wide one beside each."""
+    codes, places = pa.array([0] * 100, pa.int8()), pa.array(range(100), pa.int32())
+    return pa.UnionArray.from_dense(codes, places, [pa.array(range(100), pa.int8()), pa.nulls(0, pa.binary(1 << 16))])
+
+
 BOMBS: dict[str, Callable[[], pa.Array]] = {
     "runs": lambda: pa.RunEndEncodedArray.from_arrays(pa.array([10_000_000], pa.int32()), pa.array([7])),
     "runs in a struct": lambda: pa.StructArray.from_arrays([BOMBS["runs"]()], ["a"]),
@@ -45,6 +51,8 @@ BOMBS: dict[str, Callable[[], pa.Array]] = {
     "list views that overlap": _overlapping_views,
     "views of one text": _views_of_one_text,
     "nulls": lambda: pa.nulls(1_000_000),
+    "union": _wide_union,
+    "union in a list": lambda: pa.ListArray.from_arrays([0, 100], _wide_union()),
     "bytes of no width": lambda: pa.Array.from_buffers(pa.binary(0), 1_000_000, [None, pa.py_buffer(b"")]),
 }
 
@@ -127,6 +135,32 @@ def test_what_is_small_only_as_long_as_it_is_encoded_is_refused(small: Server, d
 def test_what_leads_astray_is_refused(small: Server, door: str, way: str, name: str) -> None:
     with pytest.raises(REFUSED, match="WireFormatError"):
         _send(small, door, way, DAMAGED[name]())
+    _check_good(small, door)
+
+
+@pytest.mark.parametrize("mode", ["dense", "sparse"])
+def test_a_schema_without_rows_takes_no_values(small: Server, door: str, mode: str) -> None:
+    """Arrow makes a null of a union's member where there are no rows."""
+    wide = pa.union([pa.field("a", pa.list_(pa.int8(), 1 << 28)), pa.field("b", pa.string())], mode)
+    schema = pa.schema([("x", wide), ("y", pa.list_(wide)), ("z", pa.dictionary(pa.int8(), pa.string()))])
+    before = pa.total_allocated_bytes()
+    with fl.connect(address(small, door)) as client:
+        writer, answers = client.do_put(fl.FlightDescriptor.for_path("empty"), schema)
+        writer.done_writing()
+        answers.read()
+        writer.close()
+    assert small.table("empty").size == 0
+    assert pa.total_allocated_bytes() - before < 1 << 26
+
+
+@pytest.mark.parametrize("mode", ["dense", "sparse"])
+def test_a_union_without_members_is_refused(small: Server, door: str, mode: str) -> None:
+    """pyarrow cannot make an empty array of it without ending the process."""
+    with fl.connect(address(small, door)) as client, pytest.raises(REFUSED, match="UnsupportedTypeError"):
+        writer, answers = client.do_put(fl.FlightDescriptor.for_path("t"), pa.schema([("x", pa.union([], mode))]))
+        with writer:
+            writer.done_writing()
+            answers.read()
     _check_good(small, door)
 
 

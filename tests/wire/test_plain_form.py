@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from barrage_server.engine.storage import to_storage
 from barrage_server.errors import LimitError
 from barrage_server.wire import plain_size as plain_size_module
 from barrage_server.wire.plain_form import is_plain, to_plain
@@ -120,6 +121,18 @@ class TestSizes:
 
     def test_nulls_take_what_they_become(self) -> None:
         assert plain_size(pa.nulls(10), pa.list_(pa.int64(), 1000)) >= 80_000
+
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_members_of_a_union_that_are_not_chosen_take_a_null(self, nested: bool) -> None:
+        """Tables keep them: of a member of fixed width all of it."""
+        wide = pa.array([b"x" * 1000], pa.binary(1000))
+        codes = pa.array([0] * 500 + [1], pa.int8())
+        places = pa.array([*range(500), 0], pa.int32())
+        array = pa.UnionArray.from_dense(codes, places, [pa.array(range(500), pa.int16()), wide])
+        if nested:
+            array = pa.ListArray.from_arrays(pa.array([0, 501], pa.int32()), array)
+        assert to_storage(to_plain(array, plain_type(array.type))).nbytes <= plain_size(array) <= 520_000
+        assert plain_size(pa.nulls(500), array.type) >= (4 * 500 if nested else 500_000)
 
     def test_a_value_keeps_its_whole_message_in_memory(self) -> None:
         body = pa.py_buffer(bytes(1 << 20))

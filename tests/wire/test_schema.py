@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import flatbuffers
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -165,6 +166,23 @@ class TestMessage:
     def test_there_and_back(self, schema: pa.Schema) -> None:
         plain = barrage_schema(schema, attributes={"AppendOnly": True})
         assert decode_schema_message(schema_header(plain)).equals(plain, check_metadata=True)
+
+    def test_numbers_with_the_highest_byte_first_are_refused(self) -> None:
+        """They would be taken for others."""
+        builder = flatbuffers.Builder(64)
+        builder.StartVector(4, 0, 4)
+        fields = builder.EndVector()
+        builder.StartObject(4)
+        builder.PrependInt16Slot(0, 1, 0)  # endianness
+        builder.PrependUOffsetTRelativeSlot(1, fields, 0)
+        schema = builder.EndObject()
+        builder.StartObject(5)
+        builder.PrependInt16Slot(0, 4, 0)
+        builder.PrependUint8Slot(1, 1, 0)
+        builder.PrependUOffsetTRelativeSlot(2, schema, 0)
+        builder.Finish(builder.EndObject())
+        with pytest.raises(WireFormatError, match="little-endian"):
+            decode_schema_message(bytes(builder.Output()))
 
     @given(SCHEMAS, st.data())
     def test_damage(self, schema: pa.Schema, data: st.DataObject) -> None:

@@ -148,6 +148,25 @@ class TestSchemas:
             check_schema(pa.ipc.read_schema(pa.BufferReader(data.replace(b"Mars", b"\xff\xfe\xfd\xfc"))))
 
 
+@pytest.mark.parametrize("mode", ["dense", "sparse"])
+def test_unions_that_cannot_be_made_are_refused_with_their_schema(mode: str) -> None:
+    """Of one without members pyarrow makes an empty array that ends the process; of equal codes the last one wins."""
+    fields = [pa.field("a", pa.int8()), pa.field("b", pa.string())]
+    for union in (pa.union([], mode), pa.union(fields, mode, [5, 5])):
+        for data_type in (
+            union,
+            pa.list_(union),
+            pa.struct([("x", union)]),
+            pa.map_(pa.int8(), union),
+            pa.dictionary(pa.int8(), union),
+            pa.run_end_encoded(pa.int16(), union),
+        ):
+            with pytest.raises(UnsupportedTypeError, match="Unions with"):
+                check_schema(pa.schema([("x", data_type)]))
+            with pytest.raises(UnsupportedTypeError, match="Unions with"):
+                check_type(data_type)
+
+
 @pytest.mark.parametrize("unit", [0, 1])
 def test_intervals_that_pyarrow_has_no_arrays_of_are_refused(unit: int) -> None:
     """It ends with a KeyError when somebody looks at the column."""

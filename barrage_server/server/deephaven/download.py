@@ -12,6 +12,7 @@ from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.state import DoorState
 from barrage_server.server.download import parts
 from barrage_server.wire.arrow_message import encode_batch_header
+from barrage_server.wire.empty import empty_array
 from barrage_server.wire.layout import take_apart
 from barrage_server.wire.raw import encode_flight_data, schema_flight_data
 
@@ -80,4 +81,4 @@ def _flight_data(batch: pa.RecordBatch) -> bytes:
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([empty_array(field.type) for field in schema], schema=schema)

@@ -1,0 +1,53 @@
+"""Arrays without elements."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyarrow import types
+
+__all__ = ["empty_array"]
+
+
+def empty_array(data_type: pa.DataType) -> pa.Array:
+    """An array of no elements, which takes next to no memory whatever the type.
+
+    Arrow makes a null of the first member of a dense union even so, which may be of any width, and of the members of a
+    union at any depth.
+    """
+    if not _has_union(data_type):
+        return pa.nulls(0, data_type)
+    if isinstance(data_type, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(data_type, empty_array(data_type.storage_type))
+    if types.is_dictionary(data_type):
+        indices = pa.nulls(0, data_type.index_type)
+        return pa.DictionaryArray.from_arrays(indices, empty_array(data_type.value_type), ordered=data_type.ordered)
+    if types.is_run_end_encoded(data_type):
+        ends = pa.nulls(0, data_type.run_end_type)
+        return pa.RunEndEncodedArray.from_arrays(ends, empty_array(data_type.value_type), data_type)
+    if types.is_map(data_type):
+        entries = pa.struct([data_type.key_field, data_type.item_field])
+        return pa.Array.from_buffers(data_type, 0, [None, _ZEROS], 0, children=[empty_array(entries)])
+    children = [empty_array(data_type.field(number).type) for number in range(data_type.num_fields)]
+    return pa.Array.from_buffers(data_type, 0, [None, *[_ZEROS] * _buffers(data_type)], 0, children=children)
+
+
+_ZEROS = pa.py_buffer(bytes(8))
+
+
+def _has_union(data_type: pa.DataType) -> bool:
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    if types.is_union(data_type):
+        return True
+    if types.is_dictionary(data_type):
+        return _has_union(data_type.value_type)
+    return any(_has_union(data_type.field(number).type) for number in range(data_type.num_fields))
+
+
+def _buffers(data_type: pa.DataType) -> int:
+    """Of a nested type, beside the validity."""
+    if types.is_union(data_type):
+        return 2 if data_type.mode == "dense" else 1
+    if types.is_list_view(data_type) or types.is_large_list_view(data_type):
+        return 2
+    return 1 if types.is_list(data_type) or types.is_large_list(data_type) else 0
