@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from barrage_server.arguments import callback, integer, seconds, shown
-from barrage_server.client.annotations import user_schema
 from barrage_server.client.connection import DEFAULT_TIMEOUT
 from barrage_server.client.content import Content
 from barrage_server.client.counterpart import Counterpart
@@ -20,7 +19,8 @@ from barrage_server.client.failures import translated
 from barrage_server.client.follower import Follower
 from barrage_server.client.info import TableInfo, TableList
 from barrage_server.client.live import LiveTable
-from barrage_server.client.names import checked_name, descriptor_of, listed_name
+from barrage_server.client.lookup import look_up, table_info
+from barrage_server.client.names import checked_name
 from barrage_server.client.patience import patiently
 from barrage_server.client.publishing import Publishing
 from barrage_server.client.retry import RetryPolicy
@@ -37,8 +37,6 @@ from barrage_server.public import public
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionOptions
 from barrage_server.wire.protocol import STATISTICS_ACTION, TABLES_ACTION
-from barrage_server.wire.schema import key_columns, table_attributes
-from barrage_server.wire.soundness import check_schema
 
 __all__ = ["Client", "connect"]
 
@@ -136,7 +134,7 @@ class Client(Publishing):
                 results = list(flights.do_action(flight.Action(TABLES_ACTION, b""), options))
                 return [flight.FlightInfo.deserialize(result.body.to_pybytes()) for result in results]
 
-        found = (_table_info(info) for info in self._channel.logged_in(ask))
+        found = (table_info(info) for info in self._channel.logged_in(ask))
         return TableList(sorted((info for info in found if info is not None), key=lambda info: info.name))
 
     def table(self, name: str) -> TableInfo:
@@ -145,14 +143,7 @@ class Client(Publishing):
         Raises:
             UnknownTableError: there is none of that name.
         """
-        descriptor = descriptor_of(name, self._channel.counterpart)
-
-        def ask() -> flight.FlightInfo:
-            with translated(self.uri):
-                return self._channel.client().get_flight_info(descriptor, self._channel.short())
-
-        found = self._channel.logged_in(ask)
-        return _table_info(found) or _described(name, found)
+        return look_up(self._channel, name)
 
     def snapshot(
         self, name: str, columns: Sequence[str] | None = None, viewport: Viewport = None, *, reverse: bool = False
@@ -263,21 +254,3 @@ class Client(Publishing):
         if wanted is Dialect.KEY_SPACE and self._channel.counterpart is Counterpart.DEEPHAVEN:
             raise UnsupportedOperationError("A Deephaven server writes viewports flattened; leave dialect out.")
         return wanted
-
-
-def _table_info(info: flight.FlightInfo) -> TableInfo | None:
-    """None when the table has no name here."""
-    name = listed_name(info.descriptor.path)
-    return None if name is None else _described(name, info)
-
-
-def _described(name: str, info: flight.FlightInfo) -> TableInfo:
-    schema = info.schema
-    check_schema(schema)
-    return TableInfo(
-        name=name,
-        schema=user_schema(schema),
-        size=info.total_records,
-        attributes=table_attributes(schema),
-        key_columns=key_columns(schema),
-    )

@@ -68,7 +68,8 @@ class Publishing(Connection):
         Args:
             name: the table on the server.
             data: rows (a pyarrow table, batch or reader, a mapping of columns, a data frame), or a table that ticks:
-                one of the engine, or a live table, of this or of another server.
+                one of the engine, or a live table, of this or of another server. Python values in a mapping take the
+                types of the table's columns.
             key: key columns. In an existing table they must be its own.
             mode: ``append``, ``upsert``, ``replace`` or ``delete``; by default append, or upsert where there are keys.
             kind: kind of a new table.

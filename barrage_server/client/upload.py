@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -14,9 +14,10 @@ import pyarrow.flight as flight
 
 from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated
+from barrage_server.client.lookup import look_up
 from barrage_server.client.patience import Progress, patiently
 from barrage_server.engine.frames import arrow_rows
-from barrage_server.errors import BarrageError, PublishError, UnavailableError
+from barrage_server.errors import BarrageError, PublishError, SchemaMismatchError, UnavailableError, UnknownTableError
 from barrage_server.wire.dictionaries import survives_streams
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.protocol import (
@@ -38,16 +39,23 @@ Uploadable = Any
 the Arrow PyCapsule protocol, such as a pandas or polars data frame."""
 
 _BATCH_BYTES: Final = 8 << 20
+_ARRAYS: Final = (pa.Array, pa.ChunkedArray)
 
 
-def record_batches_of(data: Uploadable) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+def record_batches_of(
+    data: Uploadable, types: Mapping[str, pa.DataType] | None = None
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema and the rows of ``data``, in batches of a few MiB; a reader is read as the batches are asked for.
+
+    Args:
+        data: the rows.
+        types: of columns by name, for those of a mapping whose values have no Arrow type of their own.
 
     Raises:
         SchemaMismatchError: it is nothing that holds rows.
         UnsupportedTypeError: tables cannot hold one of its types.
     """
-    rows = arrow_rows(data)
+    rows = arrow_rows(data, types)
     if isinstance(rows, pa.RecordBatch):
         batches = _sliced([rows])
     else:
@@ -130,7 +138,10 @@ class Uploader:
         """
         if self._channel.login.has_session:
             self._channel.greet()  # rows may be there to be read once only, so the session had better be alive
-        schema, batches = record_batches_of(data)
+        try:
+            schema, batches = record_batches_of(data, self._types_for(target.table, data))
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(f"Rows for table '{target.table}': {error}") from None
         publisher, batch = self._borrow()
         try:
             request = StageRequest(publisher, target.table, batch, attempt=uuid.uuid4().hex)
@@ -145,6 +156,18 @@ class Uploader:
         finally:
             with self._lock:
                 self._free.append((publisher, batch))
+
+    def _types_for(self, name: str, data: Uploadable) -> Mapping[str, pa.DataType] | None:
+        """The types of the table's columns, where ``data`` has values to be converted to them and there is the table.
+
+        They are asked for each time: the table may be another one by now.
+        """
+        if not isinstance(data, Mapping) or all(isinstance(column, _ARRAYS) for column in data.values()):
+            return None
+        try:
+            return {field.name: field.type for field in look_up(self._channel, name).schema}
+        except UnknownTableError:
+            return None
 
     def _borrow(self) -> tuple[str, int]:
         """A publisher's name that no other thread uses now, and its next batch number."""

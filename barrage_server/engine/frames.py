@@ -39,7 +39,9 @@ def is_rows(data: object) -> bool:
     )
 
 
-def arrow_rows(data: Any) -> pa.Table | pa.RecordBatch | pa.RecordBatchReader:
+def arrow_rows(
+    data: Any, types: Mapping[str, pa.DataType] | None = None
+) -> pa.Table | pa.RecordBatch | pa.RecordBatchReader:
     """The rows of ``data``, without a copy where its library allows.
 
     A reader stays one, and is read by the caller. Of a pandas frame, an index with a name is a column; one without a
@@ -48,6 +50,7 @@ def arrow_rows(data: Any) -> pa.Table | pa.RecordBatch | pa.RecordBatchReader:
     Args:
         data: a pyarrow table, record batch or reader; a pandas or polars data frame, or anything else that offers Arrow
             streams; or a mapping of column names to values.
+        types: of columns by name, for those of a mapping whose values have no Arrow type of their own.
 
     Raises:
         SchemaMismatchError: it holds no rows, or values that have no Arrow type.
@@ -56,7 +59,7 @@ def arrow_rows(data: Any) -> pa.Table | pa.RecordBatch | pa.RecordBatchReader:
         return data
     try:
         if isinstance(data, Mapping):
-            return _of_mapping(data)
+            return _of_mapping(data, types or {})
         if is_rows(data):
             if hasattr(data, "__arrow_c_stream__"):
                 return _plain_frame(pa.RecordBatchReader.from_stream(data).read_all())
@@ -127,8 +130,8 @@ def to_polars(table: pa.Table) -> pl.DataFrame:
     return frame
 
 
-def _of_mapping(data: Mapping[Any, Any]) -> pa.Table:
-    columns = {column_name(name): arrow_column(name, values) for name, values in data.items()}
+def _of_mapping(data: Mapping[Any, Any], types: Mapping[str, pa.DataType]) -> pa.Table:
+    columns = {column_name(name): arrow_column(name, values, types.get(name)) for name, values in data.items()}
     if len({len(column) for column in columns.values()}) > 1:
         lengths = ", ".join(f"{name} has {len(column)}" for name, column in columns.items())
         raise SchemaMismatchError(f"All columns must have the same number of rows: {lengths}.")

@@ -1,0 +1,45 @@
+"""What a server says about one table."""
+
+from __future__ import annotations
+
+import pyarrow.flight as flight
+
+from barrage_server.client.annotations import user_schema
+from barrage_server.client.channel import Channel
+from barrage_server.client.failures import translated
+from barrage_server.client.info import TableInfo
+from barrage_server.client.names import descriptor_of, listed_name
+from barrage_server.wire.schema import key_columns, table_attributes
+from barrage_server.wire.soundness import check_schema
+
+__all__ = ["look_up", "table_info"]
+
+
+def look_up(channel: Channel, name: str) -> TableInfo:
+    """One table of the server; UnknownTableError when there is none of that name."""
+    descriptor = descriptor_of(name, channel.counterpart)
+
+    def ask() -> flight.FlightInfo:
+        with translated(channel.address):
+            return channel.client().get_flight_info(descriptor, channel.short())
+
+    found = channel.logged_in(ask)
+    return table_info(found) or _described(name, found)
+
+
+def table_info(info: flight.FlightInfo) -> TableInfo | None:
+    """A table as the server describes it; None when it has no name here."""
+    name = listed_name(info.descriptor.path)
+    return None if name is None else _described(name, info)
+
+
+def _described(name: str, info: flight.FlightInfo) -> TableInfo:
+    schema = info.schema
+    check_schema(schema)
+    return TableInfo(
+        name=name,
+        schema=user_schema(schema),
+        size=info.total_records,
+        attributes=table_attributes(schema),
+        key_columns=key_columns(schema),
+    )
