@@ -65,7 +65,7 @@ def unreadable(schema: pa.Schema) -> frozenset[int]:
 
 def tell_left_out(schema: pa.Schema, table: str) -> None:
     """Log which columns a view of all columns goes without."""
-    names = [schema.names[number] for number in sorted(unreadable(schema))]
+    names = [schema.field(number).name for number in sorted(unreadable(schema))]
     if names:
         logger.warning("table %r: left out, because their types cannot be read here: %s", table, ", ".join(names))
 

@@ -43,10 +43,12 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
         SchemaMismatchError: columns are missing, unknown, of another type or of different lengths.
 
     """
-    fields = [field for field in schema if only is None or field.name in only]
+    chosen = None if only is None else frozenset(only)
+    fields = [field for field in schema if chosen is None or field.name in chosen]
     given = _columns_of(rows, {field.name: field.type for field in fields}, table)
     missing = [field.name for field in fields if field.name not in given]
-    unknown = [] if only is not None else [name for name in given if name not in schema.names]
+    known = frozenset(schema.names)
+    unknown = [] if only is not None else [name for name in given if name not in known]
     if missing or unknown:
         raise SchemaMismatchError(
             f"These rows do not fit table '{table}': "

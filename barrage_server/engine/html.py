@@ -52,7 +52,7 @@ def table_html(title: str, version: TableVersion, *, key_columns: Sequence[str] 
         left_out.append(f"the first {len(shown)} columns")
     if left_out:
         words.append(f"{' and '.join(left_out)} are shown")
-    header = [(names[number], str(version.schema.types[number])) for number in shown]
+    header = [(names[number], str(version.schema.field(number).type)) for number in shown]
     body = zip(*_texts(version, rows, shown), strict=True) if shown else ()
     return grid_html(f"{title}: {', '.join(words)}", header, body)
 

@@ -105,17 +105,19 @@ class KeyedTable(_OverwrittenTable):
         key = names(key, "key", single=True)
         if len(set(key)) != len(key):
             raise KeyMismatchError(f"Table '{name}' names a key column twice: {', '.join(key)}.")
-        missing = [column for column in key if column not in schema.names]
+        numbers = {column: number for number, column in enumerate(schema.names)}
+        missing = [column for column in key if column not in numbers]
         if missing:
             raise KeyMismatchError(
                 f"Key column {', '.join(missing)} is not in the schema of table '{name}', "
                 f"which has: {', '.join(schema.names)}."
             )
-        for column in key:
-            check_key_type(schema.field(column).type)
+        types = [schema.field(numbers[column]).type for column in key]
+        for data_type in types:
+            check_key_type(data_type)
         super().__init__(graph, name, schema, key_columns=key)
-        self._key_numbers = [schema.names.index(column) for column in key]
-        self._index = KeyIndex([schema.field(column).type for column in key], self._read_keys)
+        self._key_numbers = [numbers[column] for column in key]
+        self._index = KeyIndex(types, self._read_keys)
         self._next_key = 0
         self._free = RowSet.empty()
 
@@ -162,8 +164,8 @@ class KeyedTable(_OverwrittenTable):
             raise KeyMismatchError(
                 f"Deleting from '{self.name}' takes its key columns {', '.join(self.key_columns)}: {error}"
             ) from None
-        names = [name for name in self.schema.names if name in self.key_columns]
-        return [ordered[names.index(name)] for name in self.key_columns]
+        places = {number: place for place, number in enumerate(sorted(self._key_numbers))}
+        return [ordered[places[number]] for number in self._key_numbers]
 
     def _read_keys(self, rows: Int64Array) -> list[pa.Array]:
         """Key values stored under ``rows`` (any order), one array per key column."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -300,9 +301,9 @@ def check_schema(schema: pa.Schema) -> None:
     """Raise when a table cannot have ``schema``: no columns, a name twice, or a type that tables cannot hold."""
     if len(schema) == 0:
         raise InvalidRequestError("A table needs at least one column.")
-    names = set(schema.names)
+    names = Counter(schema.names)
     if len(names) != len(schema):
-        twice = sorted(name for name in names if schema.names.count(name) > 1)
+        twice = sorted(name for name, count in names.items() if count > 1)
         raise InvalidRequestError(
             f"Column names must differ from each other; these stand more than once: {', '.join(twice)}."
         )

@@ -189,11 +189,12 @@ def _check_nulls(table: Table, batches: Sequence[pa.RecordBatch], limit: int | N
     if limit is None:
         return
     total = 0
+    types = {field.name: field.type for field in table.schema}
     for batch in batches:
         for field, column in zip(batch.schema, batch.columns, strict=True):
-            number = table.schema.get_field_index(field.name)
-            if number >= 0 and field.type != table.schema.types[number]:
-                total += plain_size(column, table.schema.types[number])
+            wanted = types.get(field.name)
+            if wanted is not None and field.type != wanted:
+                total += plain_size(column, wanted)
     if total > limit:
         raise LimitError(f"These rows have {total:,} bytes in table '{table.name}'; {limit:,} may come at once.")
 

@@ -93,7 +93,8 @@ class Followers:
         feed = TableFeed(table, self._limits, family)
         if feed.view.left_out and family not in self._warned.setdefault(table, set()):
             self._warned[table].add(family)
-            columns = ", ".join(f"{name} ({table.schema.field(name).type})" for name in feed.view.left_out)
+            types = dict(zip(table.schema.names, table.schema.types, strict=True))
+            columns = ", ".join(f"{name} ({types[name]})" for name in feed.view.left_out)
             logger.warning(
                 "%s clients get %s without the columns that they have no type for: %s",
                 family.name,

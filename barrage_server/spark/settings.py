@@ -121,8 +121,9 @@ class PublishSettings:
 
     def check_columns(self, schema: pa.Schema) -> None:
         """UnknownColumnError when a key column, or the one to order by, is not among the columns of ``schema``."""
+        known = frozenset(schema.names)
         for what, names in (("key", self.key or ()), ("order_by", (self.order_by,) if self.order_by else ())):
-            absent = [name for name in names if name not in schema.names]
+            absent = [name for name in names if name not in known]
             if absent:
                 raise UnknownColumnError(
                     f"Table {self.table!r}: {what} names {', '.join(map(repr, absent))}, but the rows have only "

@@ -148,8 +148,10 @@ class TableFeed:
         self.table = table
         self.limits = limits or SubscriptionLimits()
         self.view = view = ColumnView.of(table.schema, family)
-        names = zip(view.sources, view.schema.names, strict=True)
-        keys = [name for number, name in names if table.schema.names[number] in table.key_columns]
+        names, key_columns = table.schema.names, frozenset(table.key_columns)
+        keys = [
+            name for number, name in zip(view.sources, view.schema.names, strict=True) if names[number] in key_columns
+        ]
         attributes = attributes_for(table.attributes, family)
         self.schema: pa.Schema = barrage_schema(view.schema, attributes=attributes, key_columns=keys)
         self._lock = threading.Lock()

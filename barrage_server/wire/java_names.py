@@ -37,10 +37,12 @@ def java_names(names: Sequence[str]) -> list[str]:
     # who needs no other name keeps it, wherever it stands
     taken = {name for name, kept in zip(names, legal, strict=True) if name == kept}
     result = []
+    numbers: dict[str, int] = {}  # the next that may be free behind each name: all before it are taken
     for name, wanted in zip(names, legal, strict=True):
-        given, number = wanted, 2
+        given, number = wanted, numbers.get(wanted, 2)
         while given != name and given in taken:
             given, number = f"{wanted}{number}", number + 1
+        numbers[wanted] = number
         taken.add(given)
         result.append(given)
     return result

@@ -6,7 +6,7 @@ attributes. Clients of this project need neither; Deephaven's Java and JavaScrip
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -111,12 +111,12 @@ def barrage_schema(
     values.
     UnknownColumnError when a key column is not in the schema.
     """
+    keys, known = frozenset(key_columns), frozenset(schema.names)
     for name in key_columns:
-        if schema.get_field_index(name) < 0:
+        if name not in known:
             raise UnknownColumnError(f"key column {name!r} is not in the table; it has {', '.join(schema.names)}")
     fields = [
-        field.with_nullable(True).with_metadata(_field_metadata(field, _key_mark(field.name, key_columns)))
-        for field in schema
+        field.with_nullable(True).with_metadata(_field_metadata(field, _key_mark(field.name, keys))) for field in schema
     ]
     metadata = {
         key: value
@@ -128,7 +128,7 @@ def barrage_schema(
     return pa.schema(fields, metadata=metadata or None)
 
 
-def _key_mark(name: str, keys: Sequence[str]) -> bytes | None:
+def _key_mark(name: str, keys: Collection[str]) -> bytes | None:
     if not keys:
         return None
     return _KEY if name in keys else _VALUE
