@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import sys
 import tempfile
@@ -129,7 +130,7 @@ def main() -> int:
 def _reason(error: Exception) -> str:
     """The line of Spark's text that says what went wrong: our own error within it, or the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    own = next((line for line in lines if line.startswith("barrage_server.errors.")), None)
+    own = next((line for line in lines if re.match(r"barrage_server\.\w+Error: ", line)), None)
     return own.split(": ", 1)[-1] if own else (lines[0][:300] if lines else type(error).__name__)
 
 

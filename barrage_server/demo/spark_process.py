@@ -63,7 +63,7 @@ class SparkProcess:
             report = self._reports.get(timeout=timeout)
             while True:
                 if report["event"] == "failed":
-                    raise PublishError(f"Spark failed: {report['text']} (its log: {self.log}).")
+                    raise PublishError(f"Spark failed: {report['text'].rstrip('. ')} (its log: {self.log}).")
                 if report["event"] == "ended":
                     code = self._process.wait()
                     raise PublishError(f"Spark ended unexpectedly, with exit code {code} (its log: {self.log}).")

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["BarrageSink"]
 
 _log: Final = logging.getLogger("barrage_server.spark")
-_TYPED: Final = re.compile(r"barrage_server\.errors\.(\w+): ([^\n]+)")
+_TYPED: Final = re.compile(r"barrage_server\.(\w+Error): ([^\n]+)")
 _ROWS_PER_MESSAGE: Final = 65_536
 
 
@@ -326,6 +326,7 @@ def _commit(batch: _Batch, tokens: tuple[str, ...], last: int | None) -> None:
 
 def _by_data_source(batch: _Batch, last: int | None) -> int | None:
     """The same through the data source, which every Spark has; it commits too."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     from barrage_server.spark.source import register
@@ -338,8 +339,9 @@ def _by_data_source(batch: _Batch, last: int | None) -> int | None:
         writer = batch.frame.write.format("barrage").options(**options).mode("append")
         try:
             writer.save()
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             # The session of a micro-batch is a clone of the user's; the first batch makes the format known to it.
+            # PySpark has no class of its own for what a session raises that knows no data source in Python at all.
             if "[DATA_SOURCE_NOT_FOUND]" not in str(error):
                 raise
             register(batch.frame.sparkSession)

@@ -51,7 +51,7 @@ def test_one_wrong_cell_is_found_and_the_exit_code_tells(capsys: pytest.CaptureF
 
 
 def test_a_spark_that_fails_is_one_line_that_names_its_log(tmp_path: Path) -> None:
-    with pytest.raises(bs.PublishError, match=r"^Spark .*its log: .*spark\.log\)$") as told:
+    with pytest.raises(bs.PublishError, match=r"^Spark .*[^.] \(its log: .*spark\.log\)\.$") as told:
         run(DemoOptions(flights=100, plain=True, memory="nonsense"))
     assert "\n" not in str(told.value)
     assert any(tmp_path.glob("barrage-demo-*/spark.log"))
