@@ -23,13 +23,19 @@ from barrage_server.engine import (
 from barrage_server.engine.frames import is_rows
 from barrage_server.engine.kinds import make_table, spec_of
 from barrage_server.engine.types import plain_type
-from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnavailableError, UnknownTableError
+from barrage_server.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    LimitError,
+    UnavailableError,
+    UnknownTableError,
+)
 from barrage_server.log import count
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
 
-__all__ = ["Catalog", "own_schema"]
+__all__ = ["Catalog", "has_at_most", "own_schema"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -47,6 +53,7 @@ class Catalog:
         graph: what all tables made here belong to.
         dropped: called with each table that was taken away.
         exchanged: called with a table, the one that takes its place, and a function that it calls to let that happen.
+        columns: how many a table made here may have, with the fields within their types.
 
     """
 
@@ -55,8 +62,11 @@ class Catalog:
         graph: UpdateGraph,
         dropped: Callable[[Table], None] | None = None,
         exchanged: Callable[[Table, Table, Callable[[], None]], None] = lambda _before, _after, swap: swap(),
+        *,
+        columns: int = 10_000,
     ) -> None:
         self._graph = graph
+        self._columns = columns
         self._dropped = dropped
         self._exchanged = exchanged
         self._lock = threading.Lock()
@@ -107,6 +117,7 @@ class Catalog:
             AlreadyExistsError: a table of that name exists and differs.
             UnavailableError: the graph is closed.
             InvalidRequestError: the name or the schema is impossible, or the schema lacks a key column.
+            LimitError: the schema has too many columns.
 
         """
         self._graph.check_open(text(name, "A table's name"), _NOT_MADE)
@@ -121,6 +132,15 @@ class Catalog:
             _check_same(found, table.schema, spec)
         return found, found is table
 
+    def schema_of_new(self, schema: pa.Schema) -> pa.Schema:
+        """:func:`own_schema` for a table that is made; LimitError when there is too much of it."""
+        if not has_at_most(schema, self._columns, 10 * self._columns):
+            raise LimitError(
+                f"A table may have {self._columns:,} columns here, counting the fields within their types, and ten "
+                f"times as many entries of metadata; this schema has more. The server's limit 'columns' says so."
+            )
+        return own_schema(schema)
+
     def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
         """A new table, to be filled and then given to :meth:`offer`, or else to :meth:`discard`.
 
@@ -128,7 +148,7 @@ class Catalog:
         """
         path_of_name(name)  # checks the name
         self._graph.check_open(name, _NOT_MADE)
-        clean = own_schema(schema)
+        clean = self.schema_of_new(schema)
         with self._lock:
             self._check_free(name)
         return make_table(self._graph, name, clean, spec)
@@ -162,18 +182,19 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: a table of that name exists and is of another kind or schema.
+            LimitError: the schema of a new one has too many columns.
             UnavailableError: the graph is closed.
 
         """
         path_of_name(name)
         self._graph.check_open(name, _NOT_MADE)
-        clean = own_schema(schema)
         with self._lock:
             there = self._tables.get(name)
             if there is None:
                 self._check_free(name)
         if there is None:
-            return ReplicaTable(self._graph, name, clean), False
+            return ReplicaTable(self._graph, name, self.schema_of_new(schema)), False
+        clean = own_schema(schema)
         if not isinstance(there, ReplicaTable):
             raise AlreadyExistsError(
                 f"Table '{name}' exists and does not follow a publication; publish under another name."
@@ -374,6 +395,26 @@ def _check_table(table: object) -> None:
     if not isinstance(table, Table):
         hint = " To make a table of rows, write bs.table(rows)." if is_rows(table) else ""
         raise InvalidRequestError(f"What is served is a table of the engine, not {shown(table)}.{hint}")
+
+
+def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
+    """Whether a schema has no more fields, at all depths, and entries of metadata. It looks at few more than that."""
+    if len(schema) > fields:
+        return False
+    entries -= len(schema.metadata or ()) + sum(len(field.metadata or ()) for field in schema)
+    left = fields - len(schema)
+    types = [field.type for field in schema]
+    while types and left >= 0 and entries >= 0:
+        data_type = types.pop()
+        if isinstance(data_type, pa.BaseExtensionType):
+            types.append(data_type.storage_type)
+        elif pa.types.is_dictionary(data_type):
+            types.append(data_type.value_type)
+        elif data_type.num_fields:
+            left -= data_type.num_fields
+            if left >= 0:
+                types += [data_type.field(number).type for number in range(data_type.num_fields)]
+    return left >= 0 and entries >= 0
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:

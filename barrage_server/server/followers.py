@@ -48,7 +48,7 @@ class Followers:
         """The feed of ``table`` for a single answer: the one its subscribers share, or one of its own."""
         with self._lock:
             following = self._tables.get((table, family))
-            return following.feed if following is not None else self._new_feed(table, family)
+        return following.feed if following is not None else self._new_feed(table, family)
 
     def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> Following:
         """Follow ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end.
@@ -58,11 +58,12 @@ class Followers:
 
         """
         table.check_usable()
+        feed = self.feed(table, family)  # making one takes longer than others should wait for the lock
         with self._lock:
             following = self._tables.get((table, family))
             if following is None:
                 topic = Topic()
-                following = Following(self._new_feed(table, family), family, topic)
+                following = Following(feed, family, topic)
                 following.stop = table.add_listener(lambda *_: self._pump.changed(topic))
                 self._tables[table, family] = following
             following.count += 1
@@ -91,8 +92,13 @@ class Followers:
     def _new_feed(self, table: Table, family: ClientFamily) -> TableFeed:
         """A feed. The log is told, once for each table and family, of columns that such clients cannot be shown."""
         feed = TableFeed(table, self._limits, family)
-        if feed.view.left_out and family not in self._warned.setdefault(table, set()):
-            self._warned[table].add(family)
+        if not feed.view.left_out:
+            return feed
+        with self._lock:
+            warned = self._warned.setdefault(table, set())
+            is_first = family not in warned
+            warned.add(family)
+        if is_first:
             types = dict(zip(table.schema.names, table.schema.types, strict=True))
             columns = ", ".join(f"{name} ({types[name]})" for name in feed.view.left_out)
             logger.warning(

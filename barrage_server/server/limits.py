@@ -15,6 +15,7 @@ _COUNTS: Final = (
     "subscriptions",
     "uploads",
     "put_bytes",
+    "columns",
     "request_bytes",
     "sessions",
     "exports",
@@ -41,6 +42,8 @@ class Limits:
             :class:`~barrage_server.errors.LimitError`.
         uploads: streams of ``DoPut`` at a time.
         put_bytes: Arrow bytes of one plain ``DoPut``, which is kept until its client has sent everything.
+        columns: of a table that a client or the server makes, with the fields within their types; and a tenth of the
+            entries of metadata that its schema may have.
         request_bytes: length of one request in app_metadata, or of one action's body.
         staging: what may lie staged for a later commit.
         slow_client_seconds: a client that does not take a message for so long loses its connection. Until then it only
@@ -65,6 +68,7 @@ class Limits:
     subscriptions: int = 5_000
     uploads: int = 500
     put_bytes: int = 4 << 30
+    columns: int = 10_000
     request_bytes: int = 16 << 20
     staging: StagingLimits = field(default_factory=StagingLimits)
     slow_client_seconds: float = 30.0

@@ -178,7 +178,7 @@ class Server:
     def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
         graph = UpdateGraph()
         graph.add_failure_listener(self._end_followers_of_failed)
-        catalog = Catalog(graph, self._end_followers, self._pass_on)
+        catalog = Catalog(graph, self._end_followers, self._pass_on, columns=limits.columns)
         staging, ledger, pump = StagingArea(limits.staging), Ledger(), Pump(writers)
         return Hub(
             catalog=catalog,

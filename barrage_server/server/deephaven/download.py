@@ -38,7 +38,7 @@ class RawDownload:
         """Send everything. Raises what the client is to be told."""
         self._hub.streams.admit(self)
         try:
-            await self._send(schema_flight_data(self._schema))
+            await self._send(await self._state.run(schema_flight_data, self._schema))
             messages = self._messages()
             while (message := await self._state.run(next, messages, None)) is not None:
                 await self._send(message)

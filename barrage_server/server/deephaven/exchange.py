@@ -164,7 +164,7 @@ class RawExchange:
         table = conversation.table if not request.ticket else None
         if table is None:
             table = await self._table(request.ticket)
-        light = len(parts.app_metadata) <= _LIGHT_BYTES and is_light(request, table)
+        light = len(parts.app_metadata) <= _LIGHT_BYTES and is_light(request, table) and self._state.is_light(table)
         if light:
             conversation.serve(request, table)
         else:

@@ -106,24 +106,24 @@ class FlightService:
         prefix = criteria.expression.decode("utf-8", "replace")
         for table in self._state.hub.catalog.tables():
             if table.name.startswith(prefix):
-                await call.write(self._info(table).SerializeToString())
+                await call.write((await self._info(table)).SerializeToString())
 
     async def _get_flight_info(
         self, _call: Call, session: Session, request: flight_pb2.FlightDescriptor
     ) -> flight_pb2.FlightInfo:
-        return self._info(await self._table_of(session, request), request)
+        return await self._info(await self._table_of(session, request), request)
 
     async def _get_schema(
         self, _call: Call, session: Session, request: flight_pb2.FlightDescriptor
     ) -> flight_pb2.SchemaResult:
         table = await self._table_of(session, request)
-        return flight_pb2.SchemaResult(schema=self._state.schema(table, ClientFamily.ARROW).serialize().to_pybytes())
+        return flight_pb2.SchemaResult(schema=await self._state.schema_bytes(table, ClientFamily.ARROW))
 
     async def _do_get(self, call: Call, session: Session) -> None:
         request = await read_request(call, flight_pb2.Ticket)
         table = await self._state.resolve(session, request.ticket)
         # as the table has it: whoever reads Arrow reads all of its types
-        schema = self._state.schema(table, ClientFamily.ARROW)
+        schema = await self._state.schema(table, ClientFamily.ARROW)
         await RawDownload(self._state, call, table.version, schema).run()
 
     async def _do_put(self, call: Call, session: Session) -> None:
@@ -167,7 +167,8 @@ class FlightService:
         action = await read_request(call, flight_pb2.Action)
         if action.type == TABLES_ACTION:
             for table in self._state.hub.catalog.tables():
-                await call.write(flight_pb2.Result(body=self._info(table).SerializeToString()).SerializeToString())
+                info = await self._info(table)
+                await call.write(flight_pb2.Result(body=info.SerializeToString()).SerializeToString())
             return
         body = await self._state.run(run_action, self._state.hub, action.type, action.body)
         await call.write(flight_pb2.Result(body=body).SerializeToString())
@@ -183,7 +184,7 @@ class FlightService:
             raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
         return await self._state.resolve_parsed(session, parse_path(descriptor.path))
 
-    def _info(self, table: Table, descriptor: flight_pb2.FlightDescriptor | None = None) -> flight_pb2.FlightInfo:
+    async def _info(self, table: Table, descriptor: flight_pb2.FlightDescriptor | None = None) -> flight_pb2.FlightInfo:
         if descriptor is None:
             descriptor = flight_pb2.FlightDescriptor(type="PATH", path=path_of_name(table.name))
         endpoint = flight_pb2.FlightEndpoint(
@@ -191,7 +192,7 @@ class FlightService:
             location=[flight_pb2.Location(uri=self._location())],
         )
         return flight_pb2.FlightInfo(
-            schema=self._state.schema(table, ClientFamily.ARROW).serialize().to_pybytes(),
+            schema=await self._state.schema_bytes(table, ClientFamily.ARROW),
             flight_descriptor=descriptor,
             endpoint=[endpoint],
             total_records=table.version.size,

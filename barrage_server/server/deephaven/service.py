@@ -148,8 +148,8 @@ class DeephavenService:
         return session, True
 
 
-async def read_request(call: Call, kind: type[Request]) -> Request:
-    """The one request of a call.
+async def read_request(call: Call, kind: type[Request], most: int = _REQUEST_BYTES) -> Request:
+    """The one request of a call, of ``most`` bytes.
 
     Raises:
         WireFormatError: there is none, or it is damaged.
@@ -159,19 +159,19 @@ async def read_request(call: Call, kind: type[Request]) -> Request:
     data = await call.read()
     if data is None:
         raise WireFormatError(f"The call {call.method} came without a request.")
-    return parse_request(call, kind, data)
+    return parse_request(call, kind, data, most)
 
 
-def parse_request(call: Call, kind: type[Request], data: bytes) -> Request:
-    """The request in ``data``.
+def parse_request(call: Call, kind: type[Request], data: bytes, most: int = _REQUEST_BYTES) -> Request:
+    """The request in ``data``, of ``most`` bytes.
 
     Raises:
         WireFormatError: it is damaged.
         LimitError: it is too long: reading it would take the event loop's time.
 
     """
-    if len(data) > _REQUEST_BYTES:
-        raise LimitError(f"The request of {call.method} has more than the {_REQUEST_BYTES:,} bytes that are allowed.")
+    if len(data) > most:
+        raise LimitError(f"The request of {call.method} has more than the {most:,} bytes that are allowed.")
     try:
         return kind.FromString(data)
     except DecodeError as error:

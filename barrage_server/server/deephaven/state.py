@@ -13,6 +13,7 @@ from barrage_proto import deephaven_pb2 as proto
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, NotFoundError
 from barrage_server.server.auth import Authenticator
+from barrage_server.server.catalog import has_at_most
 from barrage_server.server.deephaven.sessions import Session, Sessions
 from barrage_server.server.hub import Hub
 from barrage_server.server.workers import Workers
@@ -33,6 +34,7 @@ Result = TypeVar("Result")
 
 _WORKERS: Final = 32
 """Threads for calls that would block the event loop."""
+_LIGHT_COLUMNS: Final = 256
 _HEAVY_THREADS: Final = 2
 """Threads for requests that take long by their size. Few: they take turns, and the others are left for short calls."""
 
@@ -63,6 +65,7 @@ class DoorState:
         self.shared: dict[bytes, tuple[Session, Table]] = {}
         self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
         self.private: weakref.WeakSet[Table] = weakref.WeakSet()
+        self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
         self.stopping: Final = asyncio.Event()
         self.workers: Final = Workers(_WORKERS, "barrage-deephaven-worker")
         self.heavy: Final = Workers(_HEAVY_THREADS, "barrage-requests")
@@ -111,16 +114,33 @@ class DoorState:
         """Whether a table never changes: it was uploaded by a session, and nobody else can name it."""
         return table in self.private and not table.attributes.get("InputTable")
 
-    def schema(self, table: Table, family: ClientFamily) -> pa.Schema:
+    def is_light(self, table: Table) -> bool:
+        """Whether what takes time by the columns of a table takes little: then the event loop may do it."""
+        light = self._light.get(table)
+        if light is None:
+            light = self._light[table] = has_at_most(table.schema, _LIGHT_COLUMNS, 10 * _LIGHT_COLUMNS)
+        return light
+
+    async def schema(self, table: Table, family: ClientFamily) -> pa.Schema:
         """The schema of a table as a client of this family gets it."""
+        return await self._by_columns(table, lambda: self._schema(table, family))
+
+    async def schema_bytes(self, table: Table, family: ClientFamily) -> bytes:
+        """The same, as an encapsulated IPC message."""
+        return await self._by_columns(table, lambda: self._schema(table, family).serialize().to_pybytes())
+
+    def _schema(self, table: Table, family: ClientFamily) -> pa.Schema:
         return self.hub.followers.feed(table, family).schema
 
-    def creation(self, ticket: bytes, table: Table, family: ClientFamily) -> proto.ExportedTableCreationResponse:
+    async def _by_columns(self, table: Table, work: Callable[[], Result]) -> Result:
+        return work() if self.is_light(table) else await asyncio.wrap_future(self.heavy.submit(work))
+
+    async def creation(self, ticket: bytes, table: Table, family: ClientFamily) -> proto.ExportedTableCreationResponse:
         """What tells a client about the table behind ``ticket``."""
         return proto.ExportedTableCreationResponse(
             result_id=proto.TableReference(ticket=proto.Ticket(ticket=ticket)),
             success=True,
-            schema_header=self.schema(table, family).serialize().to_pybytes(),
+            schema_header=await self.schema_bytes(table, family),
             is_static=self.is_static(table),
             size=table.version.size,
         )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -20,7 +21,7 @@ from barrage_server.errors import (
 )
 from barrage_server.flight_errors import tagged_text
 from barrage_server.publish import apply_rows
-from barrage_server.server.catalog import own_schema
+from barrage_server.server.catalog import Catalog
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
@@ -32,6 +33,8 @@ from barrage_server.wire.tickets import export_ticket
 __all__ = ["InputTableService", "TableService"]
 
 _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
+_BATCH_BYTES: Final = 4 << 20
+"""Of a batch. Decoding many short operations takes the event loop's time."""
 _SIZES_SECONDS: Final = 0.2
 """How often a client hears of the sizes of its exports, at most."""
 
@@ -60,14 +63,14 @@ class TableService:
 
     async def _describe(self, call: Call, session: Session, request: proto.Ticket) -> Creation:
         table = await self._state.resolve(session, request.ticket)
-        return self._state.creation(request.ticket, table, call.family)
+        return await self._state.creation(request.ticket, table, call.family)
 
     async def _one(self, call: Call, session: Session, request: ResultRequest) -> Creation:
         return await self._run(call, session, request, ())
 
     async def _batch(self, call: Call, session: Session) -> None:
         """Operations in order; each may refer to the result of one before it."""
-        request = await read_request(call, proto.BatchTableRequest)
+        request = await read_request(call, proto.BatchTableRequest, _BATCH_BYTES)
         results: list[Table] = []
         for operation in request.ops:
             await asyncio.sleep(0)  # other clients have their turns between two of them
@@ -92,7 +95,7 @@ class TableService:
             table = await self._table(session, request.source_id, results)
         ticket = request.result_id.ticket
         self._state.export(session, ticket, table)
-        return self._state.creation(ticket, table, call.family)
+        return await self._state.creation(ticket, table, call.family)
 
     async def _table(self, session: Session, reference: proto.TableReference, results: Sequence[Table]) -> Table:
         if reference.WhichOneof("ref") == "batch_offset":
@@ -104,23 +107,12 @@ class TableService:
     async def _input_table(
         self, session: Session, request: proto.CreateInputTableRequest, results: Sequence[Table]
     ) -> Table:
-        if request.WhichOneof("definition") == "schema":
-            try:
-                schema = read_schema(request.schema)
-            except WireFormatError as error:
-                raise WireFormatError("The schema of the input table is no Arrow schema message.") from error
-        else:
-            schema = (await self._table(session, request.source_table_id, results)).schema
-        graph, schema = self._state.hub.catalog.graph, own_schema(schema)
+        source: pa.Schema | None = None
+        if request.WhichOneof("definition") != "schema":
+            source = (await self._table(session, request.source_table_id, results)).schema
         name = f"input table {exported_number(request.result_id.ticket)}"
-        kind = request.kind.WhichOneof("kind")
-        table: SourceTable
-        if kind == "in_memory_key_backed":
-            table = KeyedTable(graph, name, schema, list(request.kind.in_memory_key_backed.key_columns))
-        elif kind == "blink":
-            table = await self._state.run(BlinkTable, graph, name, schema)  # it may wait for a cycle to end
-        else:
-            table = AppendTable(graph, name, schema)
+        # on a thread: a schema may have many columns, and a blink table waits for a cycle to end
+        table = await self._state.run(_make, self._state.hub.catalog, name, request, source)
         table.attributes["InputTable"] = True
         self._state.private.add(table)
         return table
@@ -187,6 +179,23 @@ class InputTableService:
             apply_rows(table, mode, rows.schema, list(rows.batches()))
 
         await self._state.run(apply)
+
+
+def _make(catalog: Catalog, name: str, request: proto.CreateInputTableRequest, source: pa.Schema | None) -> SourceTable:
+    """The input table that a request describes: of the schema of another table, or of its own."""
+    schema = source
+    if schema is None:
+        try:
+            schema = read_schema(request.schema)
+        except WireFormatError as error:
+            raise WireFormatError("The schema of the input table is no Arrow schema message.") from error
+    graph, schema = catalog.graph, catalog.schema_of_new(schema)
+    kind = request.kind.WhichOneof("kind")
+    if kind == "in_memory_key_backed":
+        return KeyedTable(graph, name, schema, list(request.kind.in_memory_key_backed.key_columns))
+    if kind == "blink":
+        return BlinkTable(graph, name, schema)
+    return AppendTable(graph, name, schema)
 
 
 def _result_of(operation: Operation) -> bytes:

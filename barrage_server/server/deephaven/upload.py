@@ -19,7 +19,6 @@ from barrage_proto import flight_pb2
 
 from barrage_server.engine import AppendTable, Table
 from barrage_server.errors import BarrageError, WireFormatError
-from barrage_server.server.catalog import own_schema
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
@@ -42,7 +41,7 @@ Result = TypeVar("Result")
 _PATH: Final = 1
 _COMMAND: Final = 2
 _NEWS_SECONDS: Final = 0.05
-_LIGHT_BYTES: Final = 1 << 16
+_LIGHT_BYTES: Final = 1 << 12
 """A longer schema is read on another thread than the event loop's."""
 
 
@@ -209,7 +208,7 @@ class ExportUpload(Upload):
         """Take the stream to its end. Raises what the client is to be told."""
         self._hub.streams.admit(self)
         try:
-            schema = own_schema(self._schema())
+            schema = self._hub.catalog.schema_of_new(self._schema())
             table = AppendTable(self._hub.catalog.graph, f"export {self._number}", schema)
             self._reply(b"")
             batches = self._collect(self._schema(), self._chunks())
