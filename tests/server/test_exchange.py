@@ -374,7 +374,7 @@ def test_the_log_tells_of_streams_in_one_line_each(
     caplog.set_level("INFO", "barrage_server")
     with Follower(client, "quotes") as follower:
         follower.wait(lambda follower: follower.messages)
-    until(lambda: "left quotes after 1 messages, 2 rows" in caplog.text)
+    until(lambda: "left quotes after 1 message, 2 rows" in caplog.text)
     assert "subscribes to quotes" in caplog.text
 
 
