@@ -39,7 +39,7 @@ env: ## Make the virtual environment with everything that the tests need, from t
 	@scripts/make-env $(VENV) server deephaven spark dev
 
 demo-env:
-	@scripts/make-env $(VENV) server spark
+	@scripts/make-env $(VENV) server deephaven spark
 
 demo: demo-env ## Replay 336,776 real flights through Spark into live tables, and check every cell
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from math import isfinite
 from numbers import Real
@@ -20,11 +21,12 @@ _FOREVER: Final = 1e9  # seconds; what waits has limits of its own not far above
 
 
 def shown(value: object) -> str:
-    """``repr(value)`` on one line and cut short, for the text of an error."""
-    try:
-        words = " ".join(repr(value).split())
-    except Exception:  # it is the caller's object, and only its description is wanted
-        words = f"a {type(value).__name__}"
+    """``repr(value)`` cut short, for the text of an error; the class where that has several lines, as of a frame."""
+    name = type(value).__name__
+    words = f"an {name}" if name[:1] in "AEIOU" else f"a {name}"
+    with suppress(Exception):  # it is the caller's object, and only its description is wanted
+        told = repr(value).strip()
+        words = words if "\n" in told else told
     return words if len(words) <= _SHOWN else f"{words[:_SHOWN]}..."
 
 

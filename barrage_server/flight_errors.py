@@ -32,7 +32,7 @@ from barrage_server.errors import BarrageError
 from barrage_server.log import printable
 from barrage_server.wire.json_object import JsonObject, json_bytes
 
-__all__ = ["decode_end", "encode_end", "from_flight", "other_protocol", "tagged_text", "to_flight"]
+__all__ = ["decode_end", "encode_end", "from_flight", "is_told", "other_protocol", "tagged_text", "to_flight"]
 
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
@@ -162,6 +162,12 @@ def from_flight(error: BaseException) -> BarrageError:
         if found is not None:
             return kind(words.format(*found.groups()))
     return _class_for(error)(text or type(error).__name__)
+
+
+def is_told(error: BaseException) -> bool:
+    """Whether the other end raised an error of this package, so that there was a connection."""
+    tagged = _TAGGED.fullmatch(str(error))
+    return tagged is not None and tagged["name"] in _CLASSES
 
 
 def other_protocol(error: BarrageError, address: str) -> errors.InvalidRequestError | None:

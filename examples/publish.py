@@ -12,7 +12,6 @@ from contextlib import ExitStack
 import pyarrow as pa
 
 import barrage_server as bs
-from barrage_server.engine import KeyedTable, UpdateGraph
 
 
 def main() -> None:
@@ -33,7 +32,7 @@ def main() -> None:
 
         # A table that ticks here ticks there too. Changes that come faster than they can be sent travel together.
         schema = pa.schema([("n", pa.int64()), ("square", pa.int64())])
-        squares = KeyedTable(UpdateGraph(), "squares", schema, ["n"])
+        squares = bs.KeyedTable(bs.UpdateGraph(), "squares", schema, ["n"])
         with client.publish("squares", squares, interval_ms=1), client.subscribe("squares", interval_ms=1) as live:
             for n in range(100):
                 squares.upsert({"n": [n % 10], "square": [n * n]})

@@ -27,7 +27,19 @@ Uri = Annotated[
     str,
     typer.Argument(metavar="URI", help="Where the server is, as in grpc://127.0.0.1:8815; the port may be left out."),
 ]
-TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.")]
+
+
+def _table_names(given: str | list[str]) -> str | list[str]:
+    """What an argument names, when tables can be called so."""
+    from barrage_server.wire.tickets import path_of_name
+
+    with usage():
+        for name in [given] if isinstance(given, str) else given:
+            path_of_name(name)
+    return given
+
+
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Name of the table.", callback=_table_names)]
 Token = Annotated[
     str | None,
     typer.Option(envvar="BARRAGE_TOKEN", help="Token to log in with; better given as BARRAGE_TOKEN.", metavar="TOKEN"),
@@ -317,7 +329,9 @@ def create(
 @app.command()
 def drop(
     uri: Uri,
-    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="Names of the tables.")],
+    tables: Annotated[
+        list[str], typer.Argument(metavar="TABLE...", help="Names of the tables.", callback=_table_names)
+    ],
     token: Token = None,
     tls_ca: TlsCa = None,
 ) -> None:

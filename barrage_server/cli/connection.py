@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import barrage_server as bs
 from barrage_server.address import ServerAddress
-from barrage_server.cli.usage import usage
+from barrage_server.cli.usage import UsageError, usage
 from barrage_server.errors import AuthenticationError, UnavailableError
 from barrage_server.pem import read_pem
 
@@ -39,13 +39,15 @@ class Address:
         """A client of that server; tries for ``wait`` seconds while nobody answers.
 
         Raises:
-            UsageError: the address is none, or the certificates cannot be read.
+            UsageError: the address is none, the token is blank, or the certificates cannot be read.
             InvalidRequestError: what answers there is no server of this kind.
             UnavailableError: nobody answers.
             AuthenticationError: the token is missing or wrong.
         """
         with usage():
             ServerAddress.parse(self.uri)
+            if self.token is not None and not self.token.strip():
+                raise UsageError("--token is empty: give the server's, or leave it out if the server asks for none.")
             roots = None if self.tls_ca is None else read_pem(self.tls_ca, "--tls-ca")
         try:
             return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)

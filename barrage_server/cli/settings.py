@@ -25,6 +25,7 @@ from pydantic_settings import (
 from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli.following import FollowSettings
 from barrage_server.cli.secret import Secret
+from barrage_server.cli.text import sentence
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError
@@ -197,7 +198,7 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise UsageError(f"{_told(first, config, flags).removesuffix('.')}{more}.") from None
+        raise UsageError(sentence(f"{_told(first, config, flags).removesuffix('.')}{more}")) from None
     except BarrageError as error:
         source = "Settings" if config is None else str(config)
         raise UsageError(f"{source}: {error}") from None

@@ -33,12 +33,14 @@ def read_csv(source: BinaryIO, schema: pa.Schema | None) -> pa.RecordBatchReader
         pyarrow.ArrowInvalid: it is no CSV, or a cell is not of its column's type.
     """
     if schema is None:
-        return csv.open_csv(source)
+        return _open_csv(source, None, None)
     parsed = {field.name: _csv_type(field.type) for field in schema}
     options = csv.ConvertOptions(
         column_types=parsed, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
-    reader = csv.open_csv(source, convert_options=options)
+    reader = _open_csv(source, options, schema)
+    if reader.schema.equals(schema):
+        return reader
     wanted = {field.name: field.type for field in schema}
     fields = [field.with_type(wanted.get(field.name, field.type)) for field in reader.schema]
 
@@ -69,6 +71,8 @@ def read_json_lines(source: BinaryIO, schema: pa.Schema | None) -> pa.Table:
         SchemaMismatchError: a value is not of its column's type; the text names the column.
     """
     text = source.read()
+    if not text.strip():
+        return _no_rows(schema)
     named = None if schema is None else _fields_of_json(text, schema)
     if named is None or all(_is_plain_json(field.type) for field in named):
         options = arrow_json.ParseOptions(explicit_schema=named)
@@ -95,11 +99,29 @@ def write_json_lines(table: pa.Table, sink: BinaryIO) -> None:
         sink.write("".join(lines).encode())
 
 
+def _no_rows(schema: pa.Schema | None) -> pa.Table:
+    if schema is None:
+        raise SchemaMismatchError(
+            "There is no row and no header, which would name the columns of a new table. Make the table first, with "
+            "'barrage-server create', or use CSV with a header line."
+        )
+    return schema.empty_table()
+
+
 def _json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 # CSV
+
+
+def _open_csv(source: BinaryIO, options: csv.ConvertOptions | None, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    try:
+        return csv.open_csv(source, convert_options=options)
+    except pa.ArrowInvalid as error:
+        if "Empty CSV file" not in str(error):
+            raise
+        return _no_rows(schema).to_reader()
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:

@@ -18,7 +18,7 @@ from barrage_server.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight_errors import from_flight, is_told
 
 __all__ = ["is_passing", "translated", "typed_error"]
 
@@ -62,7 +62,7 @@ def typed_error(error: BaseException, address: str = "") -> BarrageError:
     if type(found) is InternalError:
         kind = next((kind for word, kind in _WORDS if word in raw), InternalError)
         found = kind(str(found))
-    if isinstance(found, UnavailableError) and address:
+    if isinstance(found, UnavailableError) and address and not is_told(error):
         reason = str(found).strip(". ") or "a message may have been larger than the connection allows"
         hint = next((words for pattern, words in _HINTS if pattern.search(reason)), "")
         reason = f"{reason}; {hint}" if hint else reason

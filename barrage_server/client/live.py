@@ -291,7 +291,7 @@ class LiveTable:
         """
         checked_callback(predicate, "predicate")
         wait = self._limit(timeout)
-        self._wait(lambda: predicate(self), wait, f"the condition on '{self.name}' did not come true in {wait:g} s")
+        self._wait(lambda: predicate(self), wait, f"The condition on '{self.name}' did not come true in {wait:g} s.")
 
     def wait_for_update(self, timeout: float | None = None) -> None:
         """Wait for the next message, whether or not it changes what is in view.
@@ -302,12 +302,12 @@ class LiveTable:
         """
         seen = self._follower.messages
         wait = self._limit(timeout)
-        self._wait(lambda: self._follower.messages > seen, wait, f"no update of '{self.name}' in {wait:g} s")
+        self._wait(lambda: self._follower.messages > seen, wait, f"There was no update of '{self.name}' in {wait:g} s.")
 
     def wait_for_content(self, timeout: float) -> None:
         """Wait for the first content to be complete; no more than ``timeout`` seconds may pass without any of it."""
         follower = self._follower
-        text = f"the first content of '{self.name}' did not come: nothing for {timeout:g} s"
+        text = f"The first content of '{self.name}' did not come: nothing for {timeout:g} s."
         while not follower.content.is_complete:
             seen = follower.messages
             self._wait(lambda seen=seen: follower.content.is_complete or follower.messages > seen, timeout, text)  # type: ignore[misc]

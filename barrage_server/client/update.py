@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 import pyarrow as pa
 
-from barrage_server.arguments import names, text
+from barrage_server.arguments import names, shown, text
 from barrage_server.engine import TableUpdate, TableVersion, coalesce
 from barrage_server.errors import UnknownColumnError
 from barrage_server.public import public
@@ -79,7 +80,7 @@ class Update:
     @property
     def modified(self) -> dict[str, RowSet]:
         """For every column, the keys (after the update) of the rows that stayed and have a new value there."""
-        return dict(zip(self.after.schema.names, self._change.modified, strict=True))
+        return _ByColumn(zip(self.after.schema.names, self._change.modified, strict=True))
 
     @property
     def modified_rows(self) -> RowSet:
@@ -130,6 +131,13 @@ class Update:
         return self._change.modified[_number(self.after.schema, column)]
 
 
+class _ByColumn(dict[str, RowSet]):
+    """Row sets by the name of their column; UnknownColumnError for a name that no column has."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise _unknown(name, self)
+
+
 def together(updates: Sequence[Update]) -> Update:
     """Updates that follow each other, at least one, as one. Neighbours first, so that large ones are few."""
     while len(updates) > 1:
@@ -148,5 +156,9 @@ def _table(version: TableVersion, rows: RowSet, columns: Sequence[str] | None) -
 def _number(schema: pa.Schema, name: str) -> int:
     number: int = schema.get_field_index(text(name, "A column's name"))
     if number < 0:
-        raise UnknownColumnError(f"There is no column {name!r} in view; there are: {', '.join(schema.names)}.")
+        raise _unknown(name, schema.names)
     return number
+
+
+def _unknown(name: str, columns: Iterable[str]) -> UnknownColumnError:
+    return UnknownColumnError(f"There is no column {shown(name)} in view; there are: {', '.join(columns)}.")

@@ -69,7 +69,7 @@ def arrow_rows(
     except BarrageError:
         raise
     except Exception as error:  # conversions of other libraries raise what they like
-        raise SchemaMismatchError(f"Cannot take rows from a {type(data).__name__}: {error}") from None
+        raise SchemaMismatchError(f"Cannot take rows from a {type(data).__name__}: {_said(error)}") from None
     hint = " Call collect() first." if callable(getattr(data, "collect", None)) else ""
     raise SchemaMismatchError(
         f"Rows must be a pyarrow RecordBatch or Table, a data frame, or a mapping of column names to values such as "
@@ -96,7 +96,12 @@ def arrow_column(name: str, values: Any, data_type: pa.DataType | None = None) -
             return pa.chunked_array(values)  # a series that is no sequence
     except Exception as error:  # conversions of other libraries raise what they like
         takes = "" if data_type is None else f" takes {data_type}"
-        raise SchemaMismatchError(f"Column '{name}'{takes}: {error}") from None
+        raise SchemaMismatchError(f"Column '{name}'{takes}: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    """The text of an error, also where it has several, which Python would show as a tuple."""
+    return "; ".join(str(part).rstrip(".") for part in error.args) if len(error.args) > 1 else str(error)
 
 
 def column_name(name: Any) -> str:

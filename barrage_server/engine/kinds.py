@@ -9,11 +9,12 @@ import pyarrow as pa
 from barrage_server.engine.append import AppendTable, BlinkTable, RingTable
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable, ReplacedTable
+from barrage_server.engine.replica import ReplicaTable
 from barrage_server.engine.table import Table
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 
-__all__ = ["make_table", "spec_of"]
+__all__ = ["kind_name", "make_table", "spec_of"]
 
 _KINDS: Final[dict[type[Table], TableKind]] = {
     AppendTable: TableKind.APPEND,
@@ -40,6 +41,14 @@ def make_table(graph: UpdateGraph, name: str, schema: pa.Schema, spec: TableSpec
     if spec.kind is TableKind.REPLACED:
         return ReplacedTable(graph, name, schema)
     return AppendTable(graph, name, schema)
+
+
+def kind_name(table: Table) -> str:
+    """The kind of a table in one word, subclasses included: a :class:`TableKind`, or ``replica``, or ``derived``."""
+    for base in type(table).__mro__:
+        if base in _KINDS:
+            return str(_KINDS[base])
+    return "replica" if isinstance(table, ReplicaTable) else "derived"
 
 
 def spec_of(table: Table) -> TableSpec | None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from barrage_server.errors import LimitError, NotFoundError
+from barrage_server.errors import LimitError, NotFoundError, WireFormatError
 from barrage_server.server.hub import Hub
 from barrage_server.wire.json_object import JsonObject, json_bytes
 from barrage_server.wire.protocol import (
@@ -30,7 +30,11 @@ from barrage_server.wire.protocol import (
 )
 from barrage_server.wire.table_spec import TableSpec
 
-__all__ = ["list_actions", "run_action"]
+__all__ = ["check_empty", "list_actions", "run_action"]
+
+
+_EMPTY_BYTES: Final = 1000
+"""Bytes of the body of an action without fields, at most."""
 
 
 def _commit(hub: Hub, body: bytes) -> bytes:
@@ -63,14 +67,12 @@ def _drop(hub: Hub, body: bytes) -> bytes:
 
 
 def _statistics(hub: Hub, body: bytes) -> bytes:
-    if body:
-        JsonObject.parse(body, "statistics request")
+    check_empty(body, "statistics request")
     return json.dumps(dataclasses.asdict(hub.statistics()), separators=(",", ":")).encode()
 
 
 def _health(hub: Hub, body: bytes) -> bytes:
-    if body:
-        JsonObject.parse(body, "health request")
+    check_empty(body, "health request")
     return json_bytes({"status": "serving", "step": hub.catalog.graph.step, "tables": len(hub.catalog.tables())})
 
 
@@ -83,6 +85,14 @@ _ACTIONS: Final[dict[str, tuple[str, Callable[[Hub, bytes], bytes]]]] = {
     STATISTICS_ACTION: ("Figures of the server, its tables and its subscriptions.", _statistics),
     HEALTH_ACTION: ("Whether the server serves.", _health),
 }
+
+
+def check_empty(body: bytes, what: str) -> None:
+    """WireFormatError unless the body of an action that takes no fields has none."""
+    if len(body) > _EMPTY_BYTES:
+        raise WireFormatError(f"A {what} has no fields, and this body has {len(body):,} bytes.")
+    if body:
+        JsonObject.parse(body, what).refuse_others(())
 
 
 def list_actions() -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from barrage_server.engine import (
     UpdateGraph,
 )
 from barrage_server.engine.frames import is_rows
-from barrage_server.engine.kinds import make_table, spec_of
+from barrage_server.engine.kinds import kind_name, make_table, spec_of
 from barrage_server.engine.types import plain_type
 from barrage_server.errors import (
     AlreadyExistsError,
@@ -168,7 +168,7 @@ class Catalog:
             self._check_free(name)
             self._tables[name] = table
         self._tell_watchers()
-        logger.info("table %s: made, %s, %s", name, type(table).__name__, count(len(table.schema), "columns"))
+        logger.info("table %s: made, %s, %s", name, kind_name(table), count(len(table.schema), "columns"))
         return table
 
     def discard(self, table: Table) -> None:

@@ -9,7 +9,7 @@ import pyarrow.flight as fl
 
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, UnavailableError
-from barrage_server.server.actions import list_actions, run_action
+from barrage_server.server.actions import check_empty, list_actions, run_action
 from barrage_server.server.auth import MIDDLEWARE, Call, Gate, HandshakeHandler
 from barrage_server.server.download import Download
 from barrage_server.server.exchange import Exchange
@@ -121,6 +121,7 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]
         with self._serving(f"action {action.type[:50]}", context):
             self._check_open()
             if action.type == TABLES_ACTION:
+                check_empty(bytes(action.body or b""), "tables request")
                 return iter([self._info(table).serialize() for table in self._hub.catalog.tables()])
             return iter([run_action(self._hub, action.type, action.body.to_pybytes() if action.body else b"")])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import pyarrow as pa
 
-from barrage_server.arguments import choice, instance, integer, names, optional_names, seconds, text
+from barrage_server.arguments import choice, instance, integer, names, optional_names, seconds, shown, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
+from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.extras import missing_extra
@@ -79,7 +81,8 @@ class Server:
             ``https://dashboards.example.com``; ``*`` for all. Pages of this machine may anyway.
 
     Raises:
-        InvalidRequestError: the token is empty, or it would listen beyond this machine without one.
+        InvalidRequestError: the host is no address, the token is empty, or it would listen beyond this machine
+            without one.
         UnavailableError: the address cannot be listened on.
         DependencyError: a Deephaven port is asked for, and the packages that it needs are not installed.
 
@@ -100,7 +103,7 @@ class Server:
         deephaven_web_port: int | None = None,
         deephaven_web_origins: Collection[str] = (),
     ) -> None:
-        text(host, "host")
+        _check_host(text(host, "host"))
         for number, what in (
             (port, "port"),
             (0 if deephaven_port is None else deephaven_port, "deephaven_port"),
@@ -360,7 +363,7 @@ class Server:
         tables = tuple(
             TableStatistics(
                 name=table.name,
-                kind=type(table).__name__,
+                kind=kind_name(table),
                 rows=table.size,
                 nbytes=table.nbytes,
                 step=table.version.step,
@@ -545,6 +548,17 @@ def _identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
         raise InvalidRequestError("tls is a pair: the certificate chain and the private key, as PEM or as paths.")
     chain, key = tls
     return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
+
+
+def _check_host(host: str) -> None:
+    """Raise InvalidRequestError unless ``host`` is an address, or a name that leads to one."""
+    try:
+        socket.getaddrinfo(host[1:-1] if host[:1] + host[-1:] == "[]" else host, None)
+    except (OSError, UnicodeError):
+        raise InvalidRequestError(
+            f"host is an address of this machine, or a name of one, such as 127.0.0.1; {shown(host)} is none. "
+            "The port is an argument of its own: port=."
+        ) from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -17,7 +17,8 @@ class TableStatistics:
 
     Attributes:
         name: what clients call it.
-        kind: class of the table.
+        kind: ``append``, ``ring``, ``blink``, ``keyed`` or ``replaced``, as publishers name it; ``replica`` of a table
+            that follows another, ``derived`` of one that is computed.
         rows: rows in the current version.
         nbytes: bytes of storage for its columns.
         step: the cycle that changed it last.

@@ -57,7 +57,8 @@ class JsonObject:
         for name in self._fields:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+                others = f"there are {', '.join(known)}" if known else "it has no fields"
+                hint = f"did you mean {close[0]!r}?" if close else others
                 raise WireFormatError(f"{self._what}: unknown field {name[:100]!r}; {hint}")
 
     def text(self, name: str) -> str:

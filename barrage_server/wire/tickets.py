@@ -143,8 +143,8 @@ def _text(data: bytes) -> str:
 def _checked(name: str) -> str:
     if not isinstance(name, str):
         raise InvalidRequestError(f"A table's name must be a string, not {shown(name)}.")
-    if not name:
-        raise InvalidRequestError("no table is named; use the ticket s/<table name>")
+    if not name.strip():
+        raise InvalidRequestError("A table's name must not be empty.")
     if len(name) > MAX_NAME_BYTES or not name.isprintable():
         raise InvalidRequestError("that is not a table's name; use the ticket s/<table name>")
     return name

@@ -53,6 +53,33 @@ def test_watch_prints_every_change_so_that_it_can_be_seen(server: bs.Server, pro
     assert "text=…xxxxxxxxxxa->…xxxxxxxxxxb" in out
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "arrows"])
+def test_an_empty_table_goes_through_a_pipe(server: bs.Server, command: Command, tmp_path: Path, ending: str) -> None:
+    typed = pa.schema([("k", pa.int32()), ("tags", pa.list_(pa.string()))])
+    for name in ("from", "to"):
+        server.keyed_table(name, typed, key="k")
+    path = tmp_path / f"rows.{ending}"
+    assert command("snapshot", server.uri, "from", "-o", path)[0] == 0
+    for mode in ("upsert", "replace", "delete"):
+        code, _, err = command("publish", server.uri, "to", path, "--mode", mode)
+        assert (code, err[:14]) == (0, "0 rows of rows"), err
+    assert server.table("to").size == 0
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+@pytest.mark.parametrize("text", ["", "\n\n"], ids=repr)
+def test_input_without_a_row_makes_no_table_and_changes_none(
+    server: bs.Server, quotes: KeyedTable, command: Command, tmp_path: Path, ending: str, text: str
+) -> None:
+    path = tmp_path / f"rows.{ending}"
+    path.write_text(text)
+    code, _, err = command("publish", server.uri, "new", path)
+    assert code == EXIT_FAILURE
+    assert "would name the columns of a new table. Make the table first, with 'barrage-server create'" in err
+    code, _, err = command("publish", server.uri, "quotes", path)
+    assert (code, quotes.size) == (0, 3), err
+
+
 def test_an_empty_server_says_what_to_do_next(server: bs.Server, command: Command) -> None:
     code, out, _ = command("tables", server.uri)
     assert code == 0
@@ -196,7 +223,7 @@ def test_stats_show_tables_and_subscribers(server: bs.Server, quotes: KeyedTable
         assert "1 table ·" in headline
         assert "1 subscription ·" in headline
         assert [line.split()[:3] for line in rest if line.startswith("quotes")] == [
-            ["quotes", "KeyedTable", "3"],
+            ["quotes", "keyed", "3"],
             ["quotes", *[line.split()[1:3] for line in rest if line.startswith("quotes")][1]],
         ]
         code, out, _ = command("stats", server.uri, "--json")
@@ -254,6 +281,16 @@ def _when_subscribed(server: bs.Server, change: object) -> None:
         (["watch", "{uri}", "quotes", "--viewport", "9:3"], EXIT_USAGE, "'9:3' is not a viewport"),
         (["watch", "{uri}", "quotes", "--viewport", "0:3", "--full"], EXIT_USAGE, "exclude each other"),
         (["watch", "{uri}", "quotes", "--columns", "a,,b"], EXIT_USAGE, "separated by commas"),
+        (["tables", "{uri}", "--token", ""], EXIT_USAGE, "--token is empty"),
+        (["tables", "{uri}", "--token", " "], EXIT_USAGE, "--token is empty"),
+        (["create", "{uri}", "", "a:int8"], EXIT_USAGE, "A table's name must not be empty."),
+        (["watch", "{uri}", " ", "--once"], EXIT_USAGE, "A table's name must not be empty."),
+        (["snapshot", "{uri}", "", "-o", "x.csv"], EXIT_USAGE, "A table's name must not be empty."),
+        (["publish", "{uri}", "", "{file}"], EXIT_USAGE, "A table's name must not be empty."),
+        (["drop", "{uri}", "quotes", ""], EXIT_USAGE, "A table's name must not be empty."),
+        (["create", "{uri}", "made", "a:int8", "--kind", "keyed"], EXIT_USAGE, "needs a key"),
+        (["publish", "{uri}", "made", "{file}", "--kind", "ring"], EXIT_FAILURE, "needs a capacity"),
+        (["publish", "{uri}", "made", "{file}", "--kind", "keyed"], EXIT_FAILURE, "needs a key"),
         (["nonsense"], EXIT_USAGE, "No such command 'nonsense'. Try 'barrage-server --help'."),
         (["--nonsense"], EXIT_USAGE, "Try 'barrage-server --help'."),
         (["tables", "--nonsense"], EXIT_USAGE, "No such option: --nonsense. Try 'barrage-server tables --help'."),

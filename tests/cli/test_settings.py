@@ -93,7 +93,7 @@ def test_the_configuration_of_the_image_needs_a_token() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hots = 'x'", "barrage.toml: unknown setting 'hots'; did you mean 'host'"),
+        ("hots = 'x'", "barrage.toml: unknown setting 'hots'; did you mean 'host'\\?$"),
         ("zzz = 'x'", "barrage.toml: unknown setting 'zzz'; there are .*host, .*port"),
         ("port = 'many'", "barrage.toml: port: "),
         ("port = 70000", "barrage.toml: port: "),

@@ -35,6 +35,17 @@ def test_every_dependency_has_a_lower_bound_and_a_pin() -> None:
         assert set(_names(requirements)) <= set(PINS[which])
 
 
+def test_after_the_demo_every_front_end_of_the_readme_is_installed() -> None:
+    """`make demo` leaves the program behind, and the README's snippets use Spark and Deephaven's port."""
+    sets = dict(
+        re.findall(r"^(env|demo-env):.*\n\t@scripts/make-env \$\(VENV\) (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    )
+    assert sets["demo-env"].split() == [name for name in sets["env"].split() if name != "dev"]
+    assert {"server", *PROJECT["optional-dependencies"]} == set(sets["demo-env"].split())
+    for extra, requirements in PROJECT["optional-dependencies"].items():
+        assert set(_names(requirements)) <= set(PINS[extra])
+
+
 def test_no_package_is_pinned_twice() -> None:
     every = [name for pins in PINS.values() for name in pins]
     assert len(every) == len(set(every))

@@ -141,6 +141,15 @@ def test_actions_that_make_no_sense(client: fl.FlightClient, name: str, body: An
     assert type(refused(client, name, body)) is kind
 
 
+@pytest.mark.parametrize("name", ["barrage.health", "barrage.statistics", "barrage.tables"])
+def test_actions_without_fields_refuse_fields(client: fl.FlightClient, name: str) -> None:
+    for body in ({"a": 1}, b" " * 100_000, b"[]"):
+        error = refused(client, name, body)
+        assert type(error) is WireFormatError
+    assert "unknown field 'a'; it has no fields" in str(refused(client, name, {"a": 1}))
+    assert list(client.do_action((name, b"{}"))) is not None
+
+
 def test_aborting_what_is_not_there_is_no_error(client: fl.FlightClient) -> None:
     assert act(client, "barrage.abort", {"tokens": ["gone"]}) == {"dropped": 0}
 

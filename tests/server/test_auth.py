@@ -220,7 +220,20 @@ def test_a_stream_goes_on_when_the_token_it_began_with_ends(monkeypatch: pytest.
             follower.wait(lambda follower: follower.rows)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+@pytest.mark.parametrize("host", ["127.0.0.1:0", "nohost.invalid", "two words", "[::1", "x" * 300])
+@pytest.mark.parametrize("options", [{}, {"token": TOKEN}, {"insecure": True}], ids=str)
+def test_what_is_no_address_is_said_to_be_none(host: str, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError, match=r"host is an address of this machine.* is none\. The port"):
+        Server(host, **options)
+
+
+def test_a_name_that_leads_to_an_address_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", lambda host, *_: [(2, 1, 6, "", ("192.0.2.1", 0))])
+    with pytest.raises(InvalidRequestError, match=r"Listening on example\.org .*insecure=True"):
+        Server("example.org")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_listening_beyond_this_machine_needs_a_token(host: str) -> None:
     with pytest.raises(InvalidRequestError, match="insecure=True"):
         Server(host)

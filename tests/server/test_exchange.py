@@ -380,7 +380,7 @@ def test_the_log_tells_of_streams_in_one_line_each(
 
 def test_statistics_are_plain_values(server: Server, quotes: KeyedTable) -> None:
     figures = server.statistics()
-    assert [(table.name, table.kind, table.rows) for table in figures.tables] == [("quotes", "KeyedTable", 2)]
+    assert [(table.name, table.kind, table.rows) for table in figures.tables] == [("quotes", "keyed", 2)]
     json.dumps(figures.uptime_seconds)
     assert figures.subscriptions == ()
 

@@ -18,7 +18,7 @@ from barrage_server.errors import (
     LimitError,
     UnavailableError,
 )
-from barrage_server.server.actions import list_actions, run_action
+from barrage_server.server.actions import check_empty, list_actions, run_action
 from barrage_server.server.auth import Credentials, from_payload, open_to_all, parse_authorization
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.download import RawDownload
@@ -166,6 +166,7 @@ class FlightService:
     async def _do_action(self, call: Call, _session: Session) -> None:
         action = await read_request(call, flight_pb2.Action)
         if action.type == TABLES_ACTION:
+            check_empty(action.body, "tables request")
             for table in self._state.hub.catalog.tables():
                 info = await self._info(table)
                 await call.write(flight_pb2.Result(body=info.SerializeToString()).SerializeToString())
