@@ -56,6 +56,8 @@ def name_of_ticket(ticket: bytes) -> str:
     Deephaven session).
     """
     data = ticket[len(_SCOPE_PREFIX) :] if ticket.startswith(_SCOPE_PREFIX) else ticket
+    if not data:
+        raise InvalidRequestError("the ticket names no table; use s/<table name>")
     return _checked(_text(data))
 
 

@@ -26,7 +26,7 @@ FRAMES = {
 def test_a_frame_in_the_wrong_place_is_told_by_its_class(client: bs.Client, server: bs.Server, form: str) -> None:
     frame = FRAMES[form]
     calls: list[Callable[[], object]] = [
-        lambda: server.add_table("q", frame),  # type: ignore[type-var]
+        lambda: server.add_table("q", frame),
         lambda: client.snapshot(frame),
         lambda: client.subscribe(frame),
         lambda: client.drop(frame),
