@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
+import struct
+import termios
 import threading
 from contextlib import suppress
 from typing import Self
@@ -24,8 +27,7 @@ class Proxy:
         self._lock = threading.Lock()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._closed = False
-        self.held = 0
-        """Pieces that came while it was stalled: at most one for each direction of a connection is taken."""
+        self._taken = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, name="proxy", daemon=True)
@@ -45,6 +47,12 @@ class Proxy:
 
     def resume(self) -> None:
         self._flowing.set()
+
+    @property
+    def held(self) -> int:
+        """Bytes that stand still here: what stalled threads have taken, and what lies in the buffers of the sockets."""
+        with self._lock:
+            return self._taken + sum(_unread(end) for pair in self._pairs for end in pair)
 
     @property
     def connections(self) -> int:
@@ -93,9 +101,7 @@ class Proxy:
                 if not piece:
                     break
                 if not self._flowing.is_set():
-                    with self._lock:
-                        self.held += 1
-                self._flowing.wait()
+                    self._hold(len(piece))
                 sink.sendall(piece)
         _shut(*pair)
         with self._lock:
@@ -104,6 +110,19 @@ class Proxy:
         if is_last:  # the other direction has ended already
             for end in pair:
                 end.close()
+
+    def _hold(self, nbytes: int) -> None:
+        with self._lock:
+            self._taken += nbytes
+        self._flowing.wait()
+        with self._lock:
+            self._taken -= nbytes
+
+
+def _unread(end: socket.socket) -> int:
+    """Bytes in the receive buffer of a socket."""
+    answer: tuple[int] = struct.unpack("i", fcntl.ioctl(end, termios.FIONREAD, struct.pack("i", 0)))
+    return answer[0]
 
 
 def _shut(*ends: socket.socket) -> None:

@@ -65,6 +65,21 @@ def test_what_it_holds_up_comes_later(echo: int) -> None:
         assert client.recv(5, socket.MSG_WAITALL) == b"hello"
 
 
+def test_what_it_holds_up_is_counted_wherever_it_stands(echo: int) -> None:
+    """A thread may be about to read, and take a piece, or have seen the stall already, and leave all in the socket."""
+    with Proxy(echo) as proxy, connect(proxy) as client, client.makefile("rb") as answer:
+        client.sendall(b"x")
+        assert answer.read(1) == b"x"
+        proxy.stall()
+        client.sendall(b"yyy")
+        until(lambda: proxy.held == 3, "the first piece stands still")
+        client.sendall(b"yyyy")
+        until(lambda: proxy.held == 7, "the second does, in the socket")
+        proxy.resume()
+        assert answer.read(7) == b"y" * 7
+        assert proxy.held == 0
+
+
 def test_connections_to_a_target_that_is_away_end(echo: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nothing:
         port = int(nothing.getsockname()[1])
