@@ -117,7 +117,7 @@ class Login:
             return self._way != 0
 
 
-class HeaderReader(flight.ClientMiddlewareFactory):  # type: ignore[misc]
+class HeaderReader(flight.ClientMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
     """Hands the tokens in a server's answers to a :class:`Login`."""
 
     def __init__(self, login: Login) -> None:
@@ -129,7 +129,7 @@ class HeaderReader(flight.ClientMiddlewareFactory):  # type: ignore[misc]
         return _Answers(self._login)
 
 
-class _Answers(flight.ClientMiddleware):  # type: ignore[misc]
+class _Answers(flight.ClientMiddleware):  # type: ignore[misc]  # pyarrow has no types
     """The headers of one call's answer: those ahead of it, or those behind it when it is an error."""
 
     def __init__(self, login: Login) -> None:

@@ -250,7 +250,7 @@ class Publication:
                     continue
                 if poll.wake_at is not None:
                     self._changed.wait(max(0.0, poll.wake_at - time.monotonic()))
-                elif not is_behind:  # else the table has changed since the poll, and nobody waited to hear of it
+                elif not is_behind:  # a change after the poll came before this wait, which would miss it
                     self._changed.wait()
 
     def _ask(self) -> None:

@@ -132,7 +132,7 @@ class Bearers:
         return hmac.new(self._key, body.encode(), hashlib.sha256).hexdigest()
 
 
-class Call(fl.ServerMiddleware):  # type: ignore[misc]
+class Call(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
     """What one call's headers say: the caller, and the viewport dialect it wants."""
 
     def __init__(
@@ -168,7 +168,7 @@ _TOLD_BY_HANDLER: Final = frozenset(
 )
 
 
-class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]
+class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
     """Lets in callers with good credentials; all others get UNAUTHENTICATED, whatever the call.
 
     Handlers of calls must call :meth:`Call.check` first: of most calls, only they know whose they are.
@@ -208,7 +208,7 @@ class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]
         return Call(user, viewport, self._bearers.issue(user) if hands_out else None)
 
 
-class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]
+class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow has no types
     """The older of Flight's two ways in: credentials in the ``Handshake``, then a token in ``auth-token-bin``.
 
     The payload is the shared token, or ``user:password``, or Flight's ``BasicAuth`` message.

@@ -27,7 +27,7 @@ TlsIdentity = tuple[bytes, bytes]
 """Certificate chain and private key, PEM."""
 
 
-class Door(fl.FlightServerBase):  # type: ignore[misc]
+class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """The Flight service. It serves from the moment it is made.
 
     Args:

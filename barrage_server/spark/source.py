@@ -71,7 +71,7 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark's base c
     nbytes: int
 
 
-class BarrageDataSource(DataSource):  # type: ignore[misc]
+class BarrageDataSource(DataSource):  # type: ignore[misc]  # PySpark has no types
     """Writes a stream or a batch into a live table.
 
     Options have the names of the arguments of :class:`~barrage_server.spark.BarrageSink`, and mean the same; case and
@@ -148,7 +148,7 @@ class _Writer:
             self.connect(0.0).abort(task.token for task in tasks if task.token)
 
 
-class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
+class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # PySpark has no types
     """``df.write.format("barrage")``: each write is a batch of its own, or the one that a sink names in the options."""
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
@@ -180,7 +180,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
         self.drop(_tasks(messages))
 
 
-class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]  # PySpark has no types
     """``df.writeStream.format("barrage")``: the publisher is the streaming query, the batch its micro-batch."""
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:

@@ -12,7 +12,7 @@ import pyarrow.flight as fl
 SCHEMA = pa.schema([("x", pa.int64())])
 
 
-class _Answer(fl.ServerMiddleware):  # type: ignore[misc]
+class _Answer(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
     def __init__(self, token: str) -> None:
         self._token = token
 
@@ -20,7 +20,7 @@ class _Answer(fl.ServerMiddleware):  # type: ignore[misc]
         return {"authorization": self._token}
 
 
-class Sessions(fl.ServerMiddlewareFactory):  # type: ignore[misc]
+class Sessions(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
     """Lets in who shows the credentials or a token of its own making.
 
     Attributes:
@@ -57,7 +57,7 @@ class Sessions(fl.ServerMiddlewareFactory):  # type: ignore[misc]
             return _Answer(token)
 
 
-class SessionServer(fl.FlightServerBase):  # type: ignore[misc]
+class SessionServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """One static table, ``t``."""
 
     def __init__(self, credentials: str = "Anonymous") -> None:

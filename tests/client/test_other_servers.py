@@ -17,7 +17,7 @@ import trustme
 import barrage_server as bs
 
 
-class OtherFlightServer(fl.FlightServerBase):  # type: ignore[misc]
+class OtherFlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """A server of Arrow Flight that knows no Barrage."""
 
     def list_actions(self, context: fl.ServerCallContext) -> list[fl.ActionType]:

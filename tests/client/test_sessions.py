@@ -99,7 +99,7 @@ def test_a_header_of_the_users_own_begins_the_session() -> None:
         assert [header.split()[0] for header in server.sessions.shown] == ["some.company.Handler", "Bearer"]
 
 
-class Plain(fl.FlightServerBase):  # type: ignore[misc]
+class Plain(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """Answers nothing."""
 
 

@@ -132,7 +132,7 @@ def test_basic_credentials_are_exchanged_for_a_bearer_token(guarded: Server) -> 
             client.authenticate_basic_token("me", "nope")
 
 
-class Payload(fl.ClientAuthHandler):  # type: ignore[misc]
+class Payload(fl.ClientAuthHandler):  # type: ignore[misc]  # pyarrow has no types
     def __init__(self, payload: bytes) -> None:
         super().__init__()
         self.payload = payload

@@ -118,7 +118,7 @@ def test_types_that_no_table_holds_are_refused_by_column(kind: st.DataType, advi
 
 
 def test_a_type_of_the_user_is_what_it_is_stored_as() -> None:
-    class Point(st.UserDefinedType):  # type: ignore[misc]
+    class Point(st.UserDefinedType):  # type: ignore[misc]  # PySpark has no types
         @classmethod
         def sqlType(cls) -> st.DataType:  # noqa: N802
             return st.ArrayType(st.DoubleType(), False)

@@ -154,7 +154,7 @@ def web_server() -> Iterator[str]:
             serving.join(30)
 
 
-class OtherFlightServer(fl.FlightServerBase):  # type: ignore[misc]
+class OtherFlightServer(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """A server of Arrow Flight that knows no Barrage."""
 
     def list_actions(self, context: fl.ServerCallContext) -> list[fl.ActionType]:

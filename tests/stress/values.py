@@ -28,7 +28,7 @@ _DAY_SECONDS = 86_400
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
-class Foreign(pa.ExtensionType):  # type: ignore[misc]
+class Foreign(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
     """An extension type that the servers do not know."""
 
     def __init__(self, storage: pa.DataType) -> None:

@@ -351,7 +351,7 @@ def test_lists_of_numbers_in_binary_are_numbers_to_java_only(tag: str) -> None:
         assert sent.metadata[b"deephaven:componentType"] == component.encode()
 
 
-class Celsius(pa.ExtensionType):  # type: ignore[misc]
+class Celsius(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
     """An extension type of the tests."""
 
     def __init__(self, storage: pa.DataType) -> None:

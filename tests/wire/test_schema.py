@@ -115,7 +115,7 @@ class TestBarrageSchema:
             table_attributes(pa.schema([("a", pa.int8())], metadata=metadata))
 
 
-class _Known(pa.ExtensionType):  # type: ignore[misc]
+class _Known(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
     def __init__(self) -> None:
         super().__init__(pa.int8(), "test.known")
 

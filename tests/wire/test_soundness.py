@@ -169,7 +169,7 @@ def test_unions_that_cannot_be_made_are_refused_with_their_schema(mode: str) -> 
 
 @pytest.mark.parametrize("unit", [0, 1])
 def test_intervals_that_pyarrow_has_no_arrays_of_are_refused(unit: int) -> None:
-    """It ends with a KeyError when somebody looks at the column."""
+    """Reading such a column raises a KeyError in pyarrow."""
     data = pa.schema([("x", pa.month_day_nano_interval())]).serialize().to_pybytes()
     units = [at for at in range(len(data) - 1) if data[at : at + 2] == struct.pack("<h", 2)]
     refused = 0
