@@ -31,13 +31,13 @@ def _shape(text: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(330)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.spark] if name == "spark" else []) for name in WORKS]
 )
 def test_each_measures_what_the_targets_name(name: str, tmp_path: Path) -> None:
     steps: list[str] = []
-    outcome = run_one(name, "tiny", 150, tmp_path / "log", steps.append)
+    outcome = run_one(name, "tiny", 300, tmp_path / "log", steps.append)
     assert not outcome.error
     assert outcome.quick
     measured = {(_shape(figure.work), figure.what) for figure in outcome.figures if figure.system == OURS}

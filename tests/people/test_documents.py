@@ -79,7 +79,7 @@ def test_programs_run(document: Path, server: bs.Server, tmp_path: Path, monkeyp
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_spark_programs_run(server: bs.Server, tmp_path: Path) -> None:
     programs = [block for document in PYTHON_DOCUMENTS for block in code(document, "python") if is_spark(block)]
     script = tmp_path / "programs.py"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -178,5 +179,5 @@ class Replicas(RuleBasedStateMachine):
             subscriber.check()
 
 
-TestReplicas = Replicas.TestCase
+TestReplicas = pytest.mark.timeout(400)(Replicas.TestCase)
 TestReplicas.settings = settings(stateful_step_count=50)
