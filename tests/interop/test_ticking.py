@@ -24,12 +24,15 @@ CHANGES = 300
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_update_is_the_servers_own(server: Server, client: Pydeephaven, kind: str) -> None:
+def test_every_update_is_the_servers_own(pydeephaven: Pydeephaven, kind: str) -> None:
+    """Also where several changes become one update, as those of one interval do."""
     chance = random.Random(kind)
-    with served(kind, server) as source:
+    limits = SubscriptionLimits(default_interval_ms=10)
+    with Server(deephaven_port=0, subscriptions=limits) as server, served(kind, server) as source:
+        pydeephaven.log_in(server)
         source.change(chance)
         source.settle()
-        with Listener(client, source.table) as listener:
+        with Listener(pydeephaven, source.table) as listener:
             for _ in range(CHANGES):
                 source.change(chance, chance.choice([1, 1, 1, 3]))
                 if chance.random() < 0.7:
@@ -44,7 +47,8 @@ def test_every_update_is_the_servers_own(server: Server, client: Pydeephaven, ki
             assert (listener.rows["removed"] > CHANGES / 3) is (kind != "append")
             assert (listener.rows["modified"] > CHANGES / 3) is (kind in ("keyed", "replaced", "moving"))
             assert (listener.rows["moved"] > CHANGES / 3) is (kind == "moving")
-    until(lambda: not server.statistics().subscriptions)
+        until(lambda: not server.statistics().subscriptions)
+        pydeephaven.execute("session.close()")
 
 
 def test_a_blink_table_shows_every_row_once(server: Server, client: Pydeephaven) -> None:
