@@ -21,7 +21,8 @@ INTERNAL            everything else
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -30,7 +31,7 @@ import barrage_server.process  # noqa: F401  (has gRPC keep quiet, before Flight
 from barrage_server import errors
 from barrage_server.errors import BarrageError
 from barrage_server.log import printable
-from barrage_server.wire.json_object import JsonObject, json_bytes
+from barrage_server.wire.json_message import JsonMessage
 
 __all__ = ["decode_end", "encode_end", "from_flight", "is_told", "other_protocol", "tagged_text", "to_flight"]
 
@@ -121,6 +122,17 @@ class Internal(_Untold, fl.FlightInternalError):  # type: ignore[misc]
     """Becomes INTERNAL."""
 
 
+@dataclass(frozen=True, slots=True)
+class _StreamEnd(JsonMessage):
+    """Why a server ends a stream: the name of the error's class, and its text."""
+
+    message_name: ClassVar[str] = "end of stream"
+    refuses_others: ClassVar[bool] = False
+
+    error: str
+    text: str
+
+
 def tagged_text(error: BarrageError) -> str:
     """What a status says: the text, and the class in brackets."""
     return f"{error} [{_public_name(error)}]"
@@ -186,15 +198,15 @@ def encode_end(error: BarrageError) -> bytes:
     so the reason goes ahead in a message without a batch. A client that knows it hangs up, and raises what
     :func:`decode_end` gives.
     """
-    return _END + json_bytes({"error": _public_name(error), "text": str(error)})
+    return _END + _StreamEnd(_public_name(error), str(error)).to_json()
 
 
 def decode_end(app_metadata: bytes) -> BarrageError | None:
     """The reason in a message of :func:`encode_end`; ``None`` when ``app_metadata`` is something else."""
     if not app_metadata.startswith(_END):
         return None
-    fields = JsonObject.parse(app_metadata[len(_END) :], "end of stream")
-    return _make(fields.text("error"), fields.text("text"))
+    end = _StreamEnd.from_json(app_metadata[len(_END) :])
+    return _make(end.error, end.text)
 
 
 def _public_name(error: BarrageError) -> str:

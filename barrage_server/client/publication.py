@@ -22,9 +22,8 @@ from barrage_server.process import Ending, end_with_process, start_thread
 from barrage_server.public import public
 from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
 from barrage_server.wire.batches import Uneven
-from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.metadata import PublicationRequest, SubscriptionOptions, SubscriptionRequest
-from barrage_server.wire.protocol import FLUSH
+from barrage_server.wire.protocol import FLUSH, PublicationResult
 from barrage_server.wire.tickets import path_of_name, scope_ticket
 
 __all__ = ["Publication"]
@@ -289,7 +288,7 @@ class Publication:
             self._changed.notify_all()
 
     def _hear(self, answer: bytes) -> None:
-        updates = JsonObject.parse(answer, "the server's answer to a publication").integer("updates")
+        updates = PublicationResult.from_json(answer).updates
         with self._changed:
             self._confirmed = True  # the first answer says that the table is there
             while self._asked and self._asked[0][0] <= updates:

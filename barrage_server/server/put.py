@@ -26,14 +26,15 @@ from barrage_server.server.checks import checked
 from barrage_server.server.hub import Hub
 from barrage_server.server.sockets import peer_name
 from barrage_server.wire.intake import Intake
-from barrage_server.wire.json_object import json_bytes
 from barrage_server.wire.metadata import PublicationRequest, decode_message
 from barrage_server.wire.protocol import (
     FLUSH,
     PUT_OPTIONS_FIELD,
     PUT_OPTIONS_KEY,
     STAGE_COMMAND,
+    PublicationResult,
     PutOptions,
+    PutResult,
     StageEnd,
     StageRequest,
 )
@@ -125,7 +126,7 @@ class Upload:
         target = Target(name, options.mode, options.key, options.kind, options.capacity)
         rows, table = publish_rows(self._hub.catalog, target, schema, batches, limit=self._hub.limits.put_bytes)
         logger.info("%s put %s into %s", self.peer, count(rows, "rows"), name)
-        self._reply(json_bytes({"table": name, "rows": rows, "step": table.version.step}))
+        self._reply(PutResult(name, rows, table.version.step).to_json())
 
     def _collect(self, schema: pa.Schema, chunks: Iterable[Chunk]) -> list[pa.RecordBatch]:
         """All rows of a stream that has come to its proper end, in plain form."""
@@ -216,7 +217,7 @@ class Upload:
 
     def _reply_updates(self, name: str, updates: int, table: ReplicaTable | None) -> None:
         step = -1 if table is None else table.version.step
-        self._reply(json_bytes({"table": name, "updates": updates, "step": step}))
+        self._reply(PublicationResult(name, updates, step).to_json())
 
     # What all three need.
 

@@ -68,20 +68,12 @@ class JsonObject:
             raise self._wrong(name, "a string that is not empty")
         return value
 
-    def optional_text(self, name: str) -> str | None:
-        """A string, or None when the field is absent or null."""
-        return self.text(name) if name in self else None
-
     def integer(self, name: str) -> int:
         """An integer within int64."""
         value = self._fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
             raise self._wrong(name, "a 64-bit integer")
         return value
-
-    def optional_integer(self, name: str) -> int | None:
-        """An integer within int64, or None when the field is absent or null."""
-        return self.integer(name) if name in self else None
 
     def boolean(self, name: str) -> bool:
         """``true`` or ``false``."""
@@ -97,10 +89,6 @@ class JsonObject:
             raise self._wrong(name, "a list of strings")
         return tuple(value)
 
-    def optional_texts(self, name: str) -> tuple[str, ...] | None:
-        """A list of strings, or None when the field is absent or null."""
-        return self.texts(name) if name in self else None
-
     def optional_object(self, name: str) -> JsonObject | None:
         """A nested object, or None when the field is absent or null."""
         if name not in self:
@@ -110,9 +98,13 @@ class JsonObject:
             raise self._wrong(name, "an object")
         return JsonObject(value, f"{self._what}.{name}")
 
-    def optional_schema(self, name: str) -> pa.Schema | None:
-        """An Arrow schema as base64 of its encapsulated IPC message, or None when the field is absent or null."""
-        return schema_from_base64(self.text(name), f"{self._what}: field {name!r}") if name in self else None
+    def schema(self, name: str) -> pa.Schema:
+        """An Arrow schema as base64 of its encapsulated IPC message."""
+        if name not in self:
+            raise WireFormatError(
+                f"{self._what}: field {name!r} is missing; send base64 of the Arrow schema's IPC message"
+            )
+        return schema_from_base64(self.text(name), f"{self._what}: field {name!r}")
 
 
 def json_bytes(fields: Mapping[str, object]) -> bytes:
@@ -121,9 +113,9 @@ def json_bytes(fields: Mapping[str, object]) -> bytes:
     return json.dumps(present, separators=(",", ":")).encode()
 
 
-def schema_to_base64(schema: pa.Schema | None) -> str | None:
-    """Base64 of the schema's encapsulated IPC message; None stays None."""
-    return None if schema is None else base64.b64encode(schema.serialize()).decode("ascii")
+def schema_to_base64(schema: pa.Schema) -> str:
+    """Base64 of the schema's encapsulated IPC message."""
+    return base64.b64encode(schema.serialize()).decode("ascii")
 
 
 def schema_from_base64(text: str, what: str) -> pa.Schema:

@@ -1,7 +1,7 @@
 """Names and messages of what this project adds to Barrage: publishing by commit, and administrative actions.
 
 Both ends import these, so that a name is spelled once. All messages are JSON objects; fields that are None are left
-out, and unknown fields are ignored.
+out.
 
 Three ways lead in:
 
@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
 from barrage_server.public import public
-from barrage_server.wire.json_object import JsonObject, json_bytes, schema_to_base64
+from barrage_server.wire.json_message import REQUIRED, AtLeast, JsonMessage, json_fields, read_json_fields
+from barrage_server.wire.json_object import JsonObject, json_bytes
 
 __all__ = [
     "ABORT_ACTION",
@@ -51,8 +52,10 @@ __all__ = [
     "DropRequest",
     "LastBatchRequest",
     "LastBatchResult",
+    "PublicationResult",
     "PublishMode",
     "PutOptions",
+    "PutResult",
     "StageEnd",
     "StageRequest",
     "StageResult",
@@ -119,44 +122,20 @@ class TableKind(StrEnum):
     REPLACED = "replaced"
 
 
-def _mode(fields: JsonObject) -> PublishMode | None:
-    text = fields.optional_text("mode")
-    try:
-        return None if text is None else PublishMode(text)
-    except ValueError as error:
-        raise WireFormatError(f"mode {text!r} is unknown; use one of {', '.join(PublishMode)}") from error
-
-
-def _kind(fields: JsonObject) -> TableKind | None:
-    text = fields.optional_text("kind")
-    try:
-        return None if text is None else TableKind(text)
-    except ValueError as error:
-        raise WireFormatError(f"table kind {text!r} is unknown; use one of {', '.join(TableKind)}") from error
-
-
-def _capacity(fields: JsonObject) -> int | None:
-    capacity = fields.optional_integer("capacity")
-    if capacity is not None and capacity <= 0:
-        raise WireFormatError(f"capacity must be a positive number of rows, got {capacity}")
-    return capacity
-
-
-def _rows(fields: JsonObject) -> int:
-    rows = fields.integer("rows")
-    if rows < 0:
-        raise WireFormatError(f"rows must not be negative, got {rows}")
-    return rows
+Mode = Annotated[PublishMode, "mode"]
+Kind = Annotated[TableKind, "table kind"]
+Capacity = Annotated[int, AtLeast(1, "capacity must be a positive number of rows")]
+Rows = Annotated[int, AtLeast(0, "rows must not be negative")]
 
 
 @dataclass(frozen=True, slots=True)
 class PutOptions:
     """How a plain ``DoPut`` is applied. None everywhere means: append, or upsert when the table has keys."""
 
-    mode: PublishMode | None = None
+    mode: Mode | None = None
     key: tuple[str, ...] | None = None
-    kind: TableKind | None = None
-    capacity: int | None = None
+    kind: Kind | None = None
+    capacity: Capacity | None = None
 
     def to_json(self) -> bytes:
         """app_metadata of the first message: ``{"barrage": {...}}``."""
@@ -165,86 +144,86 @@ class PutOptions:
 
     def to_schema_metadata(self) -> bytes:
         """The value for :data:`PUT_OPTIONS_KEY` in the schema metadata."""
-        return json_bytes({"mode": self.mode, "key": self.key, "kind": self.kind, "capacity": self.capacity})
+        return json_bytes(json_fields(self))
 
     @classmethod
     def from_json(cls, data: bytes) -> PutOptions | None:
         """Options in app_metadata; None when the JSON object has no ``barrage`` field (it is the user's own)."""
         fields = JsonObject.parse(data, "put options").optional_object(PUT_OPTIONS_FIELD)
-        return None if fields is None else cls._of(fields)
+        return None if fields is None else read_json_fields(cls, fields, refuse_others=True)
 
     @classmethod
     def from_schema_metadata(cls, data: bytes) -> PutOptions:
         """Options under :data:`PUT_OPTIONS_KEY` in the schema metadata."""
-        return cls._of(JsonObject.parse(data, "put options in the schema metadata"))
-
-    @classmethod
-    def _of(cls, fields: JsonObject) -> PutOptions:
-        fields.refuse_others(cls.__slots__)
-        return cls(_mode(fields), fields.optional_texts("key"), _kind(fields), _capacity(fields))
+        fields = JsonObject.parse(data, "put options in the schema metadata")
+        return read_json_fields(cls, fields, refuse_others=True)
 
 
 @dataclass(frozen=True, slots=True)
-class StageRequest:
+class PutResult(JsonMessage):
+    """``PutResult`` metadata of a plain ``DoPut``: the rows that were applied to ``table``, and the cycle's step."""
+
+    message_name: ClassVar[str] = "put result"
+    refuses_others: ClassVar[bool] = False
+
+    table: str
+    rows: Rows
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationResult(JsonMessage):
+    """``PutResult`` metadata of a ticking ``DoPut``: how many updates are applied to ``table``, and the last step."""
+
+    message_name: ClassVar[str] = "the server's answer to a publication"
+    refuses_others: ClassVar[bool] = False
+
+    table: str
+    updates: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageRequest(JsonMessage):
     """First app_metadata of a staging ``DoPut``: who stages what. ``attempt`` tells repeated task attempts apart."""
+
+    message_name: ClassVar[str] = "stage request"
 
     publisher: str
     table: str
     batch: int
     attempt: str
 
-    def to_json(self) -> bytes:
-        """The JSON of this message."""
-        fields = {"publisher": self.publisher, "table": self.table, "batch": self.batch, "attempt": self.attempt}
-        return json_bytes(fields)
-
-    @classmethod
-    def from_json(cls, data: bytes) -> StageRequest:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        fields = JsonObject.parse(data, "stage request")
-        fields.refuse_others(cls.__slots__)
-        return cls(fields.text("publisher"), fields.text("table"), fields.integer("batch"), fields.text("attempt"))
-
 
 @dataclass(frozen=True, slots=True)
-class StageEnd:
+class StageEnd(JsonMessage):
     """Last app_metadata of a staging ``DoPut``: without it, or with another row count, what was sent is dropped."""
 
-    rows: int
+    message_name: ClassVar[str] = "end of staging"
+    refuses_others: ClassVar[bool] = False
 
-    def to_json(self) -> bytes:
-        """``{"end": true, "rows": n}``."""
-        return json_bytes({"end": True, "rows": self.rows})
+    end: bool = field(default=True, kw_only=True, metadata=REQUIRED)
+    rows: Rows
 
-    @classmethod
-    def from_json(cls, data: bytes) -> StageEnd:
-        """Read :meth:`to_json`; WireFormatError when it is anything but an end marker."""
-        fields = JsonObject.parse(data, "end of staging")
-        if not fields.boolean("end"):
+    def check(self) -> None:
+        """Raise WireFormatError when it is anything but an end marker."""
+        if not self.end:
             raise WireFormatError('end of staging: field "end" must be true')
-        return cls(_rows(fields))
 
 
 @dataclass(frozen=True, slots=True)
-class StageResult:
+class StageResult(JsonMessage):
     """``PutResult`` metadata of a staging ``DoPut``: the token to commit with, and how many rows lie there."""
 
+    message_name: ClassVar[str] = "stage result"
+    refuses_others: ClassVar[bool] = False
+
     token: str = field(repr=False)
-    rows: int
-
-    def to_json(self) -> bytes:
-        """The JSON of this message."""
-        return json_bytes({"token": self.token, "rows": self.rows})
-
-    @classmethod
-    def from_json(cls, data: bytes) -> StageResult:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        fields = JsonObject.parse(data, "stage result")
-        return cls(fields.text("token"), _rows(fields))
+    rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
-class CommitRequest:
+class CommitRequest(JsonMessage):
     """Make what is staged under ``tokens`` visible as one delta of ``table``, unless ``batch`` was committed before.
 
     ``key`` and ``kind`` (and ``capacity`` of a ring) matter when the table does not exist yet; ``schema`` is what an
@@ -253,58 +232,23 @@ class CommitRequest:
     server knows another, or none because it was restarted. None does not ask.
     """
 
+    message_name: ClassVar[str] = "commit request"
+
     publisher: str
     table: str
     batch: int
-    mode: PublishMode = PublishMode.APPEND
-    tokens: tuple[str, ...] = field(default=(), repr=False)
+    mode: Mode = PublishMode.APPEND
+    tokens: tuple[str, ...] = field(default=(), repr=False, metadata=REQUIRED)
     key: tuple[str, ...] | None = None
     order_by: str | None = None
     schema: pa.Schema | None = None
-    kind: TableKind | None = None
-    capacity: int | None = None
+    kind: Kind | None = None
+    capacity: Capacity | None = None
     expected_last: int | None = None
-
-    def to_json(self) -> bytes:
-        """The JSON of this message; the schema as base64 of its encapsulated IPC message."""
-        return json_bytes(
-            {
-                "publisher": self.publisher,
-                "table": self.table,
-                "batch": self.batch,
-                "mode": self.mode,
-                "tokens": self.tokens,
-                "key": self.key,
-                "order_by": self.order_by,
-                "schema": schema_to_base64(self.schema),
-                "kind": self.kind,
-                "capacity": self.capacity,
-                "expected_last": self.expected_last,
-            }
-        )
-
-    @classmethod
-    def from_json(cls, data: bytes) -> CommitRequest:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        fields = JsonObject.parse(data, "commit request")
-        fields.refuse_others(cls.__slots__)
-        return cls(
-            publisher=fields.text("publisher"),
-            table=fields.text("table"),
-            batch=fields.integer("batch"),
-            mode=_mode(fields) or PublishMode.APPEND,
-            tokens=fields.texts("tokens"),
-            key=fields.optional_texts("key"),
-            order_by=fields.optional_text("order_by"),
-            schema=fields.optional_schema("schema"),
-            kind=_kind(fields),
-            capacity=_capacity(fields),
-            expected_last=fields.optional_integer("expected_last"),
-        )
 
 
 @dataclass(frozen=True, slots=True)
-class CommitResult:
+class CommitResult(JsonMessage):
     """What a commit did.
 
     ``duplicate`` is set, and nothing changed, when the batch had been committed before. ``rows``: rows applied;
@@ -312,165 +256,85 @@ class CommitResult:
     the delta.
     """
 
+    message_name: ClassVar[str] = "commit result"
+    refuses_others: ClassVar[bool] = False
+
     committed: bool
     duplicate: bool
-    rows: int
+    rows: Rows
     last_batch: int
     step: int
 
-    def to_json(self) -> bytes:
-        """The JSON of this message."""
-        return json_bytes(
-            {
-                "committed": self.committed,
-                "duplicate": self.duplicate,
-                "rows": self.rows,
-                "last_batch": self.last_batch,
-                "step": self.step,
-            }
-        )
-
-    @classmethod
-    def from_json(cls, data: bytes) -> CommitResult:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        fields = JsonObject.parse(data, "commit result")
-        return cls(
-            committed=fields.boolean("committed"),
-            duplicate=fields.boolean("duplicate"),
-            rows=_rows(fields),
-            last_batch=fields.integer("last_batch"),
-            step=fields.integer("step"),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class AbortRequest:
+class AbortRequest(JsonMessage):
     """Drop what is staged under these tokens, unknown ones being no error, or all that is staged for one batch.
 
-    ``batch`` is for a publisher that does not know the tokens, because the job that was to tell them has failed.
+    ``batch``, with ``publisher`` and ``table``, is for a publisher that does not know the tokens, because the job that
+    was to tell them has failed.
     """
+
+    message_name: ClassVar[str] = "abort request"
 
     tokens: tuple[str, ...] = field(default=(), repr=False)
     publisher: str | None = None
     table: str | None = None
     batch: int | None = None
 
-    def to_json(self) -> bytes:
-        """The JSON of this message."""
-        fields = {"tokens": self.tokens, "publisher": self.publisher, "table": self.table, "batch": self.batch}
-        return json_bytes(fields)
-
-    @classmethod
-    def from_json(cls, data: bytes) -> AbortRequest:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        fields = JsonObject.parse(data, "abort request")
-        fields.refuse_others(cls.__slots__)
-        tokens = fields.optional_texts("tokens") or ()
-        batch = fields.optional_integer("batch")
-        if batch is None:
-            return cls(tokens)
-        return cls(tokens, fields.text("publisher"), fields.text("table"), batch)
+    def check(self) -> None:
+        """Raise WireFormatError when a batch comes without its publisher or its table."""
+        for name in ("publisher", "table"):
+            if self.batch is not None and getattr(self, name) is None:
+                raise WireFormatError(f"abort request: field {name!r} is missing; expected a string that is not empty")
 
 
 @dataclass(frozen=True, slots=True)
-class AbortResult:
+class AbortResult(JsonMessage):
     """How many of the tokens were known and have been dropped."""
+
+    message_name: ClassVar[str] = "abort result"
+    refuses_others: ClassVar[bool] = False
 
     dropped: int
 
-    def to_json(self) -> bytes:
-        """The JSON of this message."""
-        return json_bytes({"dropped": self.dropped})
-
-    @classmethod
-    def from_json(cls, data: bytes) -> AbortResult:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        return cls(JsonObject.parse(data, "abort result").integer("dropped"))
-
 
 @dataclass(frozen=True, slots=True)
-class LastBatchRequest:
+class LastBatchRequest(JsonMessage):
     """Ask for the last batch that a publisher has committed to a table."""
+
+    message_name: ClassVar[str] = "last batch request"
 
     publisher: str
     table: str
 
-    def to_json(self) -> bytes:
-        """The JSON of this message."""
-        return json_bytes({"publisher": self.publisher, "table": self.table})
-
-    @classmethod
-    def from_json(cls, data: bytes) -> LastBatchRequest:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        fields = JsonObject.parse(data, "last batch request")
-        fields.refuse_others(cls.__slots__)
-        return cls(fields.text("publisher"), fields.text("table"))
-
 
 @dataclass(frozen=True, slots=True)
-class LastBatchResult:
+class LastBatchResult(JsonMessage):
     """The last committed batch; None when there is none."""
 
-    last_batch: int | None
+    message_name: ClassVar[str] = "last batch result"
+    refuses_others: ClassVar[bool] = False
 
-    def to_json(self) -> bytes:
-        """The JSON of this message; null is left out."""
-        return json_bytes({"last_batch": self.last_batch})
-
-    @classmethod
-    def from_json(cls, data: bytes) -> LastBatchResult:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        return cls(JsonObject.parse(data, "last batch result").optional_integer("last_batch"))
+    last_batch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class CreateRequest:
+class CreateRequest(JsonMessage):
     """Create an empty table; no error when one of the same kind, schema and keys exists."""
+
+    message_name: ClassVar[str] = "create request"
 
     table: str
     schema: pa.Schema
-    kind: TableKind | None = None
+    kind: Kind | None = None
     key: tuple[str, ...] | None = None
-    capacity: int | None = None
-
-    def to_json(self) -> bytes:
-        """The JSON of this message; the schema as base64 of its encapsulated IPC message."""
-        return json_bytes(
-            {
-                "table": self.table,
-                "kind": self.kind,
-                "schema": schema_to_base64(self.schema),
-                "key": self.key,
-                "capacity": self.capacity,
-            }
-        )
-
-    @classmethod
-    def from_json(cls, data: bytes) -> CreateRequest:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        fields = JsonObject.parse(data, "create request")
-        fields.refuse_others(cls.__slots__)
-        schema = fields.optional_schema("schema")
-        if schema is None:
-            raise WireFormatError(
-                "create request: field 'schema' is missing; send base64 of the Arrow schema's IPC message"
-            )
-        return cls(fields.text("table"), schema, _kind(fields), fields.optional_texts("key"), _capacity(fields))
+    capacity: Capacity | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DropRequest:
+class DropRequest(JsonMessage):
     """Take a table off the server; its subscribers' streams end with an error."""
 
+    message_name: ClassVar[str] = "drop request"
+
     table: str
-
-    def to_json(self) -> bytes:
-        """The JSON of this message."""
-        return json_bytes({"table": self.table})
-
-    @classmethod
-    def from_json(cls, data: bytes) -> DropRequest:
-        """Read :meth:`to_json`; WireFormatError names what is wrong."""
-        fields = JsonObject.parse(data, "drop request")
-        fields.refuse_others(cls.__slots__)
-        return cls(fields.text("table"))

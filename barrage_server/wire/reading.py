@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 from barrage_server.errors import WireFormatError
-from barrage_server.wire.json_object import JsonObject, json_bytes
+from barrage_server.wire.json_message import REQUIRED, JsonMessage
 
 __all__ = ["ReadingReport"]
 
@@ -15,7 +15,7 @@ _MOST_BYTES: Final = 256  # both numbers at their longest take 70; reports are r
 
 
 @dataclass(frozen=True, slots=True)
-class ReadingReport:
+class ReadingReport(JsonMessage):
     """app_metadata of a client's message in ``DoExchange``, beside its requests.
 
     Attributes:
@@ -24,15 +24,14 @@ class ReadingReport:
 
     """
 
-    messages: int = 0
+    message_name: ClassVar[str] = "reading report"
+
+    messages: int = field(default=0, metadata=REQUIRED)
     unread: int | None = None
 
     def encode(self) -> bytes:
         """The finished app_metadata."""
-        fields = (
-            {"messages": self.messages} if self.unread is None else {"messages": self.messages, "unread": self.unread}
-        )
-        return _READ + json_bytes(fields)
+        return _READ + self.to_json()
 
     @classmethod
     def decode(cls, app_metadata: bytes) -> ReadingReport | None:
@@ -48,9 +47,9 @@ class ReadingReport:
             raise WireFormatError(
                 f"A reading report has {_MOST_BYTES} bytes at most, and this one {len(app_metadata):,}."
             )
-        fields = JsonObject.parse(app_metadata[len(_READ) :], "reading report")
-        fields.refuse_others(("messages", "unread"))
-        report = cls(fields.integer("messages"), fields.optional_integer("unread"))
-        if report.messages < 0 or (report.unread is not None and report.unread < 1):
+        return cls.from_json(app_metadata[len(_READ) :])
+
+    def check(self) -> None:
+        """Raise WireFormatError when a number is out of its range."""
+        if self.messages < 0 or (self.unread is not None and self.unread < 1):
             raise WireFormatError("A reading report counts messages: 0 or more that were read, 1 or more ahead.")
-        return report

@@ -24,8 +24,10 @@ from barrage_server.wire.protocol import (
     DropRequest,
     LastBatchRequest,
     LastBatchResult,
+    PublicationResult,
     PublishMode,
     PutOptions,
+    PutResult,
     StageEnd,
     StageRequest,
     StageResult,
@@ -62,7 +64,14 @@ MESSAGES: list[Any] = [
     DropRequest("table"),
     PutOptions(),
     PutOptions(PublishMode.REPLACE, ("k",), TableKind.KEYED, 5),
+    PutResult("table", 3, 9),
+    PublicationResult("table", 3, -1),
 ]
+
+
+def test_every_message_is_among_those_tested() -> None:
+    named = {name for name in protocol.__all__ if name.endswith(("Request", "Result", "End", "Options"))}
+    assert named == {type(message).__name__ for message in MESSAGES}
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
@@ -138,7 +147,11 @@ def test_noise(noise: bytes) -> None:
         (CommitRequest, b'{"publisher": "p", "table": "t", "batch": 1, "tokens": [], "capacity": 0}', "positive"),
         (CommitRequest, b'{"publisher": "p", "table": "t", "batch": 1, "tokens": "abc"}', "a list of strings"),
         (CreateRequest, b'{"table": "t"}', "'schema' is missing"),
+        (StageEnd, b'{"rows": 1}', "'end' is missing; expected true or false"),
         (StageEnd, b'{"end": false, "rows": 1}', "must be true"),
+        (AbortRequest, b'{"batch": 1, "table": "t"}', "'publisher' is missing; expected a string"),
+        (AbortRequest, b'{"batch": 1, "publisher": "p"}', "'table' is missing; expected a string"),
+        (CommitRequest, b'{"publisher": "p", "table": "t", "batch": 1}', "'tokens' is missing; expected a list"),
         (StageEnd, b'{"end": true, "rows": -1}', "negative"),
         (PutOptions, b'{"barrage": 3}', "must be an object"),
         (DropRequest, b"[1]", "expected a JSON object, got a list"),

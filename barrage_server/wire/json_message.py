@@ -1,0 +1,157 @@
+"""Messages that travel as one JSON object: dataclasses, whose fields say what is written and what is read.
+
+A field is a string, a 64-bit integer, a boolean, a list of strings (``tuple[str, ...]``), a member of a ``StrEnum``, or
+an Arrow schema. A field without a default is required. Elsewhere an absent field and a null mean the default, and None
+is left out of what is written. ``Annotated`` adds what a type does not say: :class:`AtLeast` for numbers, and a text,
+the name by which errors call the values of an enumeration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+import pyarrow as pa
+
+from barrage_server.errors import WireFormatError
+from barrage_server.wire.json_object import JsonObject, json_bytes, schema_to_base64
+
+__all__ = ["REQUIRED", "AtLeast", "JsonMessage", "json_fields", "read_json_fields"]
+
+REQUIRED: Final[Mapping[str, bool]] = {"required": True}
+"""Metadata of a field that must be sent although it has a default in Python."""
+
+Message = TypeVar("Message")
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The range of a number. ``text`` begins the error for numbers below it."""
+
+    minimum: int
+    text: str
+
+
+class JsonMessage:
+    """Base of the frozen dataclasses that travel as a JSON object of their own.
+
+    Attributes:
+        message_name: what errors call the message.
+        refuses_others: whether a field that is unknown is refused, as it is in requests. Results ignore it, so that
+            newer servers may answer more.
+
+    """
+
+    __slots__ = ()
+
+    message_name: ClassVar[str]
+    refuses_others: ClassVar[bool] = True
+
+    def to_json(self) -> bytes:
+        """The JSON of this message; a schema is base64 of its encapsulated IPC message."""
+        return json_bytes(json_fields(self))
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """Read :meth:`to_json`.
+
+        Raises:
+            WireFormatError: a field is missing, unknown, of another type, or out of its range; the text names it.
+            UnsupportedTypeError: a schema has types that are not read here.
+
+        """
+        message = read_json_fields(cls, JsonObject.parse(data, cls.message_name), refuse_others=cls.refuses_others)
+        message.check()
+        return message
+
+    def check(self) -> None:
+        """Raise WireFormatError when fields of a message that came contradict each other."""
+
+
+def json_fields(message: object) -> dict[str, object]:
+    """The fields of a dataclass as JSON has them."""
+    found: dict[str, object] = {}
+    for entry in dataclasses.fields(message):  # type: ignore[arg-type]
+        value = getattr(message, entry.name)
+        found[entry.name] = schema_to_base64(value) if isinstance(value, pa.Schema) else value
+    return found
+
+
+def read_json_fields(kind: type[Message], fields: JsonObject, *, refuse_others: bool) -> Message:
+    """The dataclass ``kind`` with what ``fields`` say.
+
+    Raises:
+        WireFormatError: a field is missing, of another type, or out of its range; or unknown, if others are refused.
+        UnsupportedTypeError: a schema has types that are not read here.
+
+    """
+    readers = _readers(typing.cast("Any", kind))
+    if refuse_others:
+        fields.refuse_others(readers)
+    return kind(
+        **{name: read(fields, name) for name, (read, required) in readers.items() if required or name in fields}
+    )
+
+
+_Reader = Callable[[JsonObject, str], Any]
+_READERS: Final[dict[object, _Reader]] = {
+    str: JsonObject.text,
+    int: JsonObject.integer,
+    bool: JsonObject.boolean,
+    tuple[str, ...]: JsonObject.texts,
+    pa.Schema: JsonObject.schema,
+}
+
+
+@functools.cache
+def _readers(kind: type) -> dict[str, tuple[_Reader, bool]]:
+    """Of each field, how its value is read, and whether it must be there."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {
+        entry.name: (
+            _reader(entry.name, hints[entry.name]),
+            "required" in entry.metadata or entry.default is dataclasses.MISSING,
+        )
+        for entry in dataclasses.fields(kind)
+    }
+
+
+def _reader(name: str, hint: Any) -> _Reader:
+    notes: tuple[object, ...] = ()
+    while True:
+        if typing.get_origin(hint) is typing.Annotated:
+            hint, *more = typing.get_args(hint)
+            notes += tuple(more)
+        elif typing.get_origin(hint) in (typing.Union, types.UnionType):
+            (hint,) = (part for part in typing.get_args(hint) if part is not types.NoneType)
+        else:
+            break
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        called = next((note for note in notes if isinstance(note, str)), name)
+        return functools.partial(_member, hint, called)
+    reader = _READERS[hint]
+    for note in notes:
+        if isinstance(note, AtLeast):
+            reader = functools.partial(_at_least, note)
+    return reader
+
+
+def _member(kind: type[StrEnum], called: str, fields: JsonObject, name: str) -> StrEnum:
+    text = fields.text(name)
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise WireFormatError(f"{called} {text!r} is unknown; use one of {', '.join(kind)}") from error
+
+
+def _at_least(limit: AtLeast, fields: JsonObject, name: str) -> int:
+    number = fields.integer(name)
+    if number < limit.minimum:
+        raise WireFormatError(f"{limit.text}, got {number}")
+    return number

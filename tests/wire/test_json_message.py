@@ -1,0 +1,125 @@
+"""Dataclasses as JSON: what their fields say is what is written and what is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.errors import WireFormatError
+from barrage_server.wire.json_message import REQUIRED, AtLeast, JsonMessage
+
+SCHEMA = pa.schema([("a", pa.int64())])
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample(JsonMessage):
+    """One field of each type, with and without a default."""
+
+    message_name: ClassVar[str] = "sample"
+
+    text: str
+    number: int
+    flag: bool
+    names: tuple[str, ...]
+    colour: Annotated[Colour, "colour of it"]
+    schema: pa.Schema
+    size: Annotated[int, AtLeast(2, "size must be 2 or more")] | None = None
+    note: str = "none"
+    sent: int = field(default=0, metadata=REQUIRED)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(JsonMessage):
+    message_name: ClassVar[str] = "answer"
+    refuses_others: ClassVar[bool] = False
+
+    text: str | None = None
+
+
+GOOD: dict[str, Any] = json.loads(Sample("x", 1, True, ("a",), Colour.RED, SCHEMA).to_json())
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(min_size=1)
+SAMPLES = st.builds(
+    Sample,
+    TEXT,
+    INT64,
+    st.booleans(),
+    st.lists(st.text()).map(tuple),
+    st.sampled_from(Colour),
+    st.just(SCHEMA),
+    st.none() | st.integers(2, 2**63 - 1),
+    TEXT,
+    INT64,
+)
+
+
+@given(SAMPLES)
+def test_what_is_written_is_read(sample: Sample) -> None:
+    assert Sample.from_json(sample.to_json()) == sample
+
+
+def test_fields_stand_under_their_names() -> None:
+    assert {name: value for name, value in GOOD.items() if name != "schema"} == {
+        "text": "x",
+        "number": 1,
+        "flag": True,
+        "names": ["a"],
+        "colour": "red",
+        "note": "none",
+        "sent": 0,
+    }
+
+
+@pytest.mark.parametrize("name", ["text", "number", "flag", "names", "colour", "schema", "sent"])
+def test_a_field_without_a_default_is_required(name: str) -> None:
+    """So is one that is marked; a null is as good as nothing."""
+    for fields in ({**GOOD, name: None}, {key: value for key, value in GOOD.items() if key != name}):
+        with pytest.raises(WireFormatError, match=f"sample: field '{name}' is missing; "):
+            Sample.from_json(json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize("name", ["size", "note"])
+def test_a_null_means_the_default(name: str) -> None:
+    fields = {**GOOD, "size": 5, "note": "some", name: None}
+    assert getattr(Sample.from_json(json.dumps(fields).encode()), name) == {"size": None, "note": "none"}[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "text"),
+    [
+        ("text", "", "sample: field 'text' must be a string that is not empty, got a string"),
+        ("text", 3, "sample: field 'text' must be a string that is not empty, got a number"),
+        ("number", 1.0, "sample: field 'number' must be a 64-bit integer, got a number"),
+        ("number", True, "sample: field 'number' must be a 64-bit integer, got a boolean"),
+        ("number", 2**63, "sample: field 'number' must be a 64-bit integer, got a number"),
+        ("flag", 1, "sample: field 'flag' must be true or false, got a number"),
+        ("names", "ab", "sample: field 'names' must be a list of strings, got a string"),
+        ("names", ["a", 1], "sample: field 'names' must be a list of strings, got a list"),
+        ("colour", "green", "colour of it 'green' is unknown; use one of red, blue"),
+        ("schema", "x", "sample: field 'schema': not an Arrow schema; send base64 of the encapsulated IPC message"),
+        ("size", 1, "size must be 2 or more, got 1"),
+        ("note", [], "sample: field 'note' must be a string that is not empty, got a list"),
+        ("other", 1, "sample: unknown field 'other'; did you mean 'colour'?"),
+    ],
+)
+def test_errors_name_the_field(name: str, wrong: object, text: str) -> None:
+    with pytest.raises(WireFormatError) as caught:
+        Sample.from_json(json.dumps({**GOOD, name: wrong}).encode())
+    assert str(caught.value).startswith(text.partition(";")[0])
+
+
+def test_answers_may_say_more() -> None:
+    assert Answer.from_json(b'{"text": "x", "later": 1}') == Answer("x")
+    assert Answer().to_json() == b"{}"
