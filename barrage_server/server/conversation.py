@@ -23,10 +23,11 @@ from barrage_server.subscription import Dialect, Subscription, SubscriptionStati
 from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.families import ClientFamily
-from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest, decode_message
+from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from barrage_server.wire.reading import ReadingReport
+from barrage_server.wire.request_reader import RequestReader
 
-__all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "is_light", "read_request"]
+__all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "is_light"]
 
 StreamRequest = SubscriptionRequest | SnapshotRequest
 
@@ -88,6 +89,7 @@ class Conversation:
         self._hub = hub
         self._slot = slot
         self._manner = manner
+        self._requests = RequestReader()
         self._following: Following | None = None
         self._subscription: Subscription | None = None
         self._outbox: list[Message] = []
@@ -118,6 +120,20 @@ class Conversation:
         """Wait up to ``timeout`` seconds until it is not full; whether that is so."""
         with self._has_room:
             return self._has_room.wait_for(lambda: not self.is_full, timeout)
+
+    def read(self, app_metadata: bytes) -> StreamRequest:
+        """The request in a message of the stream.
+
+        Raises:
+            WireFormatError: it is damaged.
+            InvalidRequestError: it is none that DoExchange takes.
+
+        """
+        request = self._requests.read(app_metadata)
+        if not isinstance(request, SubscriptionRequest | SnapshotRequest):
+            kind = type(request).__name__
+            raise InvalidRequestError(f"DoExchange takes subscription and snapshot requests, not {kind}.")
+        return request
 
     def serve(self, request: StreamRequest, table: Table) -> None:
         """Take one request about ``table``; what it leads to is :meth:`due` from now on.
@@ -240,20 +256,6 @@ class Conversation:
         with self._has_room:
             self._outbox.append(answer)
         self.table, self.schema = table, feed.schema
-
-
-def read_request(app_metadata: bytes) -> StreamRequest:
-    """The request in a message of DoExchange.
-
-    Raises:
-        WireFormatError: it is damaged.
-        InvalidRequestError: it is none that DoExchange takes.
-
-    """
-    request = decode_message(app_metadata)
-    if not isinstance(request, SubscriptionRequest | SnapshotRequest):
-        raise InvalidRequestError(f"DoExchange takes subscription and snapshot requests, not {type(request).__name__}.")
-    return request
 
 
 def dialect_of(header: str | None, default: Dialect) -> Dialect:

@@ -19,7 +19,7 @@ from barrage_server.errors import BarrageError, InvalidRequestError, LimitError,
 from barrage_server.flight_errors import encode_end
 from barrage_server.log import count
 from barrage_server.server.auth import Call
-from barrage_server.server.conversation import Conversation, Manner, StreamRequest, dialect_of, read_request
+from barrage_server.server.conversation import Conversation, Manner, StreamRequest, dialect_of
 from barrage_server.server.hub import Hub
 from barrage_server.server.pump import Topic
 from barrage_server.server.sockets import peer_name
@@ -90,7 +90,7 @@ class Exchange:
             for app_metadata in self._requests():
                 report = ReadingReport.decode(app_metadata)
                 if report is None:
-                    self._serve(read_request(app_metadata))
+                    self._serve(self._conversation.read(app_metadata))
                 else:
                     self._conversation.report(report)
                     self._hub.pump.run(self._slot)

@@ -69,8 +69,10 @@ class RowSource:
         subscribed.
         """
         rows = self.added if start == 0 and stop >= self.added.size else self.added.slice(start, stop)
-        values = iter(self._read(rows, self.columns))
-        wanted = set(self.columns)
+        read = self._read(rows, self.columns)
+        if len(read) == len(self.view.sources):
+            return read
+        values, wanted = iter(read), set(self.columns)
         return [
             next(values) if number in wanted else empty_array(field.type)
             for number, field in enumerate(self.view.schema)

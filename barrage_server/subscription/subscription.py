@@ -271,8 +271,8 @@ class Subscription:
         messages.append(change_message(self._style, self._window, self._change, version))
         before, self._window, self._change = self._window, self._change, None
         if before != self._window:
-            self._feed.leave(self._audience)
-            self._audience = self._feed.join(self._window, self._style)
+            left, self._audience = self._audience, self._feed.join(self._window, self._style)
+            self._feed.leave(left)  # after joining: what the last member leaves behind is not made anew
         return messages
 
     def _update(self, version: TableVersion) -> Message:

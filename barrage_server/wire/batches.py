@@ -40,6 +40,7 @@ DEFAULT_MESSAGE_BYTES: Final = 96 << 20
 """Stock clients refuse messages above 100 MiB unless they say otherwise."""
 HARD_MESSAGE_BYTES: Final = (1 << 31) - (1 << 16)
 """Protobuf's limit of 2 GiB, less what surrounds the data."""
+_BOUNDS: Final = struct.Struct("<ii")
 _OVERHEAD: Final = 1024
 _COLUMN_OVERHEAD: Final = 160  # nodes, buffers and padding of a column, in bytes
 
@@ -269,10 +270,9 @@ class MessageWriter:
 
     def _as_lists(self, arrays: list[pa.Array]) -> list[pa.Array]:
         """Each column as a list array with one list, which holds it. Nothing is copied."""
+        bounds = {length: pa.py_buffer(_BOUNDS.pack(0, length)) for length in set(map(len, arrays))}
         return [
-            pa.Array.from_buffers(
-                data_type, 1, [None, pa.py_buffer(struct.pack("<ii", 0, len(array)))], null_count=0, children=[array]
-            )
+            pa.Array.from_buffers(data_type, 1, [None, bounds[len(array)]], null_count=0, children=[array])
             for data_type, array in zip(self._list_types, arrays, strict=True)
         ]
 

@@ -18,8 +18,10 @@ from barrage_server.rowset import RowSet, decode_bit_set, decode_row_set, encode
 from barrage_server.wire.flat import FlatTable
 from barrage_server.wire.wrapper import wrap
 
-__all__ = ["PublicationRequest", "SnapshotRequest", "SubscriptionOptions", "SubscriptionRequest"]
+__all__ = ["VIEWPORT_SLOT", "PublicationRequest", "SnapshotRequest", "SubscriptionOptions", "SubscriptionRequest"]
 
+VIEWPORT_SLOT: Final = 2
+"""Of the field with the viewport, in a subscription or snapshot request."""
 _BUILDER_BYTES: Final = 256
 
 
@@ -87,9 +89,18 @@ class SubscriptionRequest:
         request.AddReverseViewport(builder, self.reverse_viewport)
         return _finish(builder, request.End(builder), BarrageMessageType.BarrageSubscriptionRequest)
 
+    def moved(self, viewport: RowSet) -> SubscriptionRequest:
+        """The same request for another viewport."""
+        return SubscriptionRequest(
+            self.ticket, self.columns, viewport, self.options, self.reverse_viewport, self.subscription_token
+        )
+
     @classmethod
-    def decode_payload(cls, payload: bytes | memoryview) -> SubscriptionRequest:
-        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes."""
+    def decode_payload(cls, payload: bytes | memoryview, *, viewport: RowSet | None = None) -> SubscriptionRequest:
+        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes.
+
+        ``viewport``: what the request is for, whatever its own viewport is, which is not read then.
+        """
         table = FlatTable.root(payload)
         options = table.table(3)
         chosen = SubscriptionOptions()
@@ -106,7 +117,7 @@ class SubscriptionRequest:
         return cls(
             ticket=_ticket(table),
             columns=_columns(table),
-            viewport=_viewport(table),
+            viewport=_viewport(table) if viewport is None else viewport,
             options=chosen,
             reverse_viewport=table.boolean(4),
             subscription_token=None if token is None else bytes(token),
@@ -215,5 +226,5 @@ def _columns(table: FlatTable) -> tuple[int, ...] | None:
 
 
 def _viewport(table: FlatTable) -> RowSet | None:
-    data = table.bytes_vector(2)
+    data = table.bytes_vector(VIEWPORT_SLOT)
     return None if data is None else decode_row_set(bytes(data))

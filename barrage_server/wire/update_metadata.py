@@ -30,7 +30,7 @@ __all__ = ["MetadataFrame", "UpdateMetadata"]
 # microseconds. Positions count from the start of the buffer: root offset, field list, table, then the vectors.
 _FIELD_LIST: Final = 4
 _TABLE: Final = 36  # so that the 64-bit fields, which come first, lie at multiples of 8
-_HEAD: Final = struct.Struct("<I 16H i 3q 9I 2B 2x")
+_HEAD: Final = "<I 16H i 3q 9I 2B 2x"
 _VECTORS: Final = 72  # position of the first of the seven vector fields
 _SCALAR_SLOTS: Final = {0: 40, 1: 48, 11: 56, 12: 64, 13: 68, 2: 100, 4: 101}
 _VECTOR_SLOTS: Final = (3, 5, 6, 7, 8, 9, 10)
@@ -85,22 +85,19 @@ class UpdateMetadata:
     def size_estimate(self) -> int:
         """About how many bytes :meth:`encode` gives; cheap, and meant for telling a large message from a small one."""
         sets = [self.effective_viewport, self.added_rows, self.removed_rows, self.added_rows_included]
-        ranges = sum(rows.range_count for rows in sets if rows is not None)
-        if self.modified_rows is not None:
-            ranges += sum({id(rows): rows.range_count for rows in self.modified_rows}.values())
+        sets += {id(rows): rows for rows in self.modified_rows or ()}.values()
+        ranges = sum([rows.range_count for rows in sets if rows])
         if self.shift_data is not None:
             ranges += 3 * self.shift_data.size
-        return _HEAD.size + _BYTES_PER_RANGE * ranges
+        return struct.calcsize(_HEAD) + _BYTES_PER_RANGE * ranges
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
         """The finished app_metadata; ``batch_counts`` (adds, mods) take the place of the value's own."""
         if self.modified_rows is None:
             return wrap(BarrageMessageType.BarrageUpdateMetadata, _head(self, batch_counts, modified=False))
-        known: dict[RowSet, bytes] = {}
-        for rows in self.modified_rows:
-            if rows not in known:
-                known[rows] = encode_row_set(rows)
-        return MetadataFrame(self, batch_counts).around([known[rows] for rows in self.modified_rows])
+        known = {id(rows): rows for rows in self.modified_rows}
+        encoded = {number: encode_row_set(rows) for number, rows in known.items()}
+        return MetadataFrame(self, batch_counts).around([encoded[id(rows)] for rows in self.modified_rows])
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> UpdateMetadata:
@@ -147,71 +144,62 @@ class MetadataFrame:
 def _head(metadata: UpdateMetadata, batch_counts: tuple[int, int] | None, *, modified: bool) -> bytes:
     """The table, and all that belongs to it but the modified rows, which follow if there is such a field."""
     adds, mods = batch_counts or (metadata.num_add_batches or 0, metadata.num_mod_batches or 0)
+    added, included = metadata.added_rows, metadata.added_rows_included
+    added_bytes = _rows(added)
     vectors = (
         _rows(metadata.effective_viewport),
         None if metadata.effective_column_set is None else encode_bit_set(metadata.effective_column_set),
-        _rows(metadata.added_rows),
+        added_bytes,
         _rows(metadata.removed_rows),
         None if metadata.shift_data is None else encode_shift_data(metadata.shift_data),
-        _rows(metadata.added_rows_included),
+        added_bytes if included is added else _rows(included),
     )
-    short = vectors[0] is None and sum(len(vector) for vector in vectors if vector is not None) <= _SHORT
-    presence, vector_offsets, body = (_short_layout if short else _layout)(vectors)
-    head = _HEAD.pack(
+    lengths = tuple([None if vector is None else len(vector) for vector in vectors])
+    layout, field_list, offsets = _layout(lengths, modified)
+    return layout.pack(
         _TABLE,
-        *_field_list(presence | modified << 6),
+        *field_list,
         _TABLE - _FIELD_LIST,
         metadata.first_seq,
         metadata.last_seq,
         metadata.table_size,
         adds,
         mods,
-        *vector_offsets,
-        _HEAD.size + len(body) - _VECTORS - 4 * 6 if modified else 0,
+        *offsets,
         metadata.is_snapshot,
         metadata.effective_reverse_viewport,
+        *[part for vector in vectors if vector is not None for part in (len(vector), vector)],
     )
-    return head + body
 
 
-def _layout(vectors: tuple[bytes | None, ...]) -> tuple[int, list[int], bytes]:
-    """Which of the vectors are present, as bits; where each lies from its offset field; and all of them."""
-    presence = 0
-    offsets: list[int] = []
-    parts: list[bytes] = []
-    end = _HEAD.size
-    for number, vector in enumerate(vectors):
-        if vector is None:
-            offsets.append(0)
-            continue
-        presence |= 1 << number
-        offsets.append(end - _VECTORS - 4 * number)
-        part = _vector(vector)
-        parts.append(part)
-        end += len(part)
-    return presence, offsets, b"".join(parts)
+@lru_cache(maxsize=1024)
+def _layout(lengths: tuple[int | None, ...], modified: bool) -> tuple[struct.Struct, tuple[int, ...], tuple[int, ...]]:
+    """How a table with byte vectors of these lengths is packed, its field list, and where each vector lies.
 
+    Args:
+        lengths: of the six vectors, in bytes; None where one is absent.
+        modified: whether the vector of modified rows follows them.
 
-# Most updates have the same few, nearly empty vectors.
-_short_layout = lru_cache(maxsize=256)(_layout)
-_SHORT: Final = 64
-
-
-@lru_cache(maxsize=128)
-def _field_list(presence: int) -> tuple[int, ...]:
-    """The field list, when the vectors whose bits are set are present: two lengths, then where each slot lies."""
+    Returns:
+        The layout; two lengths, then where each slot lies; and for each vector how far it lies from its offset field.
+    """
     slots = [0] * 14
     for slot, position in _SCALAR_SLOTS.items():
         slots[slot] = position - _TABLE
-    for number, slot in enumerate(_VECTOR_SLOTS):
-        if presence >> number & 1:
-            slots[slot] = _VECTORS + 4 * number - _TABLE
-    return (4 + 2 * len(slots), _HEAD.size - _TABLE, *slots)
-
-
-def _vector(data: bytes) -> bytes:
-    """A byte vector: length, bytes, padding to four."""
-    return len(data).to_bytes(4, "little") + data + b"\0" * (-len(data) % 4)
+    offsets: list[int] = []
+    parts = [_HEAD]
+    end = struct.calcsize(_HEAD)
+    for number, length in enumerate((*lengths, 0 if modified else None)):
+        field = _VECTORS + 4 * number
+        offsets.append(0 if length is None else end - field)
+        if length is None:
+            continue
+        slots[_VECTOR_SLOTS[number]] = field - _TABLE
+        if number < len(lengths):  # length, bytes, padding to four
+            parts.append(f"I {length}s {-length % 4}x")
+            end += 4 + length + -length % 4
+    field_list = (4 + 2 * len(slots), struct.calcsize(_HEAD) - _TABLE, *slots)
+    return struct.Struct(" ".join(parts)), field_list, tuple(offsets)
 
 
 def _nodes(modified: Sequence[bytes]) -> bytes:

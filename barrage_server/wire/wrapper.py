@@ -8,10 +8,12 @@ from typing import Final
 from barrage_server.errors import WireFormatError
 from barrage_server.wire.flat import FlatTable
 
-__all__ = ["MAGIC", "is_barrage", "unwrap", "wrap"]
+__all__ = ["MAGIC", "PAYLOAD_SLOT", "is_barrage", "unwrap", "wrap"]
 
 MAGIC: Final = 0x6E687064
 """Little-endian it reads "dphn"."""
+PAYLOAD_SLOT: Final = 2
+"""Of the field with the payload, in the wrapper."""
 
 # The wrapper has a fixed shape, so it is laid out here instead of built: root offset, padding, field list (10 bytes
 # long; the table has 16; magic at 12, type at 11, payload at 4), then the table (way back to the field list, way to
@@ -43,5 +45,5 @@ def unwrap(data: bytes | memoryview) -> tuple[int, memoryview]:
             f"not a Barrage message: its magic is 0x{magic:08x} instead of 0x{MAGIC:08x}; "
             "send a BarrageMessageWrapper as app_metadata"
         )
-    payload = table.bytes_vector(2)
+    payload = table.bytes_vector(PAYLOAD_SLOT)
     return table.int8(1), memoryview(b"") if payload is None else payload

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
 from barrage_server.log import count
-from barrage_server.server.conversation import Conversation, Manner, dialect_of, is_light, read_request
+from barrage_server.server.conversation import Conversation, Manner, dialect_of, is_light
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState
@@ -155,11 +155,11 @@ class RawExchange:
             self._hub.pump.wake(self._slot)
             return
         # What a request takes grows with its bytes and with the rows that it asks for: other clients need the loop.
-        if len(parts.app_metadata) <= _LIGHT_BYTES:
-            request = read_request(parts.app_metadata)
-        else:
-            request = await self._aside(partial(read_request, parts.app_metadata))
         conversation = self._conversation
+        if len(parts.app_metadata) <= _LIGHT_BYTES:
+            request = conversation.read(parts.app_metadata)
+        else:
+            request = await self._aside(partial(conversation.read, parts.app_metadata))
         is_first = not conversation.is_subscription
         table = conversation.table if not request.ticket else None
         if table is None:

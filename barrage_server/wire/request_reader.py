@@ -1,0 +1,75 @@
+"""The requests of one stream, which mostly differ from the one before in nothing but their viewport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from barrage_flatbuf.BarrageMessageType import BarrageMessageType
+
+from barrage_server.errors import WireFormatError
+from barrage_server.rowset import RowSet, decode_row_set
+from barrage_server.wire.flat import FlatTable
+from barrage_server.wire.metadata import BarrageMessage, decode_message
+from barrage_server.wire.requests import VIEWPORT_SLOT, SubscriptionRequest
+from barrage_server.wire.wrapper import PAYLOAD_SLOT, unwrap
+
+__all__ = ["RequestReader"]
+
+_MOST_BYTES: Final = 1 << 12
+"""Longer requests are read anew each time: they are not kept."""
+
+
+class RequestReader:
+    """Reads the requests of one stream. Of one that moves the viewport of the last, it reads the viewport alone."""
+
+    __slots__ = ("_frame",)
+
+    def __init__(self) -> None:
+        self._frame: _Frame | None = None
+
+    def read(self, data: bytes) -> BarrageMessage:
+        """The value in app_metadata; raises what :func:`~barrage_server.wire.metadata.decode_message` does."""
+        frame = self._frame
+        if frame is not None and frame.is_around(data):
+            return frame.request.moved(decode_row_set(data[frame.start : frame.stop]))
+        message = decode_message(data)
+        self._frame = _frame(data, message) if isinstance(message, SubscriptionRequest) else None
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A request, and its bytes: those of its viewport lie from ``start`` to ``stop``."""
+
+    request: SubscriptionRequest
+    data: bytes
+    start: int
+    stop: int
+
+    def is_around(self, data: bytes) -> bool:
+        """Whether ``data`` differs from the request in the bytes of its viewport alone."""
+        known, start, stop = self.data, self.start, self.stop
+        return len(data) == len(known) and data[:start] == known[:start] and data[stop:] == known[stop:]
+
+
+def _frame(data: bytes, request: SubscriptionRequest) -> _Frame | None:
+    """None where the viewport is absent, or its bytes say something else as well, which is legal but nonsense."""
+    if request.viewport is None or len(data) > _MOST_BYTES:
+        return None
+    payload = FlatTable.root(data).bytes_span(PAYLOAD_SLOT)
+    span = None if payload is None else FlatTable.root(data[payload[0] : payload[1]]).bytes_span(VIEWPORT_SLOT)
+    if payload is None or span is None:
+        return None
+    start, stop = payload[0] + span[0], payload[0] + span[1]
+    still = request.moved(RowSet.EMPTY)
+    for byte in (b"\x00", b"\xff"):
+        try:
+            kind, changed = unwrap(data[:start] + byte * (stop - start) + data[stop:])
+            if kind != BarrageMessageType.BarrageSubscriptionRequest:
+                return None
+            if SubscriptionRequest.decode_payload(changed, viewport=RowSet.EMPTY) != still:
+                return None
+        except WireFormatError:
+            return None
+    return _Frame(request, data, start, stop)
