@@ -143,7 +143,7 @@ class MessageWriter:
         """
         for columns, length, app_metadata in self._messages(message):
             arrays = _padded(columns, length) if self._pads else columns
-            parts = take_apart(self._as_lists(arrays) if self._is_list else arrays)
+            parts = take_apart(arrays, as_lists=self._is_list)
             header = encode_batch_header(1 if self._is_list else length, parts.nodes, parts.spans, parts.size)
             yield header, app_metadata, parts.body
 

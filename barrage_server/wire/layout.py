@@ -7,7 +7,8 @@ elements has empty buffers only, and one without nulls has no validity bitmap. D
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from barrage_server.wire.variable import view_runs
 
 __all__ = ["Parts", "assemble", "take_apart"]
 
+_LIST_BOUNDS: Final = struct.Struct("<ii")
 _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
 _FIXED_WIDTH: Final = (types.is_primitive, types.is_decimal, types.is_fixed_size_binary, types.is_interval)
@@ -59,10 +61,17 @@ class Parts:
             self.spans += (self.size, 0)
 
 
-def take_apart(arrays: list[pa.Array]) -> Parts:
-    """Nodes, buffers and body of columns that may differ in length. Data that is contiguous is not copied."""
+def take_apart(arrays: list[pa.Array], *, as_lists: bool = False) -> Parts:
+    """Nodes, buffers and body of columns that may differ in length. Data that is contiguous is not copied.
+
+    ``as_lists``: of columns of one list each, which holds the array.
+    """
     parts = Parts()
     for array in arrays:
+        if as_lists:
+            parts.node(1, 0)
+            parts.empty_buffers(1)
+            parts.buffer(_LIST_BOUNDS.pack(0, len(array)), _LIST_BOUNDS.size)
         _take_apart(array, parts)
     return parts
 
@@ -73,63 +82,100 @@ def _take_apart(array: pa.Array, parts: Parts) -> None:
     data_type = array.type
     length, null_count = len(array), array.null_count
     parts.node(length, null_count)
-    if types.is_null(data_type):
+    kind = data_type.id
+    if kind == types.lib.Type_NA:
         return
     if length == 0:
         _take_apart_empty(data_type, parts)
         return
-    if types.is_union(data_type):
-        _take_apart_union(array, parts)
-        return
-    offset = array.offset
     buffers = array.buffers()
-    if null_count:
-        _bits(buffers[0], offset, length, parts)
-    else:
-        parts.empty_buffers(1)
-    if types.is_boolean(data_type):
-        _bits(buffers[1], offset, length, parts)
-    elif types.is_list(data_type) or types.is_map(data_type) or types.is_large_list(data_type):
-        first, last = _offsets(array, buffers[1], parts)
-        _take_apart(array.values.slice(first, last - first), parts)
-    elif _is_view(data_type):
-        offsets, items = view_runs(array)
-        dtype = _INT64 if types.is_large_list_view(data_type) else _INT32
-        for numbers in (offsets[:-1], np.diff(offsets)):
-            parts.buffer(numbers.astype(dtype).data, length * dtype.itemsize)
-        _take_apart(items, parts)
-    elif types.is_fixed_size_list(data_type):
-        width = data_type.list_size
-        _take_apart(array.values.slice(offset * width, length * width), parts)
-    elif types.is_struct(data_type):
-        for number in range(data_type.num_fields):
-            _take_apart(array.field(number), parts)
-    elif _is_variable(data_type):
-        first, last = _offsets(array, buffers[1], parts)
-        parts.buffer(None if last == first else buffers[2].slice(first, last - first), last - first)
-    else:
-        width = _width(data_type)
-        parts.buffer(buffers[1].slice(offset * width, length * width), length * width)
+    if kind not in _WITHOUT_VALIDITY:
+        if null_count:
+            _bits(buffers[0], array.offset, length, parts)
+        else:
+            parts.empty_buffers(1)
+    _TAKERS.get(kind, _take_values)(array, buffers, parts)
 
 
-def _take_apart_union(array: pa.Array, parts: Parts) -> None:
-    """The type codes, for a dense union the offsets, and of each member what the slice covers; no validity bitmap."""
+def _take_values(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
+    width = _width(array.type)
+    parts.buffer(buffers[1].slice(array.offset * width, len(array) * width), len(array) * width)
+
+
+def _take_bits(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
+    _bits(buffers[1], array.offset, len(array), parts)
+
+
+def _take_bytes(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
+    first, last = _offsets(array, buffers[1], parts)
+    parts.buffer(None if last == first else buffers[2].slice(first, last - first), last - first)
+
+
+def _take_list(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
+    first, last = _offsets(array, buffers[1], parts)
+    _take_apart(array.values.slice(first, last - first), parts)
+
+
+def _take_view(array: pa.Array, _buffers: list[pa.Buffer], parts: Parts) -> None:
+    offsets, items = view_runs(array)
+    dtype = _INT64 if types.is_large_list_view(array.type) else _INT32
+    for numbers in (offsets[:-1], np.diff(offsets)):
+        parts.buffer(numbers.astype(dtype).data, len(array) * dtype.itemsize)
+    _take_apart(items, parts)
+
+
+def _take_fixed_list(array: pa.Array, _buffers: list[pa.Buffer], parts: Parts) -> None:
+    width = array.type.list_size
+    _take_apart(array.values.slice(array.offset * width, len(array) * width), parts)
+
+
+def _take_struct(array: pa.Array, _buffers: list[pa.Buffer], parts: Parts) -> None:
+    for number in range(array.type.num_fields):
+        _take_apart(array.field(number), parts)
+
+
+def _take_sparse_union(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
+    """The type codes, and of each member what the slice covers."""
+    parts.buffer(buffers[1].slice(array.offset, len(array)), len(array))
+    _take_struct(array, buffers, parts)
+
+
+def _take_dense_union(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
+    """The type codes, the offsets, and of each member what they cover."""
     data_type, length = array.type, len(array)
-    buffers = array.buffers()
     codes = buffers[1].slice(array.offset, length)
     parts.buffer(codes, length)
-    members = [array.field(number) for number in range(data_type.num_fields)]
-    if data_type.mode == "dense":
-        offsets = np.frombuffer(buffers[2], np.int32, length, array.offset * _INT32.itemsize).copy()
-        for number, code in enumerate(data_type.type_codes):
-            chosen = np.frombuffer(codes, np.int8) == code
-            used = offsets[chosen]
-            first, last = (int(used.min()), int(used.max()) + 1) if len(used) else (0, 0)
-            offsets[chosen] -= first
-            members[number] = members[number].slice(first, last - first)
-        parts.buffer(offsets.data, length * _INT32.itemsize)
+    members = []
+    offsets = np.frombuffer(buffers[2], np.int32, length, array.offset * _INT32.itemsize).copy()
+    for number, code in enumerate(data_type.type_codes):
+        chosen = np.frombuffer(codes, np.int8) == code
+        used = offsets[chosen]
+        first, last = (int(used.min()), int(used.max()) + 1) if len(used) else (0, 0)
+        offsets[chosen] -= first
+        members.append(array.field(number).slice(first, last - first))
+    parts.buffer(offsets.data, length * _INT32.itemsize)
     for member in members:
         _take_apart(member, parts)
+
+
+_WITHOUT_VALIDITY: Final = frozenset({types.lib.Type_SPARSE_UNION, types.lib.Type_DENSE_UNION})
+_TAKERS: Final[dict[int, Callable[[pa.Array, list[pa.Buffer], Parts], None]]] = {
+    types.lib.Type_BOOL: _take_bits,
+    types.lib.Type_STRING: _take_bytes,
+    types.lib.Type_BINARY: _take_bytes,
+    types.lib.Type_LARGE_STRING: _take_bytes,
+    types.lib.Type_LARGE_BINARY: _take_bytes,
+    types.lib.Type_LIST: _take_list,
+    types.lib.Type_LARGE_LIST: _take_list,
+    types.lib.Type_MAP: _take_list,
+    types.lib.Type_LIST_VIEW: _take_view,
+    types.lib.Type_LARGE_LIST_VIEW: _take_view,
+    types.lib.Type_FIXED_SIZE_LIST: _take_fixed_list,
+    types.lib.Type_STRUCT: _take_struct,
+    types.lib.Type_SPARSE_UNION: _take_sparse_union,
+    types.lib.Type_DENSE_UNION: _take_dense_union,
+}
+"""What adds the buffers of an array with elements after its validity, by the type; for others, its values."""
 
 
 def _take_apart_empty(data_type: pa.DataType, parts: Parts) -> None:
