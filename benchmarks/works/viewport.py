@@ -6,11 +6,13 @@ import time
 from typing import Final
 
 import numpy as np
+import pyarrow.flight as flight
 
 import barrage_server as bs
 from benchmarks import systems
 from benchmarks.bench import Bench
-from benchmarks.names import DEEPHAVEN, OURS, PERSPECTIVE
+from benchmarks.exchange import DPHN, connect
+from benchmarks.names import BARE, DEEPHAVEN, OURS, PERSPECTIVE
 from benchmarks.perspective import perspective
 
 WIDTH: Final = 100
@@ -33,6 +35,8 @@ def run(bench: Bench) -> None:
                 bench.timed(_work(label, state), "raw", OURS, _moves(bench, ours, size))
                 if kind == "append":
                     bench.timed(_work(label, state), "applied", OURS, _applied(bench, ours, size))
+    bench.step(BARE)
+    bench.timed(_work("append table", "still"), "raw", BARE, _answers(bench))
     bench.peer(DEEPHAVEN, lambda: _deephaven(bench))
     bench.peer(PERSPECTIVE, lambda: _perspective(bench))
 
@@ -52,6 +56,22 @@ def _moves(bench: Bench, system: systems.System, rows: int) -> list[float]:
         for request in requests[: len(requests) // 10]:
             exchange.move(request)
         return [exchange.move(request) for request in requests]
+
+
+def _answers(bench: Bench) -> list[float]:
+    """From a message sent to a ready batch of as many rows received: what no server can be faster than."""
+    took = []
+    with systems.bare() as system:
+        system.make("t", "append", WIDTH)
+        with connect(system.port) as client:
+            writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(DPHN))
+            for _ in range(bench.sizes.moves):
+                begin = time.perf_counter()
+                writer.write_metadata(DPHN)
+                reader.read_chunk()
+                took.append(time.perf_counter() - begin)
+            reader.cancel()
+    return took[len(took) // 10 :]
 
 
 def _applied(bench: Bench, system: systems.System, rows: int) -> list[float]:
