@@ -27,7 +27,7 @@ class Committer:
     """Turns staged batches into deltas of tables, one at a time.
 
     A commit is all or nothing: either its rows are visible in one cycle and its batch number is in the ledger, or
-    neither. A batch that is not beyond the publisher's last one is recognised as a repetition and changes nothing.
+    neither. A batch whose number is not greater than the publisher's last one is a repetition and changes nothing.
     """
 
     def __init__(self, store: TableStore, staging: StagingArea, ledger: Ledger) -> None:
@@ -41,12 +41,12 @@ class Committer:
         """Make the batches under ``request.tokens`` visible.
 
         Raises:
-            PublishError: a token is unknown or was staged for something else, or the publisher's last batch is another
-                than it expects.
-            InvalidRequestError: one of its subclasses says what does not fit the table.
+            PublishError: a token is unknown or was staged for another batch, or the publisher's last batch is not the
+                expected one.
+            InvalidRequestError: a subclass of it, when the rows or options do not fit the table.
 
         """
-        with self._lock:  # so that a commit that is retried while the first try still runs is seen as its repetition
+        with self._lock:  # a commit that is retried while the first attempt runs is its repetition
             if self._ledger.has(request.publisher, request.table, request.batch):
                 self._staging.drop(request.tokens)
                 return self._result(request, duplicate=True, rows=0, step=self._store.graph.step)
@@ -57,12 +57,12 @@ class Committer:
             rows, table = publish_rows(self._store, target, schema, batches, limit=self._staging.limits.total_bytes)
             self._ledger.advance(request.publisher, request.table, request.batch, table)
             self._staging.drop(request.tokens)
-            # Attempts that lost a race, or were left behind by a driver that is gone, are not committed any more.
+            # Attempts that lost a race, or whose driver is gone, are never committed.
             self._staging.drop_sealed(request.publisher, request.table, request.batch)
             return self._result(request, duplicate=False, rows=rows, step=table.version.step)
 
     def staged(self, request: StageRequest, token: str) -> None:
-        """Take note that an entry was staged to its end: it is dropped if its batch was committed meanwhile."""
+        """Record that an entry was sealed; drop it if its batch was committed meanwhile."""
         if self._ledger.has(request.publisher, request.table, request.batch):
             self._staging.drop([token])
 
@@ -87,7 +87,7 @@ class Committer:
 
 
 def _gather(request: CommitRequest, staged: Sequence[Staged]) -> tuple[pa.Schema, list[pa.RecordBatch]]:
-    """The schema and the rows of a commit, in the order in which they are to be applied."""
+    """The schema and the rows of a commit, in the order in which they are applied."""
     schema = request.schema if request.schema is not None else next((entry.schema for entry in staged), None)
     if schema is None:
         raise InvalidRequestError(
@@ -110,7 +110,7 @@ def _sorted(batches: list[pa.RecordBatch], schema: pa.Schema, column: str) -> li
         raise UnknownColumnError(f"There is no column '{column}' to order by; there are: {', '.join(schema.names)}.")
     rows = pa.Table.from_batches(batches, schema=batches[0].schema if batches else schema)
     try:
-        order = pc.sort_indices(rows, sort_keys=[(column, "ascending")])  # stable: equal rows stay as they came
+        order = pc.sort_indices(rows, sort_keys=[(column, "ascending")])  # stable: equal rows keep their order
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise UnsupportedTypeError(
             f"Rows cannot be ordered by '{column}' of type {schema.field(column).type}."

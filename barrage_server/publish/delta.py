@@ -1,4 +1,4 @@
-"""One delta: rows that somebody sent, applied to the table they are meant for in one cycle."""
+"""One delta: published rows, applied to their table in one cycle."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["TableStore", "Target", "apply_rows", "publish_rows"]
 
 
 class TableStore(Protocol):
-    """Where tables are found and made by name."""
+    """Finds and creates tables by name."""
 
     @property
     def graph(self) -> UpdateGraph:
@@ -37,31 +37,31 @@ class TableStore(Protocol):
         """The table of that name, if there is one."""
 
     def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
-        """A new table, which is not found yet; AlreadyExistsError when the name is kept for something else."""
+        """Create a table that :meth:`find` does not return yet; AlreadyExistsError when the name is reserved."""
 
     def offer(self, table: Table) -> Table:
-        """Let a new table be found, unless there is one of its name; the one that is found from now on."""
+        """Register a new table, unless its name is taken; return the table that the name has from now on."""
 
     def discard(self, table: Table) -> None:
-        """Let go of a new table that is not to be found."""
+        """Drop a new table that was not registered."""
 
     def exchange(self, before: Table, after: Table) -> None:
-        """Let ``after`` be found in the place of ``before``, which takes no more rows; what publishers have committed
-        to that counts for it. UnavailableError when ``before`` is not found any more.
+        """Register ``after`` in place of ``before``, which takes no more rows; commits to ``before`` count for
+        ``after``. UnavailableError when ``before`` is no longer registered.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which table, and what is to happen to it.
+    """A table, and how rows are applied to it.
 
     Attributes:
         table: its name.
-        mode: ``None``: what suits the table (append; upsert when it has keys; replace when it is replaced as a whole).
-            Append to a table with keys is an upsert. Replace makes an append table one of the kind ``replaced``, which
+        mode: ``None``: by the table (append; upsert with keys; replace for a table that is replaced as a whole). Append
+            to a table with keys is an upsert. Replace turns an append table into one of the kind ``replaced``, which
             takes append and replace from then on.
-        key: key columns. They make a new table a keyed one, and must be those of a table that is there.
-        kind: kind of a new table; a table that is there must be of it.
+        key: key columns. They make a new table a keyed one, and must match those of an existing table.
+        kind: kind of a new table; an existing table must have it.
         capacity: rows that a ring keeps.
 
     """
@@ -81,24 +81,25 @@ def publish_rows(
     *,
     limit: int | None = None,
 ) -> tuple[int, Table]:
-    """Apply ``batches`` to ``target`` in one cycle: all of them, or nothing. The table is made when it does not exist.
+    """Apply ``batches`` to ``target`` in one cycle: all of them, or nothing. The table is created when it does not
+    exist.
 
-    A table that is made here is found by others once it has its rows: rows that are refused leave no table behind, and
-    take none away that another publisher uses.
+    A new table is registered once it has its rows: refused rows leave no table behind, and drop none that another
+    publisher uses.
 
     Args:
-        store: where the table is found or made.
-        target: which table, and how.
-        schema: what a new table gets; also the schema of ``batches`` before they were brought to plain form, or there
+        store: where the table is found or created.
+        target: the table and the mode.
+        schema: the schema of a new table: that of ``batches`` before they were brought to plain form. Needed when there
             are none.
         batches: the rows, in order.
-        limit: bytes that they may have once they are of the table's types.
+        limit: bytes that the rows may have in the table's types.
 
     Returns:
-        Rows that were applied, and the table.
+        Number of rows that were applied, and the table.
 
     Raises:
-        InvalidRequestError: one of its subclasses says what does not fit; nothing has changed then.
+        InvalidRequestError: a subclass of it, when the rows do not fit; nothing has changed then.
 
     """
     while True:
@@ -138,7 +139,7 @@ def _check_kind(table: Table, target: Target) -> None:
 def _overwritten(store: TableStore, table: Table, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> Table:
     """A table of the kind ``replaced`` with these rows, in the place of ``table``.
 
-    An append table has promised its subscribers that no row goes away; they hear that there is another table now.
+    An append table has promised its subscribers that no row is removed; they are told that there is another table.
     """
     made = store.make(table.name, table.schema, TableSpec(TableKind.REPLACED))
     try:
@@ -153,7 +154,7 @@ def _overwritten(store: TableStore, table: Table, schema: pa.Schema, batches: Se
 def _publish_new(
     store: TableStore, target: Target, schema: pa.Schema, batches: Sequence[pa.RecordBatch]
 ) -> Table | None:
-    """Make the table with these rows in it; ``None`` when there is one of its name by then."""
+    """Create the table with these rows; ``None`` when its name was taken meanwhile."""
     if target.mode is PublishMode.DELETE:
         raise UnknownTableError(f"There is no table '{target.table}' to delete rows from.")
     table = store.make(target.table, schema, _spec_of_new(target))
@@ -185,7 +186,7 @@ def _check_key(table: Table, target: Target) -> None:
 
 
 def _check_nulls(table: Table, batches: Sequence[pa.RecordBatch], limit: int | None) -> None:
-    """Columns of type null take what the columns of the table take that they go to."""
+    """Check the size that columns of type null have in the types of the table."""
     if limit is None:
         return
     total = 0
@@ -222,13 +223,13 @@ def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batc
     """Apply rows to a table in one cycle; ``wanted`` as in :class:`Target`.
 
     Raises:
-        InvalidRequestError: one of its subclasses says what does not fit; nothing has changed then.
+        InvalidRequestError: a subclass of it, when the rows do not fit; nothing has changed then.
 
     """
     mode = _mode_for(table, wanted)
     if isinstance(table, AppendTable):
         with table.graph.cycle():
-            # also without any row, so that a schema that does not fit is told at the first try
+            # also without rows, so that a wrong schema is reported at the first batch
             for batch in batches or [_empty(schema)]:
                 table.append(batch)
         return
@@ -245,6 +246,6 @@ def apply_rows(table: Table, wanted: PublishMode | None, schema: pa.Schema, batc
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    """No rows, in plain form: of nested encodings pyarrow makes empty arrays that it holds for damaged."""
+    """No rows, in plain form. Empty arrays of nested encodings made by pyarrow fail its own validation."""
     plain = pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
     return pa.RecordBatch.from_arrays([empty_array(field.type) for field in plain], schema=plain)

@@ -1,4 +1,4 @@
-"""A Barrage update that somebody publishes, as an update of the table that follows it."""
+"""A published Barrage update, as an update of the replica."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["replica_update"]
 
 
 def replica_update(table: ReplicaTable, message: IncomingMessage) -> ReplicaUpdate:
-    """What ``message`` does to ``table``. A snapshot takes the place of whatever the table had.
+    """The update of ``table`` that ``message`` describes. A snapshot replaces the content.
 
     Raises:
-        WireFormatError: the message carries only a part of its rows, as a viewport's would; a publication is of whole
+        WireFormatError: the message carries a part of its rows only, as for a viewport; a publication covers whole
             tables.
 
     """

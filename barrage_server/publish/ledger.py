@@ -1,4 +1,4 @@
-"""Which batch each publisher has committed last, so that a replayed one is recognised."""
+"""The last committed batch of each publisher, by which a replayed batch is recognised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Ledger"]
 
 class _Entry(NamedTuple):
     batch: int
-    table: object  # the table itself: another one of the same name has no part in it
+    table: object  # the table itself, not its name: a later table of that name is another one
 
 
 _Entries = OrderedDict[tuple[str, str], _Entry]
@@ -23,19 +23,19 @@ _Entries = OrderedDict[tuple[str, str], _Entry]
 class Ledger:
     """The last committed batch per publisher and table.
 
-    Batch numbers of one publisher only grow (Spark counts its micro-batches), so one number says about every batch
-    whether it is in.
+    Batch numbers of one publisher only grow (Spark counts its micro-batches), so one number decides for every batch
+    whether it is committed.
 
-    Entries belong to a table, not to its name: once :meth:`watch` was called, what was committed to a table that was
-    dropped says nothing about a later table of that name.
+    Entries belong to a table, not to its name: after :meth:`watch` was called, commits to a dropped table do not count
+    for a later table of that name.
 
-    Publishers come and go, and none says that it will not return: beyond ``capacity`` entries, those that have not
-    committed for longest are forgotten. Publishers that write once, and have a name for that alone, are counted apart,
-    so that however many of them there are, a streaming query is not forgotten for them.
+    A publisher does not announce its end: beyond ``capacity`` entries, the least recently committed are evicted.
+    Publishers that write once, under a name of their own, are counted apart, so that they never evict a streaming
+    query.
 
     Args:
-        capacity: entries of publishers that may come back.
-        single_capacity: entries of publishers that write once; the last of them may still repeat their commit.
+        capacity: entries of publishers that may commit again.
+        single_capacity: entries of publishers that write once; enough for those that still repeat their commit.
 
     """
 
@@ -47,7 +47,7 @@ class Ledger:
         self._find: Callable[[str], object] = lambda _: None
 
     def watch(self, find: Callable[[str], object]) -> None:
-        """Tie entries to the tables that ``find`` gives by name; it must not call the ledger."""
+        """Tie entries to the tables that ``find`` returns by name; it must not call the ledger."""
         self._find = find
 
     def last(self, publisher: str, table: str) -> int | None:
@@ -62,14 +62,14 @@ class Ledger:
         return last is not None and batch <= last
 
     def advance(self, publisher: str, table: str, batch: int, committed_to: object = None) -> None:
-        """Note that ``batch`` is committed. Never goes back.
+        """Record that ``batch`` is committed. The number of a publisher never decreases.
 
         Args:
-            publisher: who committed it.
+            publisher: the publisher that committed it.
             table: the name of the table.
             batch: its number.
-            committed_to: the table that has the rows, which may have been dropped meanwhile: nothing is noted then.
-                ``None``: the one of that name.
+            committed_to: the table that has the rows; nothing is recorded if it was dropped meanwhile. ``None``: the
+                table of that name.
 
         """
         with self._lock:
@@ -86,9 +86,9 @@ class Ledger:
                 entries.popitem(last=False)
 
     def pass_on(self, before: object, after: object, exchange: Callable[[], None]) -> None:
-        """Let what was committed to the table ``before`` count for ``after``, which ``exchange()`` puts in its place.
+        """Make commits to the table ``before`` count for ``after``, which ``exchange()`` puts in its place.
 
-        Both happen at once for those who ask.
+        Both happen atomically for callers of the ledger.
         """
         with self._lock:
             exchange()
@@ -98,11 +98,11 @@ class Ledger:
                         entries[key] = _Entry(entry.batch, after)
 
     def forget_table(self, table: str, dropped: object = None) -> None:
-        """Forget ``table``, which is gone: a table of that name made later starts with nothing committed.
+        """Forget a dropped ``table``: a later table of that name starts without commits.
 
         Args:
             table: its name.
-            dropped: the table itself; what belongs to another one of that name is kept. ``None``: any.
+            dropped: the table itself; entries of another table of that name are kept. ``None``: any.
 
         """
         with self._lock:
@@ -112,7 +112,7 @@ class Ledger:
                         del entries[key]
 
     def entries(self) -> dict[tuple[str, str], int]:
-        """A copy of everything: (publisher, table) -> last batch."""
+        """A copy of all entries: (publisher, table) -> last batch."""
         with self._lock:
             both = [*self._lasting.items(), *self._single.items()]
             return {key: entry.batch for key, entry in both if entry.table is self._find(key[1])}

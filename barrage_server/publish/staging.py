@@ -1,4 +1,4 @@
-"""Where batches lie between their arrival and their commit: named by token, bounded in bytes and in time."""
+"""Batches between their arrival and their commit: named by token, bounded in bytes and in time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["Staged", "StagingArea", "StagingLimits", "StagingStatistics"]
 @public
 @dataclass(frozen=True, slots=True)
 class StagingLimits:
-    """How much may lie in the staging area, and how long.
+    """Bounds of the staging area in bytes, entries and time.
 
     Attributes:
-        total_bytes: Arrow bytes of everything that is staged.
+        total_bytes: Arrow bytes of all entries.
         entry_bytes: Arrow bytes under one token.
-        entries: tokens at a time.
-        expiry_seconds: what was not touched for so long is dropped when its room is needed, oldest first.
-        lifetime_seconds: what was not touched for so long is dropped in any case. The tasks of one batch may be this
-            far apart.
+        entries: number of tokens at a time.
+        expiry_seconds: seconds without a change after which an entry is dropped when its room is needed, oldest first.
+        lifetime_seconds: seconds without a change after which an entry is dropped in any case. The tasks of one batch
+            may be this far apart.
 
     """
 
@@ -41,7 +41,7 @@ class StagingLimits:
 
 @dataclass(slots=True)
 class Staged:
-    """Batches of one attempt of one task. ``sealed`` once the sender has said that this is all."""
+    """Batches of one attempt of one task. ``sealed`` once the sender has marked its end."""
 
     request: StageRequest
     schema: pa.Schema
@@ -72,7 +72,7 @@ class StagingStatistics:
 
 
 class StagingArea:
-    """Batches that were sent and are not committed yet. Nobody can read them.
+    """Batches that were sent and are not committed yet. They are not readable.
 
     All times are seconds of one monotonic clock, passed in by the caller. Methods may be called from any thread.
     """
@@ -85,7 +85,7 @@ class StagingArea:
         self._expired = 0
 
     def open(self, request: StageRequest, schema: pa.Schema, now: float) -> str:
-        """Begin an entry; the token that names it.
+        """Begin an entry; returns the token that names it.
 
         Raises:
             LimitError: too many entries are open.
@@ -106,14 +106,14 @@ class StagingArea:
         """Put ``batch`` under ``token``.
 
         Args:
-            token: of an entry that is open.
+            token: the token of an open entry.
             batch: the rows, in plain form.
             now: the time.
-            nbytes: what to count for it, if not the bytes of its values.
+            nbytes: bytes to count for it; ``None``: the bytes of its values.
 
         Raises:
             PublishError: the token has expired, or is sealed.
-            LimitError: it would be more than the limits allow; the whole entry is dropped then.
+            LimitError: a limit would be exceeded; the whole entry is dropped then.
 
         """
         nbytes = plain_batch_size(batch) if nbytes is None else nbytes
@@ -155,7 +155,7 @@ class StagingArea:
             return StageResult(token, rows)
 
     def drop(self, tokens: Iterable[str]) -> int:
-        """Forget what lies under ``tokens``; how many of them were known."""
+        """Drop the entries under ``tokens``; returns how many of them were known."""
         with self._lock:
             return sum(self._remove(token) for token in set(tokens))
 
@@ -208,7 +208,7 @@ class StagingArea:
         return entries
 
     def expire(self, now: float) -> int:
-        """Drop what was not touched for ``lifetime_seconds``; how many entries that were."""
+        """Drop entries unchanged for ``lifetime_seconds``; returns how many."""
         with self._lock:
             late = [token for token, entry in self._entries.items() if now - entry.touched >= self._lifetime]
             for token in late:
@@ -217,7 +217,7 @@ class StagingArea:
             return len(late)
 
     def statistics(self) -> StagingStatistics:
-        """Figures of this moment."""
+        """The current figures."""
         with self._lock:
             rows = sum(entry.rows for entry in self._entries.values())
             return StagingStatistics(len(self._entries), rows, self._nbytes, self._expired)
@@ -227,7 +227,7 @@ class StagingArea:
         return max(self.limits.expiry_seconds, self.limits.lifetime_seconds)
 
     def _reclaim(self, now: float, is_enough: Callable[[], bool], kept: str | None = None) -> None:
-        """Drop entries other than ``kept`` that were not touched for ``expiry_seconds``, until there is room enough."""
+        """Drop entries other than ``kept`` that were unchanged for ``expiry_seconds``, until ``is_enough()``."""
         if is_enough():
             return
         aged = [(now - entry.touched, token) for token, entry in self._entries.items() if token != kept]

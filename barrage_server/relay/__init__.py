@@ -1,4 +1,4 @@
-"""The relay: a server that follows tables of other servers, and serves them on."""
+"""The relay: a server that follows tables of other servers and serves them."""
 
 from __future__ import annotations
 

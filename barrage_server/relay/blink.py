@@ -1,4 +1,4 @@
-"""Blink tables that are followed."""
+"""Followed blink tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["BlinkSink", "FollowedBlinkTable"]
 
 
 class FollowedBlinkTable(BlinkTable):
-    """Shows each row of an upstream blink table for a cycle at most, and keeps it readable for slow subscribers.
+    """A blink table that shows each upstream row for at most one cycle, and keeps it readable for slow subscribers.
 
-    A replica would not do: it forgets a row when the upstream does, and who looks less often would miss it.
+    A replica drops a row when the upstream does; subscribers with longer intervals would miss it.
     """
 
     def append(self, rows: Rows) -> None:  # noqa: ARG002  (the signature is the base's)
@@ -26,22 +26,22 @@ class FollowedBlinkTable(BlinkTable):
         )
 
     def feed(self, rows: pa.Table) -> None:
-        """Rows that have come from upstream."""
+        """Add rows from upstream."""
         super().append(rows)
 
     def clear(self) -> None:
-        """The upstream shows no rows any more."""
+        """Remove all rows: the upstream has none."""
         if self.size:
             self.graph.stage(self, [empty_array(data_type) for data_type in self.schema.types])
 
 
 class BlinkSink:
-    """Where the rows of one subscription go: a table that is made when the columns are known, or the one of before.
+    """The target of the rows of one subscription: a table made when the columns are known, or the previous one.
 
     Args:
         graph: the graph of a new table.
         name: its name.
-        before: the table to go on with, when it has the right columns.
+        before: the table to reuse, when it has the same columns.
     """
 
     def __init__(self, graph: UpdateGraph, name: str, before: FollowedBlinkTable | None) -> None:
@@ -58,7 +58,7 @@ class BlinkSink:
             return self._table
 
     def feed(self, rows: pa.Table) -> None:
-        """Show rows instead of those of before; InternalError when the table cannot be written any more."""
+        """Replace the rows in view; InternalError when the table is closed for writing."""
         table = self.table(rows.schema)
         if rows.num_rows:
             table.feed(rows)
@@ -66,6 +66,6 @@ class BlinkSink:
             table.clear()
 
     def clear(self) -> None:
-        """Show no rows; InternalError when the table cannot be written any more."""
+        """Remove the rows in view; InternalError when the table is closed for writing."""
         if self._table is not None:
             self._table.clear()

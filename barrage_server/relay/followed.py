@@ -35,7 +35,7 @@ __all__ = ["Followed"]
 
 logger = logging.getLogger("barrage_server.relay")
 
-# How long ending waits for a thread that is inside a call which cannot be interrupted. It ends by itself after that.
+# Seconds that closing waits for a thread inside a call that cannot be interrupted; the thread ends by itself later.
 _JOIN_SECONDS: Final = 5.0
 
 
@@ -49,10 +49,10 @@ class Followed:
     Args:
         catalog: where the table is served. The name must be reserved there.
         name: what it is called there.
-        source: where it comes from.
-        route: what this server adds to the route of the table.
-        max_delay: seconds between two attempts to reach the upstream, at most.
-        ended: called once, when it is closed.
+        source: the upstream table.
+        route: the entry that this server adds to the route of the table.
+        max_delay: longest delay between two attempts to reach the upstream, in seconds.
+        ended: called once on closing.
     """
 
     def __init__(
@@ -79,30 +79,30 @@ class Followed:
         self._client: Client | None = None
         self._live: LiveTable | None = None
         self._table: Table | None = None
-        self._info: TableInfo | None = None  # what the upstream said about the table that is served
+        self._info: TableInfo | None = None  # the upstream's description of the served table
         self._fault: BarrageError | None = None
         self._over = threading.Event()  # the present subscription has ended
         self._live_since: float | None = None
         self._connections = 0
         self._updates = 0
-        self._had = 0  # rows when the last connection was lost
+        self._had = 0  # number of rows when the last connection was lost
         self._step = -1
         self._thread = threading.Thread(target=self._run, name=f"barrage-follow-{name}", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow.
+        """Start the thread.
 
         Raises:
-            LimitError: this process can start no further thread.
+            LimitError: the process cannot start a thread.
         """
         start_thread(self._thread)
         end_with_process(self, Ending.RELAY)
 
-    # What can be seen of it.
+    # Public state.
 
     @property
     def uri(self) -> str:
-        """Where the table comes from."""
+        """The URI of the upstream table."""
         return self._source.uri
 
     @property
@@ -117,18 +117,18 @@ class Followed:
 
     @property
     def table(self) -> Table:
-        """The table that is served here. It is another object after the upstream's has come back with other columns.
+        """The served table. It is a new object after the upstream table came back with other columns.
 
         Raises:
-            UnknownTableError: there is none, because the first content has not come yet, or this is closed.
+            UnknownTableError: the first content has not come yet, or this is closed.
         """
         table = self._table
         if table is None:
-            raise UnknownTableError(f"Table '{self.name}' is not served: its following is {self._state}.")
+            raise UnknownTableError(f"Table '{self.name}' is not served: it is {self._state}.")
         return table
 
     def statistics(self) -> FollowedStatistics:
-        """Figures of this moment."""
+        """The current figures."""
         table, live, error = self._table, self._live, self._error
         return FollowedStatistics(
             name=self.name,
@@ -143,16 +143,16 @@ class Followed:
         )
 
     def wait_live(self, timeout: float | None = None) -> None:
-        """Wait until updates flow; ``timeout`` is in seconds, ``None`` waits for ever.
+        """Wait until updates flow; ``timeout`` is in seconds; ``None`` has no limit.
 
         Raises:
-            DeadlineError: they did not in time; the text has the last error.
+            DeadlineError: they did not within ``timeout``; the text has the last error.
             UnavailableError: this was closed.
         """
         self.wait_for(FollowedState.LIVE, timeout)
 
     def wait_for(self, state: FollowedState | str, timeout: float | None = None) -> None:
-        """Wait for a state. Raises what :meth:`wait_live` does."""
+        """Wait for a state. Raises the same errors as :meth:`wait_live`."""
         wanted = _state_of(state)
         limit = None if timeout is None else seconds(timeout, "timeout")
         with self._changed:
@@ -165,10 +165,10 @@ class Followed:
             raise DeadlineError(f"'{self.name}' was not {wanted} within {limit:g} s, but {self._state}{why}")
 
     def wait_first(self, patience: float) -> None:
-        """Wait until the table is served. An error that may pass is put up with for ``patience`` seconds.
+        """Wait until the table is served. Transient errors are retried for ``patience`` seconds.
 
         Raises:
-            BarrageError: why it is not served.
+            BarrageError: the reason why it is not served.
         """
         deadline = time.monotonic() + patience
         with self._changed:
@@ -185,10 +185,10 @@ class Followed:
         rows = "" if self._table is None else f" rows={self._table.size:,}"
         return f"<Followed {self.name!r} from {self.uri} {self._state}{rows}>"
 
-    # Its end.
+    # Closing.
 
     def close(self) -> None:
-        """Stop following, and take the table away: its subscribers are told. May be called repeatedly."""
+        """Stop following, and drop the table; its subscribers get an error. May be called repeatedly."""
         self.stop()
         self.join()
         with self._changed:
@@ -198,7 +198,7 @@ class Followed:
         self._ended(self)
 
     def stop(self) -> None:
-        """Have the thread end, without waiting for it. The table stays as it is."""
+        """Signal the thread to end, without waiting for it. The table stays."""
         with self._changed:
             self._closing.set()
             self._enter(FollowedState.CLOSED, None)
@@ -207,7 +207,7 @@ class Followed:
             client.close()
 
     def join(self, timeout: float = _JOIN_SECONDS) -> None:
-        """Wait for the thread to end, within bounds."""
+        """Wait for the thread to end, at most ``timeout`` seconds."""
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
@@ -224,7 +224,7 @@ class Followed:
     ) -> None:
         self.close()
 
-    # On the thread.
+    # On the thread of this object.
 
     def _run(self) -> None:
         delays: Iterator[float] = self._retry.delays()
@@ -233,7 +233,7 @@ class Followed:
                 error = self._follow_once()
             except BarrageError as failure:
                 error = failure
-            except Exception as failure:  # the thread is the last to see it, and the table must come back all the same
+            except Exception as failure:  # the last handler on this thread; following must go on
                 logger.exception("following %s failed", self.uri)
                 error = InternalError(f"Following '{self.name}' failed: {type(failure).__name__}: {failure}")
             if self._live_since is not None and time.monotonic() - self._live_since > self._retry.max_delay:
@@ -246,10 +246,10 @@ class Followed:
                 self._enter(FollowedState.after(error), error)
             if not self._closing.wait(delay):
                 level = logging.DEBUG if again else logging.WARNING
-                logger.log(level, "table %s does not get %s, trying again: %s", self.name, self.uri, error)
+                logger.log(level, "table %s cannot follow %s, trying again: %s", self.name, self.uri, error)
 
     def _follow_once(self) -> BarrageError:
-        """Subscribe to the upstream table, and serve it until the stream ends; why it did."""
+        """Subscribe to the upstream table, and serve it until the stream ends; returns the reason of the end."""
         self._over.clear()
         self._had = 0 if self._table is None else self._table.size
         self._fault = self._live_since = None
@@ -257,14 +257,16 @@ class Followed:
             info = client.table(self._source.address.name)
             if self._route in on_route(info.attributes):
                 raise InvalidRequestError(
-                    f"{self.uri} comes from '{self.name}' of this very server, by way of other relays: following it "
-                    f"would go round in circles."
+                    f"{self.uri} comes from '{self.name}' of this server, through other relays: following it  "
+                    f"would be a cycle."
                 )
             fits = self._fits(info)
             if not info.attributes.get("BlinkTable"):
                 table = self._table if fits else None
                 return self._follow_rows(client, info, table if isinstance(table, ReplicaTable) else None)
-        with self._connected(None) as client:  # a replica of blinking rows is of no use to others: it has its own graph
+        with self._connected(
+            None
+        ) as client:  # the replica is only an input of the blink table: it has a graph of its own
             return self._follow_blinks(client, info, self._table if fits else None)
 
     def _follow_rows(self, client: Client, info: TableInfo, onto: ReplicaTable | None) -> BarrageError:
@@ -275,13 +277,13 @@ class Followed:
 
     def _follow_blinks(self, client: Client, info: TableInfo, before: Table | None) -> BarrageError:
         sink = BlinkSink(self._catalog.graph, self.name, before if isinstance(before, FollowedBlinkTable) else None)
-        sink.clear()  # later rows were lost, perhaps: those of before the connection are not the last ones
+        sink.clear()  # rows may have been lost meanwhile: those in view are not the last ones
 
         def updated(update: Update) -> None:
             self._count(update)
             try:
                 sink.feed(update.added_values())
-            except BarrageError as error:  # rows would be missing from now on: begin anew instead
+            except BarrageError as error:  # rows would be missing: subscribe again instead
                 self._fault = error
                 self._over.set()
 
@@ -295,7 +297,7 @@ class Followed:
         with self._changed:
             self._client = client
         try:
-            self._check_open()  # who closes after this point closes the client
+            self._check_open()  # a close after this point closes the client
             yield client
         finally:
             with self._changed:
@@ -317,7 +319,7 @@ class Followed:
                 self._step, self._live = live.step, None
 
     def _fits(self, info: TableInfo) -> bool:
-        """Whether the table that is served can go on with what the upstream has now, as far as ``info`` tells."""
+        """Whether the served table can take the upstream's present content, judged by ``info``."""
         table, before = self._table, self._info
         if table is None or before is None:
             return False
@@ -333,7 +335,7 @@ class Followed:
         )
 
     def _serve(self, table: Table, info: TableInfo, attributes: Mapping[str, object]) -> None:
-        """Have the table in the catalog, in the place of the one that was there before, and be live."""
+        """Put the table into the catalog, in place of the previous one, and become live."""
         route = ",".join([*on_route(info.attributes), self._route])
         table.attributes = {**passed_on(attributes, table.schema.names), ROUTE: route}
         had, self._had = self._had, 0
@@ -353,12 +355,12 @@ class Followed:
             logger.warning("table %s: %s came back empty; what was here, %s, is gone", self.name, self.uri, lost)
 
     def _end_of(self, live: LiveTable) -> BarrageError:
-        """Wait until the subscription ends; why it did."""
+        """Wait until the subscription ends; returns the reason."""
         live.on_state(lambda state: self._over.set() if state.is_final else None)
         if not live.state.is_final:
             self._over.wait()
         error = self._fault or live.error or self._closed()
-        cause = error.__cause__  # a lost subscription says that it was not tried again, which is not news here
+        cause = error.__cause__  # its own text only says that there was no retry
         return cause if isinstance(cause, BarrageError) else error
 
     def _count(self, _update: Update) -> None:
@@ -369,10 +371,10 @@ class Followed:
             raise self._closed()
 
     def _closed(self) -> UnavailableError:
-        return UnavailableError(f"The following of '{self.name}' is closed.")
+        return UnavailableError(f"Following '{self.name}' is closed.")
 
     def _enter(self, state: FollowedState, error: BarrageError | None) -> None:
-        """Note where things stand. The lock is held."""
+        """Enter a state. The lock is held."""
         if state is not self._state:
             logger.debug("table %s: %s -> %s", self.name, self._state, state)
             self._state, self._since = state, time.monotonic()

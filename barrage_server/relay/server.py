@@ -26,9 +26,10 @@ __all__ = ["Server"]
 
 @public
 class Server(TableServer):
-    """Live tables over Arrow Flight: its own, and those of other servers that it follows.
+    """A server of live tables over Arrow Flight: its own, and tables of other servers that it follows.
 
-    Everything but :meth:`follow` is that of :class:`barrage_server.server.Server`, which says what the arguments mean.
+    Everything except :meth:`follow` is inherited from :class:`barrage_server.server.Server`, which documents the
+    arguments.
 
     >>> with Server() as server:
     ...     quotes = server.keyed_table("quotes", schema, key=["sym"])
@@ -59,11 +60,11 @@ class Server(TableServer):
         max_delay: float = 5.0,
         wait: float | None = 0.0,
     ) -> Followed:
-        """Serve a table of another server: this one keeps a replica, which follows every change.
+        """Serve a table of another server, from a replica that follows every change.
 
-        Returns when the first content is served. From then on the table stays: while the upstream is away with its last
-        content, and when that is back with what differs, in one update. Only when it comes back with other columns,
-        keys or promises is the table dropped, and a new one served under its name.
+        Returns when the first content is served. While the upstream is lost, the table stays with its last content;
+        when it is back, the difference is one update. Only when it comes back with other columns, keys or attributes is
+        the table dropped, and a new one served under its name.
 
         >>> with bs.Server() as relay:
         ...     quotes = relay.follow("grpc://upstream:8815/quotes")
@@ -73,28 +74,28 @@ class Server(TableServer):
             uri: ``grpc://host:port/table`` or ``grpc+tls://``; for a Deephaven server
                 ``dh+plain://host:port/scope/table`` or ``dh://``, which is TLS. Special characters of the table's name
                 are percent-encoded.
-            as_: what to call it here; its upstream name when None.
+            as_: its name here; the upstream name when None.
             token: bearer token of the upstream, or pre-shared key of a Deephaven server.
             user: user name, with ``password``.
             password: the user's password.
             headers: further headers of every call upstream.
             tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
-            columns: columns wanted; None for all.
-            interval_ms: milliseconds between two updates from upstream at least; 0 leaves it to the upstream.
-            timeout: seconds that a short call upstream may take, and that a longer one may stand still.
-            max_delay: seconds between two attempts to reach an upstream that is away, at most.
-            wait: for how many seconds an upstream that does not answer yet, or does not have the table yet, is waited
-                for. None returns at once, and serves the table whenever it is there.
+            columns: columns to follow; None for all.
+            interval_ms: least time between two updates from upstream, in milliseconds; 0 for the upstream's default.
+            timeout: most seconds of a short call upstream, and most seconds without progress of a longer one.
+            max_delay: longest delay between two attempts to reach a lost upstream, in seconds.
+            wait: seconds to wait for an upstream that does not answer or does not have the table yet. None returns at
+                once, and serves the table when it appears.
 
         Returns:
-            The following, to be looked at and closed. Dropping the table closes it, and so does closing the server.
+            The followed table, with its state. Dropping the table closes it, and so does closing the server.
 
         Raises:
-            InvalidRequestError: the URI names no table, or one of this very server.
+            InvalidRequestError: the URI names no table, or a table of this server.
             AlreadyExistsError: there is a table of that name here.
             UnknownTableError, UnknownColumnError: there is no such table or column upstream.
             UnavailableError, DeadlineError: the upstream does not answer, or stopped answering.
-            AuthenticationError: the upstream does not let this server in.
+            AuthenticationError: the upstream refuses the credentials.
         """
         integer(interval_ms, "interval_ms", most=(1 << 31) - 1)
         timeout = seconds(timeout, "timeout", positive=True)
@@ -107,7 +108,7 @@ class Server(TableServer):
         wanted = optional_names(columns, "columns")
         source = Source.parse(uri, access, columns=wanted, interval_ms=interval_ms, timeout=timeout)
         if source.is_at(self.host, self._ports()):
-            raise InvalidRequestError(f"{uri!r} is a table of this very server; it is served already.")
+            raise InvalidRequestError(f"{uri!r} is a table of this server; it is served already.")
         name = source.address.name if as_ is None else as_
         followed = self._enlist(name, source, max_delay)
         try:
@@ -130,9 +131,9 @@ class Server(TableServer):
             return tuple(self._following[name] for name in sorted(self._following))
 
     def drop(self, name: str) -> None:
-        """Take a table away; UnknownTableError when there is none. Streams that follow it end with that error too.
+        """Drop a table; UnknownTableError when there is none. Streams that follow it end with that error too.
 
-        Of a table that follows another server, this ends the following.
+        For a followed table, this closes its subscription upstream.
         """
         with self._following_lock:
             followed = self._following.get(text(name, "A table's name"))
@@ -142,7 +143,7 @@ class Server(TableServer):
             followed.close()
 
     def statistics(self) -> RelayStatistics:
-        """Figures of this moment."""
+        """The current figures."""
         figures = super().statistics()
         fields = {field.name: getattr(figures, field.name) for field in dataclasses.fields(figures)}
         return RelayStatistics(**fields, followed=tuple(entry.statistics() for entry in self.followed))
@@ -150,8 +151,8 @@ class Server(TableServer):
     def close(self, grace: float = 2.0) -> None:
         """Stop following, then stop serving.
 
-        Subscribers are told; connections that do not end within ``grace`` seconds are cut. Returns in bounded time,
-        whatever clients and upstreams do. May be called again.
+        Subscribers get an error; connections that do not end within ``grace`` seconds are cut. Returns in bounded time,
+        independently of clients and upstreams. May be called again.
         """
         if self._pid != os.getpid():
             return
@@ -161,7 +162,7 @@ class Server(TableServer):
             following = tuple(self._following.values())
             self._following.clear()
         for followed in following:
-            followed.stop()  # the tables stay, so that subscribers hear of the server's end and not of theirs
+            followed.stop()  # the tables stay, so that subscribers are told of the server's end, not of a drop
         for followed in following:
             followed.join()
         super().close(grace)
@@ -174,7 +175,8 @@ class Server(TableServer):
             if self._ending:
                 raise UnavailableError("The server is shutting down.")
             give_back = catalog.reserve(
-                name, f"Table '{name}' follows a table of another server, which alone changes it; use another name."
+                name,
+                f"Table '{name}' follows a table of another server, and only that server changes it; use another name.",
             )
 
             def ended(followed: Followed) -> None:

@@ -1,4 +1,4 @@
-"""Where a followed table comes from, and how it is connected to."""
+"""The upstream of a followed table, and the connection to it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An upstream table, and how it is to be followed.
+    """An upstream table, and how it is followed.
 
     Attributes:
-        uri: as it was given; it is logged, and shown in figures.
-        address: what it says.
-        access: how to log in.
-        columns: columns wanted; ``None`` for all.
-        interval_ms: milliseconds between two updates at least.
-        timeout: seconds that a short call may take, and that a longer one may stand still.
+        uri: as given; it appears in logs and statistics.
+        address: the parsed URI.
+        access: the credentials.
+        columns: columns to follow; ``None`` for all.
+        interval_ms: least time between two updates, in milliseconds.
+        timeout: most seconds of a short call, and most seconds without progress of a longer one.
 
     """
 
@@ -54,10 +54,10 @@ class Source:
     def parse(
         cls, uri: str, access: Access, *, columns: tuple[str, ...] | None, interval_ms: int, timeout: float
     ) -> Source:
-        """Check what a user gives.
+        """Check and parse the arguments of a user.
 
         Raises:
-            InvalidRequestError: it is no URI of a table, or a number is out of its range.
+            InvalidRequestError: the URI is not that of a table, or a number is out of its range.
 
         """
         address = TableAddress.parse(uri)
@@ -71,10 +71,10 @@ class Source:
         return cls(uri, address, access, columns, interval_ms, timeout)
 
     def connect(self, graph: UpdateGraph | None) -> Client:
-        """A connection whose subscriptions do not come back by themselves, with replicas in ``graph``.
+        """A connection without automatic resubscription, with replicas in ``graph``.
 
         Raises:
-            UnavailableError: nobody answers.
+            UnavailableError: the upstream does not answer.
             AuthenticationError: the credentials are missing or wrong.
 
         """
@@ -107,7 +107,7 @@ class Source:
 def _port(place: SplitResult) -> int | None:
     try:
         return place.port
-    except ValueError:  # no number, or too large a one
+    except ValueError:  # not a number, or too large
         return None
 
 
@@ -115,7 +115,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def _addresses(host: str) -> set[_Address]:
-    """What a host name stands for; nothing when nobody knows it, which connecting will tell."""
+    """The addresses of a host name; none for an unknown one, which connecting reports."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError:
@@ -124,7 +124,7 @@ def _addresses(host: str) -> set[_Address]:
 
 
 def _is_local(address: _Address) -> bool:
-    """Whether it is one of this machine's own addresses: those can be bound to."""
+    """Whether it is an address of this machine: only those can be bound."""
     if address.is_loopback:
         return True
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6

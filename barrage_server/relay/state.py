@@ -1,4 +1,4 @@
-"""The states of a table that is followed."""
+"""The states of a followed table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["FollowedState"]
 
 @public
 class FollowedState(StrEnum):
-    """Where a table that is followed stands.
+    """The state of a followed table.
 
     ::
 
         CONNECTING -> LIVE -> RECONNECTING | MISSING | REFUSED -> LIVE ...
               any of them -> CLOSED
 
-    None but ``CLOSED`` is final: in all others the upstream is tried again and again. From the first ``LIVE`` on the
-    table is served; while the upstream is away, with its last content.
+    Only ``CLOSED`` is final: in all others the upstream is retried. From the first ``LIVE`` on the table is served;
+    while the upstream is lost, with its last content.
     """
 
     CONNECTING = "connecting"
@@ -28,17 +28,17 @@ class FollowedState(StrEnum):
     LIVE = "live"
     """Updates flow."""
     RECONNECTING = "reconnecting"
-    """Nobody answers upstream, or it is busy."""
+    """The upstream does not answer, or is busy."""
     MISSING = "missing"
-    """The upstream answers, and has no such table (any more)."""
+    """The upstream answers, and has no such table, or has it no longer."""
     REFUSED = "refused"
-    """The upstream does not let this server in, or something else is wrong that somebody has to change."""
+    """The upstream refuses the credentials or the request; a change of configuration is needed."""
     CLOSED = "closed"
-    """Ended by its owner, or by a drop of the table here."""
+    """Closed by its owner, or by a drop of the table here."""
 
     @classmethod
     def after(cls, error: BarrageError) -> FollowedState:
-        """Where ``error`` leaves a table that was connecting, or live."""
+        """The state after ``error`` of a table that was connecting or live."""
         if isinstance(error, NotFoundError):
             return cls.MISSING
         if isinstance(error, UnavailableError | LimitError | DeadlineError):

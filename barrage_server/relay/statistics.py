@@ -1,4 +1,4 @@
-"""Figures of a relay, as values."""
+"""Statistics of a relay, as values."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["FollowedStatistics", "RelayStatistics"]
 @public
 @dataclass(frozen=True, slots=True)
 class FollowedStatistics:
-    """One table that is followed.
+    """One followed table.
 
     Attributes:
-        name: what it is called here.
-        uri: where it comes from.
-        state: where it stands.
-        state_seconds: for how long it has stood there.
+        name: its name here.
+        uri: the URI of the upstream table.
+        state: its state.
+        state_seconds: seconds in that state.
         error: why it is not live; ``None`` when it is.
-        rows: rows here.
-        upstream_step: the upstream's clock as of its last message; -1 before, and when it does not say.
-        updates: messages that changed something since the first content.
-        connections: how often a content was received whole: 1, and one more for each time that it came back.
+        rows: number of rows here.
+        upstream_step: the upstream's cycle of its last message; -1 before, and when the upstream does not send it.
+        updates: number of messages with changes since the first content.
+        connections: number of complete contents received: 1, and one more for each reconnection.
 
     """
 
@@ -46,7 +46,7 @@ class RelayStatistics(ServerStatistics):
     """The whole server.
 
     Attributes:
-        followed: one entry per table that is followed, by name.
+        followed: one entry per followed table, by name.
 
     """
 

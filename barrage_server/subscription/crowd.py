@@ -1,7 +1,7 @@
-"""Many viewports of one table: when values change and nothing else, the messages to all of them are cut out of one.
+"""Many viewports of one table: when only values change, the messages to all of them are slices of one batch.
 
-What that costs follows the rows that changed in all viewports together; a single message is then a slice of a record
-batch, and a few bytes that say which rows it is about.
+The cost follows the rows that changed in all viewports together. A message is then a slice of a record batch, and the
+row sets that name its rows.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from barrage_server.wire.wrapper import unwrap
 
 __all__ = ["Crowd", "CrowdMessage"]
 
-_KEPT: Final = 8  # changes: not everybody stands at the same place in the history
-_MOST_ROWS: Final = 1 << 20  # viewports that overlap have their rows copied
+_KEPT: Final = 8  # changes: subscribers lag by different numbers of cycles
+_MOST_ROWS: Final = 1 << 20  # rows in one batch; overlapping viewports have their rows copied
 _NONE: Final = (0, 0)  # batches of added and of modified rows
 _ONE: Final = (0, 1)
 _NO_ROWS: Final = encode_row_set(RowSet.empty())
-# At most these many bytes of app_metadata: for itself, for each column, and for each key of a column.
+# Bounds in bytes of app_metadata: of the message, of each column, and of each key of a column.
 _METADATA_BYTES: Final = 512
 _BYTES_PER_COLUMN: Final = 64
 _BYTES_PER_KEY: Final = 16
@@ -45,7 +45,7 @@ class Crowd:
 
     Args:
         style: how messages are written.
-        columns: numbers of the columns that all of them want.
+        columns: numbers of the columns that all of them subscribe to.
         reverse: whether positions count from the end.
 
     """
@@ -60,32 +60,32 @@ class Crowd:
         self._changes: dict[tuple[int, int], _Change | None] = {}
 
     def join(self, member: object, positions: RowSet) -> None:
-        """Take part, with a viewport that stays the same."""
+        """Add a member, with a viewport that does not change."""
         with self._lock:
             self._runs[member] = positions
             self._seats = None
 
     def leave(self, member: object) -> None:
-        """Take part no more."""
+        """Remove a member."""
         with self._lock:
             del self._runs[member]
             self._seats = None
 
     @property
     def size(self) -> int:
-        """How many take part."""
+        """The number of members."""
         return len(self._runs)
 
     def message(
         self, member: object, shared: SharedRows, first_step: int, version: TableVersion
     ) -> CrowdMessage | None:
-        """The part of ``member`` in a change that has only modified rows; ``None``: it must be made apart.
+        """The message to ``member`` about a change with modified rows only; ``None`` when it must be built separately.
 
         Args:
-            member: who joined.
+            member: as given to :meth:`join`.
             shared: the rows, as of ``version``.
-            first_step: the first of the steps that made the change.
-            version: where they led.
+            first_step: the first step of the change.
+            version: the version after the change.
 
         """
         span = (first_step, version.step)
@@ -93,7 +93,7 @@ class Crowd:
             if span not in self._changes:
                 if len(self._changes) >= _KEPT:
                     oldest = min(self._changes, key=lambda kept: kept[1])
-                    if oldest[1] >= version.step:  # too many places in the history to be cut for all over and over
+                    if oldest[1] >= version.step:  # members lag at too many different steps to build each for all
                         return None
                     del self._changes[oldest]
                 self._changes[span] = self._cut(shared, first_step, version)
@@ -141,7 +141,7 @@ class Crowd:
             sum(column.values.nbytes for column in columns if column is not None),
             _METADATA_BYTES + _BYTES_PER_COLUMN * len(columns) + _BYTES_PER_KEY * said,
         ):
-            return None  # a message that must be cut to a size is made apart, so that it is cut as if it were alone
+            return None  # a message with a limit of its size is built separately
         nothing = RowSet.empty()
         metadata = UpdateMetadata(
             first_seq=first_step,
@@ -157,7 +157,7 @@ class Crowd:
 
 
 class _Seats:
-    """Who takes part, in order. Never changed: a change that has been cut goes by the seats of its time."""
+    """The members, in order. Immutable: a change keeps the members of its time."""
 
     def __init__(self, runs: dict[object, RowSet], reverse: bool) -> None:
         self.of = {member: number for number, member in enumerate(runs)}
@@ -166,16 +166,14 @@ class _Seats:
         self._reverse = reverse
 
     def positions(self, size: int) -> tuple[Keys, Keys]:
-        """First and last position of each in a table of ``size`` rows; the last lies before the first where nothing
-        is in view.
-        """
+        """First and last position of each member in a table of ``size`` rows; last < first where nothing is in view."""
         if self._reverse:
             return np.maximum(size - 1 - self._lasts, 0), size - 1 - self._firsts
         return self._firsts, np.minimum(self._lasts, size - 1)
 
 
 class _Runs:
-    """Which of a column's modified rows are in each viewport: from ``starts`` to before ``stops``.
+    """The modified rows of a column in each viewport: from ``starts`` to before ``stops``.
 
     Attributes:
         total: rows in all viewports together.
@@ -185,8 +183,8 @@ class _Runs:
     def __init__(
         self, named: Keys, starts: Keys, stops: Keys, origins: Keys | None, encoded: dict[bytes, bytes]
     ) -> None:
-        """``named``: the rows as messages name them, less ``origins`` of each viewport. ``encoded``: row sets by
-        their keys, shared with other columns.
+        """``named``: the rows in the numbering of messages, minus ``origins`` of each viewport. ``encoded``: encoded
+        row sets by their keys, shared with other columns.
         """
         self._named = named
         self._starts, self._stops = starts, stops
@@ -202,14 +200,14 @@ class _Runs:
 
     @cached_property
     def offsets(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        """Where the rows of each viewport begin when those of all lie one after the other, and where the last end."""
+        """Offsets of the rows of each viewport in the concatenation of all, and the end of the last (int32)."""
         offsets = np.zeros(len(self.lengths) + 1, np.int32)
         np.cumsum(self.lengths, out=offsets[1:])
         return offsets
 
     @cached_property
     def order(self) -> Keys | None:
-        """The rows of all viewports, one after the other; ``None`` when that is how they are."""
+        """The concatenated rows of all viewports; ``None`` when the rows have that order already."""
         if self.total == len(self._named) and bool((self._starts == self.offsets[:-1]).all()):
             return None
         return np.arange(self.total) + np.repeat(self._starts - self.offsets[:-1], self.lengths)
@@ -235,19 +233,19 @@ class _Column:
     values: pa.Array
 
     def of_viewports(self) -> _Column:
-        """With the values of all viewports, one after the other."""
+        """This column with the concatenated values of all viewports."""
         order = self.runs.order
         return self if order is None else _Column(self.runs, take(self.values, order))
 
 
 class _Change:
-    """A change, for everybody who takes part.
+    """A change, for all members.
 
     Attributes:
-        seats: who that is.
-        columns: the rows and values of each column; ``None``: nothing was modified there.
+        seats: the members.
+        columns: the rows and values of each column; ``None`` for a column without modified rows.
         writer: puts messages into batches.
-        counts: for each member the modified rows of the column that has most.
+        counts: for each member, the largest number of modified rows of a column.
 
     """
 
@@ -267,7 +265,7 @@ class _Change:
         self.counts: list[int] = lengths.tolist()
 
     def batch(self) -> pa.RecordBatch:
-        """A row for each who takes part, with the list of its values in each column."""
+        """One row per member, with the list of its values in each column."""
         with self._lock:
             if self._batch is None:
                 count = len(self.seats.of)
@@ -279,12 +277,12 @@ class _Change:
             return self._batch
 
     def values(self, number: int) -> pa.Array:
-        """The values of one column in all viewports, one after the other."""
+        """The concatenated values of one column in all viewports."""
         column = self.columns[number]
         return empty_array(self._types[number]) if column is None else column.values
 
     def encode(self, index: int, counts: tuple[int, int] | None) -> bytes:
-        """app_metadata for one of them."""
+        """app_metadata for one member."""
         frame = self._frames.get(counts)
         if frame is None:
             frame = self._frames[counts] = MetadataFrame(self._metadata, counts)
@@ -303,7 +301,7 @@ class _Change:
 
 
 class CrowdMessage:
-    """What one member of a crowd is sent; see :class:`barrage_server.subscription.message.EncodedMessage`."""
+    """The message to one member of a crowd; see :class:`barrage_server.subscription.message.EncodedMessage`."""
 
     __slots__ = ("_change", "_index")
 
@@ -313,12 +311,12 @@ class CrowdMessage:
 
     @property
     def metadata(self) -> UpdateMetadata:
-        """What the message says."""
+        """The decoded metadata of the message."""
         return UpdateMetadata.decode_payload(unwrap(self.encode())[1])
 
     @property
     def row_count(self) -> int:
-        """Modified rows of the column that has most."""
+        """The largest number of modified rows of a column."""
         return self._change.counts[self._index]
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
@@ -330,7 +328,7 @@ class CrowdMessage:
         return iter(((self._change.batch().slice(self._index, 1), self._change.encode(self._index, counts)),))
 
     def flight_data(self) -> Iterator[bytes]:
-        """The same, serialized."""
+        """The same as serialized ``FlightData``."""
         for header, app_metadata, body in self._change.writer.ipc_messages(self._outgoing()):
             yield encode_flight_data(header, app_metadata, body)
 
@@ -342,7 +340,7 @@ class CrowdMessage:
         return self._change.encode(self._index, batch_counts)
 
     def size_estimate(self) -> int:
-        """About how many bytes :meth:`encode` gives: what they are, for there are few."""
+        """Bytes that :meth:`encode` gives; exact, because messages are small."""
         return len(self.encode())
 
     def _counts(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What the subscribers of one table share: the version of a tick, and messages that several of them want."""
+"""What the subscribers of one table share: the version of a tick, and messages with equal content."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from barrage_server.wire.families import ClientFamily, ColumnView, attributes_fo
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.schema import barrage_schema
 
-# From so many subscribers on, and up to so many changed rows for each, rows are read once for all.
+# Least number of subscribers, and most changed rows for each, for which rows are read once for all.
 _CROWD = 8
 _ROWS_PER_MEMBER = 256
-_MOST_RANGES = 64  # of a viewport that may be shared
-# Members arrive within so many seconds of each other at a tick; who comes later sends a later version.
+_MOST_RANGES = 64  # of a viewport with shared messages
+# Seconds within which members arrive at a tick; a later one sends a later version.
 _TICK_SECONDS = 1.0
-_KEPT = 8  # updates whose rows are kept: not everybody stands at the same place in the history
+_KEPT = 8  # updates with cached rows: subscribers lag by different numbers of cycles
 
 __all__ = ["Audience", "Message", "SharedMessage", "SubscriptionLimits", "TableFeed"]
 
@@ -38,10 +38,10 @@ class SubscriptionLimits:
     """Bounds of what one subscription may cost.
 
     Attributes:
-        default_interval_ms: the update interval of subscribers that name none, in milliseconds.
+        default_interval_ms: the update interval of subscribers without one, in milliseconds.
         min_interval_ms: the shortest update interval that is granted, in milliseconds.
-        snapshot_part_cells: a first snapshot grows in parts of about this many cells.
-        shared_rows: messages of more rows than this are built anew for each subscriber rather than kept for all.
+        snapshot_part_cells: number of cells in a part of a first snapshot, about.
+        shared_rows: most rows of a message that is cached for several subscribers.
 
     """
 
@@ -52,7 +52,7 @@ class SubscriptionLimits:
 
 
 class SharedMessage:
-    """A message that is put into batches, or into bytes, once: by the first subscriber that sends it in that form."""
+    """A message that is converted to batches, or to bytes, once: by the first subscriber that sends it in that form."""
 
     __slots__ = ("_batches", "_data", "_lock", "_message")
 
@@ -64,12 +64,12 @@ class SharedMessage:
 
     @property
     def metadata(self) -> UpdateMetadata:
-        """What the message says."""
+        """The decoded metadata of the message."""
         return self._message.metadata
 
     @property
     def row_count(self) -> int:
-        """Rows that travel with values."""
+        """Number of rows with values."""
         return self._message.row_count
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
@@ -88,14 +88,14 @@ class SharedMessage:
 
 
 Message: TypeAlias = EncodedMessage | CrowdMessage | SharedMessage
-"""What a subscriber is sent: record batches, or the same as bytes."""
+"""A message to a subscriber: record batches, or the same as bytes."""
 
 
 @dataclass(slots=True, eq=False)
 class Audience:
-    """Subscribers of one table that want the same messages: same columns, viewport, dialect and options.
+    """Subscribers of one table with equal messages: same columns, viewport, dialect and options.
 
-    ``crowd``: where the audience takes part, with those who look at other rows.
+    ``crowd``: the audience and others with different viewports.
     """
 
     key: Hashable
@@ -106,7 +106,7 @@ class Audience:
     latest: tuple[Hashable, Message] | None = None
 
     def message(self, span: Hashable, build: Callable[[], EncodedMessage | CrowdMessage], limit: int) -> Message:
-        """The message for ``span`` of the table's history: the one that another member has had built, or a new one."""
+        """The message for ``span`` of the table's history: the one that another member has built, or a new one."""
         if self.members < 2:
             return build()
         with self.lock:
@@ -119,7 +119,7 @@ class Audience:
 
 
 class _Tick(NamedTuple):
-    """What the members with one interval send at one tick: its number, when it was first asked for, the version."""
+    """What the members with one interval send at one tick: its number, the time of the first request, the version."""
 
     number: int
     since: float
@@ -127,18 +127,17 @@ class _Tick(NamedTuple):
 
 
 class TableFeed:
-    """A table as its subscribers of one client family see it.
+    """A table as the subscribers of one client family see it.
 
-    Subscribers with one update interval send at the same ticks, multiples of the interval; the first of them to arrive
-    at a tick
-    fixes the version that all of them send, so that their messages are one.
+    Subscribers with one update interval send at the same ticks, multiples of the interval; the first of them at a tick
+    fixes the version that all of them send, so that they share messages.
 
     Attributes:
         table: the table.
         limits: bounds of what a subscription may cost.
-        view: which of the table's columns the family sees, and as what. Requests and messages number columns as the
-            view does.
-        schema: the view's, as it goes on the wire.
+        view: the columns of the table that the family sees, and their types. Requests and messages number columns as
+            the view does.
+        schema: the view's schema on the wire.
 
     """
 
@@ -159,13 +158,13 @@ class TableFeed:
         self._crowds: dict[Hashable, Crowd] = {}
         self._ticks: dict[float, _Tick] = {}
         self._members = 0
-        self._shared: dict[tuple[int, int], SharedRows] = {}  # by identity of the update, which they hold, and step
+        self._shared: dict[tuple[int, int], SharedRows] = {}  # by id() of the update, which the value holds, and step
 
     def shared_rows(self, update: TableUpdate, version: TableVersion) -> SharedRows | None:
-        """The rows of ``update`` as of ``version``, read once for all who look at parts of it.
+        """The rows of ``update`` as of ``version``, read once for all subscribers that need parts of them.
 
-        ``None`` when it is cheaper that everybody reads for itself: few look, or much has changed; and when rows came,
-        went or moved.
+        ``None`` when separate reads are cheaper, for few subscribers or many changed rows, and when rows were added,
+        removed or shifted.
         """
         if update.added or update.removed or update.shifted.size:
             return None
@@ -197,8 +196,8 @@ class TableFeed:
             return tick.version
 
     def tidy(self, now: float) -> None:
-        """Forget the versions of ticks that all members have had time to send: a version that is kept keeps the whole
-        later history alive.
+        """Drop the versions of ticks that all members have had time to send: a version keeps the whole later history
+        alive.
         """
         with self._lock:
             for interval, tick in tuple(self._ticks.items()):
@@ -206,11 +205,11 @@ class TableFeed:
                     del self._ticks[interval]
 
     def join(self, window: Window, style: Style) -> Audience:
-        """Become a member of the audience that wants the same."""
+        """Join the audience with equal messages."""
         positions = window.positions
         key: Hashable = (window.columns, positions, window.reverse, style.key)
         if positions is not None and positions.range_count > _MOST_RANGES:
-            key = object()  # hardly two want the same, and to find that out may take long
+            key = object()  # equal viewports are unlikely here, and expensive to compare
         with self._lock:
             self._members += 1
             audience = self._audiences.get(key)
@@ -229,7 +228,7 @@ class TableFeed:
             return audience
 
     def leave(self, audience: Audience) -> None:
-        """Stop being a member; what was kept for the last one is let go."""
+        """Leave the audience; the last member drops what it cached."""
         with self._lock:
             audience.members -= 1
             self._members -= 1

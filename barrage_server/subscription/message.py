@@ -1,8 +1,7 @@
-"""One message to a subscriber: what it says, and where its rows are read from.
+"""One message to a subscriber: its metadata, and the source of its rows.
 
-Each function here is a pure function of two points in a table's history and of what the subscriber wants; that is what
-lets
-subscribers share a message.
+Each function is a pure function of two points in a table's history and of the subscriber's request; therefore
+subscribers can share a message.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Dialect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """Where the rows of a message come from: a version, the keys to read, and which columns.
+    """The source of the rows of a message: a version, the keys to read, and the columns.
 
     Columns are those of ``view``, by its numbers.
     """
@@ -95,7 +94,7 @@ class RowSource:
 
 @dataclass(frozen=True, slots=True)
 class EncodedMessage:
-    """A message, and how to put it into record batches."""
+    """A message, and how to convert it to record batches."""
 
     metadata: UpdateMetadata
     source: RowSource
@@ -103,19 +102,19 @@ class EncodedMessage:
 
     @property
     def row_count(self) -> int:
-        """Rows that travel with values: added ones, and for modifications those of the column that has most."""
+        """Number of rows with values: added ones, plus the largest number of modified rows of a column."""
         return self.source.added.size + max((rows.size for rows in self.source.modified), default=0)
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """Record batches with their ``app_metadata``, read from the version as they are asked for."""
+        """Record batches with their ``app_metadata``, read lazily from the version."""
         return self.writer.record_batches(self._outgoing())
 
     def ipc_messages(self) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
-        """The same as raw messages, for doors that can write columns of different lengths."""
+        """The same as raw messages, for endpoints that can write columns of different lengths."""
         return self.writer.ipc_messages(self._outgoing())
 
     def flight_data(self) -> Iterator[bytes]:
-        """:meth:`ipc_messages`, each serialized as a ``FlightData`` that can go on the wire as it is."""
+        """:meth:`ipc_messages`, each serialized as ``FlightData``."""
         for header, app_metadata, body in self.ipc_messages():
             yield encode_flight_data(header, app_metadata, body)
 
@@ -131,26 +130,26 @@ class EncodedMessage:
 
 
 class Style:
-    """How one subscriber wants its messages written, and what it can see of the table."""
+    """The form of one subscriber's messages, and the columns that it can see."""
 
     __slots__ = ("dialect", "key", "options", "uneven", "view", "writer")
 
     def __init__(
         self, schema: pa.Schema, view: ColumnView, options: SubscriptionOptions, dialect: Dialect, uneven: Uneven
     ) -> None:
-        """``schema``: the view's, with what goes on the wire beside the types."""
+        """``schema``: the view's schema, with its metadata on the wire."""
         self.writer = MessageWriter(schema, options, uneven)
         self.view = view
         self.options = options
         self.dialect = dialect
         self.uneven = uneven
-        # Who has the same key is sent the same. It is made of what is quick to hash.
+        # Equal keys mean equal messages. The parts are quick to hash.
         chosen = (getattr(options, name) for name in options.__slots__ if name != "min_update_interval_ms")
         self.key = (*chosen, dialect.value, uneven.value)
 
     @property
     def carries_uneven(self) -> bool:
-        """Whether columns of one message may differ in length without anything being padded."""
+        """Whether columns of one message may differ in length without padding."""
         return self.options.columns_as_list or self.uneven is Uneven.RAGGED
 
     def encode(
@@ -161,7 +160,7 @@ class Style:
         added: RowSet,
         modified: tuple[RowSet, ...],
     ) -> EncodedMessage:
-        """The message, ready to be put into batches. However long that takes, it keeps no later history alive.
+        """The message, ready to be converted to batches. It does not keep later history alive.
 
         ``columns`` and ``modified``: in the numbering of the view.
         """
@@ -227,22 +226,22 @@ def update_message(
 
 
 def blink_message(
-    style: Style, window: Window, gone: RowSet, owed: RowSet, first_step: int, version: TableVersion
+    style: Style, window: Window, gone: RowSet, unsent: RowSet, first_step: int, version: TableVersion
 ) -> EncodedMessage:
-    """For a full subscriber of a blink table: the rows ``gone`` that it was sent last go, all that it is ``owed``
-    come.
+    """For a full subscriber of a blink table: remove the rows ``gone``, which the last message added, and add the rows
+    ``unsent``: those added since then, including those removed again.
     """
     nothing = style.nothing_modified()
     metadata = UpdateMetadata(
         first_seq=first_step,
         last_seq=version.step,
-        added_rows=owed,
+        added_rows=unsent,
         removed_rows=gone,
         shift_data=RowSetShiftData.empty(),
         modified_rows=nothing,
-        table_size=owed.size,
+        table_size=unsent.size,
     )
-    return style.encode(metadata, version, window.columns, owed, nothing)
+    return style.encode(metadata, version, window.columns, unsent, nothing)
 
 
 def initial_message(
@@ -251,8 +250,7 @@ def initial_message(
     """The first snapshot, or the part of it that holds the rows ``start`` to ``stop`` of those in ``view``.
 
     A part that is not the last one carries the positions reached so far as its effective viewport; each part names all
-    rows, and
-    includes only its own. A viewport's snapshot has a single part.
+    rows, and includes only its own. A viewport's snapshot has a single part.
     """
     nothing = style.nothing_modified()
     part = view if start == 0 and stop >= view.size else view.slice(start, stop)
@@ -280,9 +278,8 @@ def initial_message(
 def change_message(style: Style, old: Window, new: Window, version: TableVersion) -> EncodedMessage:
     """The answer to a changed viewport, for a subscriber that is up to date with ``version`` in its ``old`` window.
 
-    Rows that it has already, with all the columns that it wants now, are not sent again. In key space ``added_rows``
-    names just the
-    rows that come with values, since the subscriber knows the table's row set.
+    Rows that it has, with all requested columns, are not sent again. In key space ``added_rows`` names only the rows
+    with values, since the subscriber knows the table's row set.
     """
     nothing = style.nothing_modified()
     had = old.keys(version.row_set)
@@ -308,7 +305,9 @@ def change_message(style: Style, old: Window, new: Window, version: TableVersion
 
 
 def _columns_of(modified: tuple[RowSet, ...], window: Window, style: Style) -> tuple[RowSet, ...]:
-    """Modified rows of the subscribed columns; where a reader needs columns of one length, all have the rows of any."""
+    """Modified rows of the subscribed columns; where a reader needs columns of one length, each column has the rows of
+    all.
+    """
     wanted = set(window.columns)
     chosen = tuple(rows if number in wanted else RowSet.empty() for number, rows in enumerate(modified))
     if style.uneven is Uneven.EVEN and not style.options.columns_as_list:

@@ -1,4 +1,4 @@
-"""What an update changed, read once for the many who each look at a small part of it."""
+"""The modified rows of an update, read once for many subscribers that each need a small part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Keys = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 class SharedRows:
-    """The modified rows of an update that does nothing else, as of one version, with their values.
+    """The modified rows, with values, of an update without other changes, as of one version.
 
     It holds no version, so it keeps no history alive.
     """
@@ -38,7 +38,7 @@ class SharedRows:
             self._columns.append((keys, values))
 
     def column(self, number: int) -> tuple[Keys, pa.Array] | None:
-        """The rows modified in the view's column ``number``, and their values; ``None`` when none is. Columns that
-        were modified in the same rows have the same array of them.
+        """The rows modified in the view's column ``number``, and their values; ``None`` without any. Columns with equal
+        modified rows share one array of keys.
         """
         return self._columns[number]

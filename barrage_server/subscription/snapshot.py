@@ -1,4 +1,4 @@
-"""The answer to a snapshot request: one message of one version, and no more."""
+"""The answer to a snapshot request: one message of one version."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def snapshot_message(
 ) -> EncodedMessage:
     """The rows and columns that ``request`` asks for, as of ``version``.
 
-    Row sets are in key space in both dialects: ``added_rows`` is the whole table, ``added_rows_included`` what was
-    asked for.
+    Row sets are in key space in both dialects: ``added_rows`` is the whole table, ``added_rows_included`` the requested
+    rows.
 
     Raises:
         UnknownColumnError: the request names a column that the table lacks.

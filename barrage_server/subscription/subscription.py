@@ -1,4 +1,4 @@
-"""One subscription: what it has been sent, what it wants now, and what is due."""
+"""One subscription: how far it has been sent, what it requests, and what is due."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["Poll", "Subscription", "SubscriptionStatistics"]
 
 # Subscribers with intervals of at least this many seconds send at common ticks, so that they can share messages.
 _SHORTEST_TICK = 0.005
-# A subscriber that was sent nothing for so many seconds while its table ticked has its history folded. Longer than
-# usual intervals: those who fold do not share the rows of a change.
+# Seconds without a message while the table ticked after which the history of a subscriber is folded. Longer than usual
+# intervals, because a folded update is not shared.
 _FOLD_SECONDS = 3.0
 
 
@@ -42,9 +42,8 @@ class Poll:
 
     Attributes:
         messages: in the order they must be sent.
-        wake_at: the time (seconds, of the clock that was passed in) at which more is due; ``None``: when the table
-            changes next.
-        rests_until: nothing is due before this time unless the request is changed.
+        wake_at: time (seconds of the caller's clock) at which more is due; ``None``: when the table changes next.
+        rests_until: nothing is due before this time unless the request changes.
 
     """
 
@@ -59,13 +58,13 @@ class SubscriptionStatistics:
 
     Attributes:
         table: the table's name.
-        messages: messages handed out so far.
-        rows: rows with values in them.
+        messages: number of messages returned so far.
+        rows: number of rows with values in them.
         sent_step: the cycle up to which the subscriber has everything; -1 before the first snapshot is complete.
         behind: cycles of the graph since then (some may not have touched the table).
         interval_ms: the update interval, in milliseconds.
         viewport_rows: rows in the window; ``None`` for a full subscription.
-        columns: how many columns are subscribed.
+        columns: number of subscribed columns.
 
     """
 
@@ -82,15 +81,15 @@ class SubscriptionStatistics:
 class Subscription:
     """The state machine behind one subscription stream.
 
-    It keeps no data and no queue: only how far in the table's history its subscriber is. What is due is worked out
-    when the
-    subscriber can take it, so a slow one gets fewer and larger messages. All methods may be called from any thread.
+    It keeps no data and no queue, only the point of the table's history up to which its subscriber has everything.
+    Messages are computed when the subscriber can take them, so a slow one gets fewer and larger ones. All methods may
+    be called from any thread.
 
     Args:
-        feed: the table, with what its subscribers share.
+        feed: the table, with the state that its subscribers share.
         request: the first request of the stream.
-        dialect: how a viewport's rows are named.
-        uneven: how the door writes columns that differ in length.
+        dialect: how messages name the rows of a viewport.
+        uneven: how the endpoint writes columns that differ in length.
 
     Raises:
         UnknownColumnError: the request names a column that the table lacks.
@@ -108,14 +107,14 @@ class Subscription:
         self._lock = threading.Lock()
         self._node: UpdateNode | None = None
         self._growing: tuple[TableVersion, int, UpdateNode] | None = None  # read up to there; what comes after it
-        self._folded_at = -math.inf  # when the subscriber took a message last, or its history was folded
+        self._folded_at = -math.inf  # time of the last message, or of the last fold of its history
         self._change: Window | None = None
         self._due = -math.inf
-        self._absorbed = -1  # the step up to which history was folded: nothing before it can be sent any more
-        self._owed = RowSet.empty()
-        self._counted: UpdateNode | None = None  # for a full subscription of a blink table: where ``_owed`` reaches to
-        self._shown = RowSet.empty()  # of a whole blink table: what the last message has added
-        self._lingers = False  # whether all of these had gone by then
+        self._absorbed = -1  # the step up to which history was folded; no message can end before it
+        self._unsent = RowSet.empty()
+        self._counted: UpdateNode | None = None  # of a full subscription of a blink table: the end of ``_unsent``
+        self._shown = RowSet.empty()  # of a full subscription of a blink table: rows that the last message added
+        self._lingers = False  # whether all of them had left the table by then
         self._messages = 0
         self._rows = 0
         self._closed = False
@@ -123,22 +122,22 @@ class Subscription:
 
     @property
     def wire_schema(self) -> pa.Schema:
-        """The schema that the stream begins with."""
+        """The schema at the beginning of the stream."""
         return self._style.writer.schema
 
     @property
     def window(self) -> Window:
-        """What the subscriber wants now."""
+        """The window of the last request."""
         return self._change or self._window
 
     def change(self, request: SubscriptionRequest) -> None:
-        """Take a further request of the stream: other rows, columns or direction. The next :meth:`poll` answers it at
+        """Apply a further request of the stream: other rows, columns or direction. The next :meth:`poll` answers it at
         once.
 
-        When several come before that, only the last one is answered.
+        Of several before that poll, only the last is answered.
 
         Raises:
-            InvalidRequestError: the change is one that needs a stream of its own. The subscription goes on as it was.
+            InvalidRequestError: the change needs a stream of its own. The subscription continues unchanged.
 
         """
         window = self._window_of(request)
@@ -157,9 +156,9 @@ class Subscription:
             self._interval = self._interval_of(request)
 
     def poll(self, now: float, *, at_once: bool = False) -> Poll:
-        """What is due at ``now`` (seconds of a monotonic clock), to be sent in this order.
+        """The messages due at ``now`` (seconds of a monotonic clock), in the order to send them.
 
-        ``at_once``: what has changed is due, whatever the interval.
+        ``at_once``: changes are due regardless of the interval.
         """
         with self._lock:
             if self._closed:
@@ -184,10 +183,10 @@ class Subscription:
             return Poll(messages, self._due if stale else None, self._due)
 
     def tidy(self, now: float) -> None:
-        """Fold the history that the subscriber keeps alive, if it has stood still for a while: because its client
-        takes nothing, or because it has asked for a long interval.
+        """Fold the history that the subscriber keeps alive, if it was sent nothing for a while: its client does not
+        read, or has a long interval.
 
-        To be called about once a second. ``now`` is of the clock that :meth:`poll` is given.
+        To be called about once a second. ``now`` is a time of the clock of :meth:`poll`.
         """
         with self._lock:
             if now - self._folded_at < _FOLD_SECONDS:
@@ -203,13 +202,13 @@ class Subscription:
             elif self._node is not None and end.step > self._node.step:
                 self._folded_at = now
                 if self._counted is not None:
-                    self._owed = self._owed | added_since(self._counted, end)
+                    self._unsent = self._unsent | added_since(self._counted, end)
                     self._counted = end
                 self._node = fold_nodes(self._node, end)
                 self._absorbed = end.step
 
     def close(self) -> None:
-        """Leave the table's audience. Polls that come later get nothing."""
+        """Leave the table's audience. Later polls return nothing."""
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -217,7 +216,7 @@ class Subscription:
                 self._feed.leave(self._audience)
 
     def statistics(self) -> SubscriptionStatistics:
-        """The gauges as of now."""
+        """The current gauges."""
         with self._lock:
             sent = -1 if self._node is None else self._node.step
             version = self._table.version
@@ -246,7 +245,7 @@ class Subscription:
             stop = min(stop, start + self._part_rows())
         message = initial_message(self._style, self._window, version, rows, start, stop)
         if stop < rows.size:
-            # detached: later parts read the same version, and only the node says what has happened since
+            # detached: later parts read the same version; the node has the changes since
             self._growing = (version if start else version.detached(), stop, node)
         else:
             self._growing = None
@@ -256,12 +255,12 @@ class Subscription:
         return message
 
     def _part_rows(self) -> int:
-        """Rows in a part of the first snapshot: whole batches, if it has more than one."""
+        """Rows in a part of the first snapshot: a multiple of the batch size, if it exceeds one batch."""
         rows = max(1, self._feed.limits.snapshot_part_cells // max(1, len(self._window.columns)))
         return rows if rows < BATCH_ROWS else rows - rows % BATCH_ROWS
 
     def _answer_change(self, now: float) -> list[Message]:
-        """First what happened in the old window, then what the new one lacks: both of one version."""
+        """The update of the old window, then the rows that the new one lacks: both of one version."""
         assert self._node is not None and self._change is not None
         version = self._table.version
         messages: list[Message] = []
@@ -276,20 +275,20 @@ class Subscription:
         return messages
 
     def _update(self, version: TableVersion) -> Message:
-        """Everything from where the subscriber is to ``version``, as one message."""
+        """All changes between the subscriber's point and ``version``, as one message."""
         assert self._node is not None
         node, window = self._node, self._window
-        first, gone, owed = min(node.step + 1, version.step), self._shown, RowSet.empty()
+        first, gone, unsent = min(node.step + 1, version.step), self._shown, RowSet.empty()
         if self._blinks and window.is_full:
-            owed = (self._owed | added_since(self._counted or node, version.node)) & version.readable
-            self._shown, self._owed, self._counted = owed, RowSet.empty(), version.node
-            self._lingers = bool(owed) and version.row_set.is_disjoint(owed)
+            unsent = (self._unsent | added_since(self._counted or node, version.node)) & version.readable
+            self._shown, self._unsent, self._counted = unsent, RowSet.empty(), version.node
+            self._lingers = bool(unsent) and version.row_set.is_disjoint(unsent)
 
         audience = self._audience
 
         def build() -> EncodedMessage | CrowdMessage:
             if self._blinks and window.is_full:
-                return blink_message(self._style, window, gone, owed, first, version)
+                return blink_message(self._style, window, gone, unsent, first, version)
             update = coalesce_nodes(node, version.node)
             crowd = audience.crowd
             if crowd is not None:
@@ -300,11 +299,11 @@ class Subscription:
             return update_message(self._style, window, update, node.row_set, first, version)
 
         self._node = version.node
-        span = (node.step, version.step, gone, owed)
+        span = (node.step, version.step, gone, unsent)
         return audience.message(span, build, self._feed.limits.shared_rows)
 
     def _is_behind(self, node: UpdateNode) -> bool:
-        """Whether there is anything to send to a subscriber that has everything up to ``node``."""
+        """Whether a subscriber with everything up to ``node`` lacks changes."""
         return self._table.version.step > node.step or self._lingers
 
     def _version_of_tick(self, now: float) -> TableVersion:
@@ -316,7 +315,7 @@ class Subscription:
         return self._table.version
 
     def _wait_after(self, now: float) -> None:
-        """Set when the next update may go: at the first common tick that is an interval away."""
+        """Set the earliest time of the next update: the first common tick at least an interval away."""
         interval = self._interval
         if interval < _SHORTEST_TICK:
             self._due = now + interval
@@ -329,7 +328,7 @@ class Subscription:
         limits = self._feed.limits
         wanted = request.options.min_update_interval_ms
         if wanted < 0:
-            raise InvalidRequestError(f"An update interval of {wanted} ms cannot be; use 0 for the server's default.")
+            raise InvalidRequestError(f"An update interval cannot be {wanted} ms; use 0 for the server's default.")
         return max(wanted or limits.default_interval_ms, limits.min_interval_ms) / 1000
 
     def _window_of(self, request: SubscriptionRequest) -> Window:

@@ -1,4 +1,4 @@
-"""What a subscriber wants to see of a table: columns, and for a viewport the row positions."""
+"""The part of a table that a subscriber requests: columns, and for a viewport row positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Window", "check_columns"]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Columns and, unless the whole table is wanted, row positions.
+    """Columns and, unless it is the whole table, row positions.
 
     Attributes:
         columns: numbers of the subscribed columns, ascending.
@@ -33,15 +33,15 @@ class Window:
 
     @property
     def is_run(self) -> bool:
-        """Whether it is a viewport of positions one after the other: at least one."""
+        """Whether it is a viewport of one range of positions, not empty."""
         return self.positions is not None and bool(self.positions) and self.positions.is_contiguous
 
     def count(self, size: int) -> int:
-        """How many rows are in the window of a table of ``size`` rows."""
+        """Number of rows in the window of a table of ``size`` rows."""
         return size if self.positions is None else self.positions.restrict(0, size - 1).size
 
     def keys(self, row_set: RowSet) -> RowSet:
-        """The row keys that are in the window of a table with ``row_set``."""
+        """The row keys in the window of a table with ``row_set``."""
         if self.positions is None:
             return row_set
         if not self.reverse:
@@ -57,10 +57,10 @@ def _reversed(positions: RowSet, size: int) -> RowSet:
 
 
 def check_columns(columns: Sequence[int] | None, column_count: int) -> tuple[int, ...]:
-    """Column numbers as a request gives them, ascending; all columns for ``None``.
+    """The column numbers of a request, ascending; all columns for ``None``.
 
     Raises:
-        UnknownColumnError: a number that the table does not have.
+        UnknownColumnError: the table has no column of that number.
 
     """
     if columns is None:

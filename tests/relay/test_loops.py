@@ -1,4 +1,4 @@
-"""Relays that follow each other: what cannot grow without end is allowed, what goes in circles is not."""
+"""Relays that follow each other: chains are served, cycles are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_route_of_a_table_grows_with_each_relay(upstream: Upstream, relay: b
 
 
 def test_a_copy_of_a_copy_may_go_back_to_where_it_came_from(upstream: Upstream, relay: bs.Server) -> None:
-    """That is no circle: three tables, each following the one before."""
+    """No cycle: three tables, each following the previous one."""
     rows = upstream.server.append_table("x", SCHEMA)
     relay.follow(f"{upstream.uri}/x", as_="y", interval_ms=1)
     back = upstream.server.follow(f"{relay.uri}/y", as_="z", interval_ms=1)
@@ -44,15 +44,15 @@ def test_two_relays_that_wait_for_each_other_wait(upstream: Upstream, relay: bs.
     assert not upstream.server.tables()
 
 
-def test_a_circle_that_closes_later_is_told_from_an_upstream_that_is_back(upstream: Upstream, relay: bs.Server) -> None:
-    """The upstream has restarted, and now follows the very table that came from it."""
+def test_a_cycle_of_relays_that_closes_later_is_refused(upstream: Upstream, relay: bs.Server) -> None:
+    """The upstream has restarted, and now follows the table that came from it."""
     upstream.server.append_table("t", SCHEMA).append({"key": [1], "text": ["a"]})
     followed = relay.follow(f"{upstream.uri}/t", max_delay=0.1)
     upstream.stop()
     upstream.start().follow(f"{relay.uri}/t", wait=20)
     followed.wait_for(bs.FollowedState.REFUSED, 20)
     assert isinstance(followed.error, bs.InvalidRequestError)
-    assert "round in circles" in str(followed.error)
+    assert "would be a cycle" in str(followed.error)
     assert followed.table.size == 1
     connections = followed.statistics().connections
     upstream.server.drop("t")
