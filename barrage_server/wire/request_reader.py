@@ -9,10 +9,9 @@ from barrage_flatbuf.BarrageMessageType import BarrageMessageType
 
 from barrage_server.errors import WireFormatError
 from barrage_server.rowset import RowSet, decode_row_set
-from barrage_server.wire.flat import FlatTable
 from barrage_server.wire.metadata import BarrageMessage, decode_message
-from barrage_server.wire.requests import VIEWPORT_SLOT, SubscriptionRequest
-from barrage_server.wire.wrapper import PAYLOAD_SLOT, unwrap
+from barrage_server.wire.requests import SubscriptionRequest, viewport_span
+from barrage_server.wire.wrapper import unwrap
 
 __all__ = ["RequestReader"]
 
@@ -57,11 +56,7 @@ def _frame(data: bytes, request: SubscriptionRequest) -> _Frame | None:
     """None where the viewport is absent, or its bytes say something else as well, which is legal but nonsense."""
     if request.viewport is None or len(data) > _MOST_BYTES:
         return None
-    payload = FlatTable.root(data).bytes_span(PAYLOAD_SLOT)
-    span = None if payload is None else FlatTable.root(data[payload[0] : payload[1]]).bytes_span(VIEWPORT_SLOT)
-    if payload is None or span is None:
-        return None
-    start, stop = payload[0] + span[0], payload[0] + span[1]
+    start, stop = viewport_span(data)
     still = request.moved(RowSet.EMPTY)
     for byte in (b"\x00", b"\xff"):
         try:
