@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         ReplicaTable,
         RingTable,
         Table,
+        TableTraits,
         TableUpdate,
         TableVersion,
         UpdateGraph,
@@ -145,6 +146,7 @@ __all__ = [
     "TableKind",
     "TableList",
     "TableStatistics",
+    "TableTraits",
     "TableUpdate",
     "TableVersion",
     "UnavailableError",
@@ -167,8 +169,8 @@ _NAMES: Final = {
         "Updates connect"
     ),
     "engine": (
-        "AppendTable ArrowStream BlinkTable KeyedTable ReplacedTable ReplicaTable RingTable Table TableUpdate "
-        "TableVersion UpdateGraph"
+        "AppendTable ArrowStream BlinkTable KeyedTable ReplacedTable ReplicaTable RingTable Table TableTraits "
+        "TableUpdate TableVersion UpdateGraph"
     ),
     "engine.standalone": "table",
     "publish": "StagingLimits StagingStatistics",

@@ -134,7 +134,7 @@ class Content:
         shown, fresh = self._onto if self._table is None else self._table, mirror.table
         if shown is not None and shown.schema.equals(fresh.schema) and shown.is_window == fresh.is_window:
             if shown is not self._onto:
-                shown.attributes, shown.key_columns = fresh.attributes, fresh.key_columns
+                shown.restate(fresh.traits, fresh.key_columns)
             shown.apply(difference(shown.version, fresh.version))
             mirror.adopt(shown)
             self._table = shown

@@ -259,7 +259,7 @@ class Follower:
         if not updates or not self.update_callbacks:
             return
         # A row of a blink table is added in one update and removed in the next: two of them as one have lost it.
-        is_blink = bool(self.content.table.attributes.get("BlinkTable"))
+        is_blink = self.content.table.traits.is_blink
         began = time.monotonic()
         for update in updates if is_blink else [together(updates)]:
             self._tell(self.update_callbacks, update)

@@ -136,7 +136,7 @@ class LiveTable:
     @property
     def attributes(self) -> dict[str, object]:
         """What the server promises about the table, such as ``AppendOnly``."""
-        return dict(self.table.attributes)
+        return self.table.attributes
 
     @property
     def step(self) -> int:

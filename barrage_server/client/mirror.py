@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from barrage_server.client.cells import Values, merged, picked
-from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableUpdate, UpdateGraph
+from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableTraits, TableUpdate, UpdateGraph
 from barrage_server.errors import WireFormatError
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription import Dialect, Window
@@ -61,7 +61,7 @@ class Mirror:
         self._schema = schema
         self._graph = graph
         self._name = name
-        self._attributes = dict(attributes or {})
+        self._traits = TableTraits.of(attributes or {})
         self._keys = tuple(key_columns)
         self._flat = dialect is Dialect.FLATTENED and not window.is_full
         self._is_window = window.positions is not None and window.positions.size <= _MAX_WINDOW
@@ -214,7 +214,7 @@ class Mirror:
             self._name,
             schema,
             key_columns=keys,
-            attributes=self._attributes,
+            traits=self._traits,
             is_window=self._is_window,
         )
 

@@ -16,6 +16,7 @@ from barrage_server.engine.conform import Rows, conform
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.schemas import SchemaLike
 from barrage_server.engine.table import SourceTable
+from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
@@ -34,15 +35,10 @@ _MIN_PAGE_BITS = 10
 class AppendTable(SourceTable):
     """Rows are added at the end, and stay as they are."""
 
-    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike) -> None:
+    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, *, is_input: bool = False) -> None:
         self._next_key = 0
-        super().__init__(
-            graph,
-            name,
-            schema,
-            attributes={"AppendOnly": True, "AddOnly": True, "IsFlat": True},
-            overwrites=False,
-        )
+        traits = TableTraits(append_only=True, add_only=True, is_flat=True, is_input=is_input)
+        super().__init__(graph, name, schema, traits=traits, overwrites=False)
 
     def append(self, rows: Rows) -> None:
         """Add ``rows`` at the end, in their order.
@@ -88,15 +84,13 @@ class AppendTable(SourceTable):
 class _BoundedTable(AppendTable):
     """Rows are added at the end, and storage before a moving first key is freed."""
 
-    def __init__(
-        self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int, attributes: dict[str, object]
-    ) -> None:
+    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int, traits: TableTraits) -> None:
         if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
             raise InvalidRequestError(f"Table '{name}' needs a capacity of at least one row, not {shown(capacity)}.")
         self.capacity = capacity
         self._next_key = 0
         bits = max(_MIN_PAGE_BITS, min(MAX_PAGE_BITS, (capacity // _PAGES_PER_CAPACITY).bit_length()))
-        SourceTable.__init__(self, graph, name, schema, attributes=attributes, overwrites=False, page_bits=bits)
+        SourceTable.__init__(self, graph, name, schema, traits=traits, overwrites=False, page_bits=bits)
 
     def _free_before(self, first: int) -> None:
         for column in self._columns:
@@ -111,7 +105,7 @@ class RingTable(_BoundedTable):
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int) -> None:
-        super().__init__(graph, name, schema, capacity, {"RingCapacity": capacity})
+        super().__init__(graph, name, schema, capacity, TableTraits(ring_capacity=capacity))
 
     def apply_operations(self, operations: Sequence[Batch]) -> TableUpdate:
         """Write the staged batches, and push out what exceeds the capacity."""
@@ -133,8 +127,16 @@ class BlinkTable(_BoundedTable):
     miss none.
     """
 
-    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, history: int = 1_000_000) -> None:
-        super().__init__(graph, name, schema, history, {"BlinkTable": True})
+    def __init__(
+        self,
+        graph: UpdateGraph,
+        name: str,
+        schema: SchemaLike,
+        history: int = 1_000_000,
+        *,
+        is_input: bool = False,
+    ) -> None:
+        super().__init__(graph, name, schema, history, TableTraits(is_blink=True, is_input=is_input))
         graph.run_always(self)
 
     @property

@@ -17,6 +17,7 @@ from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.engine.table import SourceTable
+from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
 from barrage_server.engine.values import BoolArray
@@ -96,7 +97,15 @@ class KeyedTable(_OverwrittenTable):
     once, its last row wins. A row keeps its row key as long as it lives.
     """
 
-    def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, key: Sequence[str] | str) -> None:
+    def __init__(
+        self,
+        graph: UpdateGraph,
+        name: str,
+        schema: SchemaLike,
+        key: Sequence[str] | str,
+        *,
+        is_input: bool = False,
+    ) -> None:
         schema = as_schema(schema)
         if key is None or (isinstance(key, Sequence) and not key):
             raise KeyMismatchError(
@@ -115,7 +124,7 @@ class KeyedTable(_OverwrittenTable):
         types = [schema.field(numbers[column]).type for column in key]
         for data_type in types:
             check_key_type(data_type)
-        super().__init__(graph, name, schema, key_columns=key)
+        super().__init__(graph, name, schema, key_columns=key, traits=TableTraits(is_input=is_input))
         self._key_numbers = [numbers[column] for column in key]
         self._index = KeyIndex(types, self._read_keys)
         self._next_key = 0
@@ -285,7 +294,7 @@ class ReplacedTable(_OverwrittenTable):
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike) -> None:
-        super().__init__(graph, name, schema, attributes={"IsFlat": True})
+        super().__init__(graph, name, schema, traits=TableTraits(is_flat=True))
         self._written = 0
 
     def replace(self, rows: Rows) -> None:

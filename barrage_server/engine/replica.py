@@ -11,6 +11,7 @@ from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.replica_cells import ReplicaCells
 from barrage_server.engine.table import SourceTable
+from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import normalise
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
 from barrage_server.errors import WireFormatError
@@ -42,9 +43,6 @@ class ReplicaUpdate:
     modified: Mapping[int, tuple[RowSet, pa.Array | pa.ChunkedArray]] = field(default_factory=dict)
 
 
-# Attributes of tables whose rows come once: looking for equal values costs time, and gives little back. They are
-# promises of another process, so nothing else may depend on them.
-_ROWS_COME_ONCE = ("AppendOnly", "AddOnly", "BlinkTable", "RingCapacity")
 # Rows per page of a window, as a power of two.
 _WINDOW_PAGE_BITS = 10
 
@@ -57,7 +55,8 @@ class ReplicaTable(SourceTable):
         graph: the update graph whose cycles move this table.
         name: what messages and logs call it.
         schema: column names and Arrow types, in order.
-        attributes: what subscribers may rely on.
+        traits: what the publisher of its rows promises about them. It is another process, so that only the use of
+            memory may depend on it.
         key_columns: the columns whose values identify a row.
         is_window: whether its rows are a small part, which moves, of a large table: storage then comes in small pages,
             and goes with the rows on both sides.
@@ -70,22 +69,29 @@ class ReplicaTable(SourceTable):
         name: str,
         schema: pa.Schema,
         *,
-        attributes: Mapping[str, object] | None = None,
+        traits: TableTraits | None = None,
         key_columns: Sequence[str] = (),
         is_window: bool = False,
     ) -> None:
+        traits = traits or TableTraits()
         bits = _WINDOW_PAGE_BITS if is_window else MAX_PAGE_BITS
         super().__init__(
             graph,
             name,
             schema,
-            attributes=attributes,
+            traits=traits,
             key_columns=key_columns,
             page_bits=bits,
-            interns=not is_window and not any((attributes or {}).get(name) for name in _ROWS_COME_ONCE),
+            interns=not is_window and not traits.rows_come_once,
         )
         self.is_window = is_window
         self._cells = ReplicaCells(self._columns, self.make_columns, bits, is_window=is_window)
+
+    def restate(self, traits: TableTraits, key_columns: Sequence[str] | None = None) -> None:
+        """Take note of what the publisher of the rows promises about them from now on; of keys, too, if given."""
+        self._traits = traits
+        if key_columns is not None:
+            self._key_columns = tuple(key_columns)
 
     def apply(self, update: ReplicaUpdate) -> None:
         """Apply ``update`` in a cycle.

@@ -20,6 +20,7 @@ from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.html import table_html
 from barrage_server.engine.row_slots import RowSlots
 from barrage_server.engine.schemas import SchemaLike, as_schema
+from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_type
 from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import TableUpdate, UpdateNode
@@ -52,7 +53,7 @@ class Table:
         name: what messages and logs call it.
         schema: column names and Arrow types, in order; or a mapping of names to types.
         key_columns: the columns whose values identify a row; empty when there are none.
-        attributes: what subscribers may rely on, such as ``AppendOnly`` or ``BlinkTable``.
+        traits: what subscribers may rely on.
         overwrites: whether cells that a version may hold can be overwritten later, and values go one by one. When
             false, readers get views without a copy, and storage only goes from the front.
         page_bits: rows per page of storage, as a power of two.
@@ -67,7 +68,7 @@ class Table:
         schema: SchemaLike,
         *,
         key_columns: Sequence[str] = (),
-        attributes: Mapping[str, object] | None = None,
+        traits: TableTraits | None = None,
         overwrites: bool = True,
         page_bits: int = MAX_PAGE_BITS,
         interns: bool = True,
@@ -75,10 +76,10 @@ class Table:
         schema = as_schema(schema)
         check_schema(schema)
         self.graph = graph
-        self.name = name
-        self.schema = schema
-        self.key_columns = tuple(key_columns)
-        self.attributes: dict[str, object] = dict(attributes or {})
+        self._name = name
+        self._schema = schema
+        self._key_columns = tuple(key_columns)
+        self._traits = traits or TableTraits()
         self._listeners = Callbacks[TableListener]()
         self.height = 0
         self._overwrites = overwrites
@@ -109,6 +110,35 @@ class Table:
             )
             for number, field in enumerate(self.schema)
         ]
+
+    @property
+    def name(self) -> str:
+        """What messages and logs call it, and clients when it is served."""
+        return self._name
+
+    def rename(self, name: str) -> None:
+        """Give it another name. For the catalog that serves it: clients know a served table by its name."""
+        self._name = name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Column names and Arrow types, in order."""
+        return self._schema
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns whose values identify a row; empty when there are none."""
+        return self._key_columns
+
+    @property
+    def traits(self) -> TableTraits:
+        """What holds for every version of this table."""
+        return self._traits
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """The traits as clients are sent them, by name, such as ``AppendOnly``; a copy."""
+        return self._traits.attributes
 
     @property
     def version(self) -> TableVersion:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pyarrow as pa
 
-from barrage_server.engine import BlinkTable, Rows, UpdateGraph
+from barrage_server.engine import BlinkTable, Rows, TableTraits, UpdateGraph
 from barrage_server.errors import UnsupportedOperationError
 from barrage_server.wire.empty import empty_array
 
@@ -28,6 +29,10 @@ class FollowedBlinkTable(BlinkTable):
     def feed(self, rows: pa.Table) -> None:
         """Add rows from upstream."""
         super().append(rows)
+
+    def restate(self, traits: TableTraits) -> None:
+        """Take note of what the upstream promises from now on, beside that rows blink."""
+        self._traits = replace(traits, is_blink=True)
 
     def clear(self) -> None:
         """Remove all rows: the upstream has none."""

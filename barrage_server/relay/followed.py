@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from barrage_server.arguments import seconds, shown
 from barrage_server.client import Client, LiveTable, RetryPolicy, TableInfo, Update
-from barrage_server.engine import ReplicaTable, Table, UpdateGraph
+from barrage_server.engine import ReplicaTable, Table, TableTraits, UpdateGraph
 from barrage_server.errors import (
     BarrageError,
     DeadlineError,
@@ -334,10 +334,12 @@ class Followed:
             and passed_on(before.attributes, names) == passed_on(info.attributes, names)
         )
 
-    def _serve(self, table: Table, info: TableInfo, attributes: Mapping[str, object]) -> None:
+    def _serve(
+        self, table: ReplicaTable | FollowedBlinkTable, info: TableInfo, attributes: Mapping[str, object]
+    ) -> None:
         """Put the table into the catalog, in place of the previous one, and become live."""
         route = ",".join([*on_route(info.attributes), self._route])
-        table.attributes = {**passed_on(attributes, table.schema.names), ROUTE: route}
+        table.restate(TableTraits.of({**passed_on(attributes, table.schema.names), ROUTE: route}))
         had, self._had = self._had, 0
         with self._changed:
             self._check_open()
@@ -350,7 +352,7 @@ class Followed:
             self._live_since = time.monotonic()
             self._enter(FollowedState.LIVE, None)
         logger.info("table %s follows %s, %s", self.name, self.uri, count(table.size, "rows"))
-        if had and not table.size and not table.attributes.get("BlinkTable"):
+        if had and not table.size and not table.traits.is_blink:
             lost = count(had, "rows")
             logger.warning("table %s: %s came back empty; what was here, %s, is gone", self.name, self.uri, lost)
 

@@ -265,7 +265,7 @@ class Catalog:
             if name != table.name and self._tables.get(table.name) is table:
                 raise InvalidRequestError(f"This table is served as '{table.name}' already, and a table has one name.")
             self._check_new_locked(name, table, reserved=reserved)
-            table.name = name
+            table.rename(name)
             self._tables[name] = table
         self._tell_watchers()
         logger.info("table %s: added, %s", name, count(len(table.schema), "columns"))
@@ -301,7 +301,7 @@ class Catalog:
         with self._lock:
             if self._tables.get(name) is not before:
                 raise UnknownTableError(f"Table '{name}' was dropped.")
-            table.name = name
+            table.rename(name)
             self._tables[name] = table
         logger.info(
             "table %s: replaced by another one, %s; what it had, %s, is dropped",

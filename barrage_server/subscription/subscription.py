@@ -100,7 +100,7 @@ class Subscription:
     def __init__(self, feed: TableFeed, request: SubscriptionRequest, *, dialect: Dialect, uneven: Uneven) -> None:
         self._feed = feed
         self._table = feed.table
-        self._blinks = bool(feed.table.attributes.get("BlinkTable"))
+        self._blinks = feed.table.traits.is_blink
         self._interval = self._interval_of(request)
         self._style = Style(feed.schema, feed.view, request.options, dialect, uneven)
         self._window = self._window_of(request)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.engine import TableUpdate
+from barrage_server.engine import TableTraits, TableUpdate
 from barrage_server.rowset import RowSet
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
@@ -23,7 +23,7 @@ def test_what_differs_goes_into_the_replica_in_one_update(server: bs.Server, cli
     rows.upsert(_rows([1, 2, 3], "x"))
     with client.subscribe("t") as first:
         replica = first.table
-    replica.attributes = {"Mine": True}
+    replica.restate(TableTraits.of({"Mine": True}))
     rows.upsert(_rows([2, 4], "new"))
     rows.delete({"key": [1]})
     seen: list[TableUpdate] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from barrage_server.engine import ReplicaTable, ReplicaUpdate, UpdateGraph
+from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableTraits, UpdateGraph
 from barrage_server.rowset import RowSet, RowSetShiftData
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
@@ -28,7 +28,7 @@ def columns(rows: RowSet, cycle: int) -> list[pa.Array]:
 
 
 def replica(promises: dict[str, object], is_window: bool) -> ReplicaTable:
-    return ReplicaTable(UpdateGraph(), "t", SCHEMA, attributes=promises, is_window=is_window)
+    return ReplicaTable(UpdateGraph(), "t", SCHEMA, traits=TableTraits.of(promises), is_window=is_window)
 
 
 def moved_along(table: ReplicaTable, cycle: int) -> ReplicaUpdate:

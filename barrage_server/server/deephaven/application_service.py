@@ -92,8 +92,7 @@ class ConsoleService:
             if state.bound.get(name) is not there:
                 raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
             await state.run(state.hub.drop, name)  # it may wait for a cycle to end
-        table.name = name
-        catalog.add(table)
+        catalog.add(table, name)
         state.bound[name] = table
         state.private.discard(table)
         return console_pb2.BindTableToVariableResponse()

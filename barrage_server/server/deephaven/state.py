@@ -112,7 +112,7 @@ class DoorState:
 
     def is_static(self, table: Table) -> bool:
         """Whether a table never changes: it was uploaded by a session, and nobody else can name it."""
-        return table in self.private and not table.attributes.get("InputTable")
+        return table in self.private and not table.traits.is_input
 
     def is_light(self, table: Table) -> bool:
         """Whether what takes time by the columns of a table takes little: then the event loop may do it."""

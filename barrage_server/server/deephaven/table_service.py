@@ -113,7 +113,6 @@ class TableService:
         name = f"input table {exported_number(request.result_id.ticket)}"
         # on a thread: a schema may have many columns, and a blink table waits for a cycle to end
         table = await self._state.run(_make, self._state.hub.catalog, name, request, source)
-        table.attributes["InputTable"] = True
         self._state.private.add(table)
         return table
 
@@ -192,10 +191,10 @@ def _make(catalog: Catalog, name: str, request: proto.CreateInputTableRequest, s
     graph, schema = catalog.graph, catalog.schema_of_new(schema)
     kind = request.kind.WhichOneof("kind")
     if kind == "in_memory_key_backed":
-        return KeyedTable(graph, name, schema, list(request.kind.in_memory_key_backed.key_columns))
+        return KeyedTable(graph, name, schema, list(request.kind.in_memory_key_backed.key_columns), is_input=True)
     if kind == "blink":
-        return BlinkTable(graph, name, schema)
-    return AppendTable(graph, name, schema)
+        return BlinkTable(graph, name, schema, is_input=True)
+    return AppendTable(graph, name, schema, is_input=True)
 
 
 def _result_of(operation: Operation) -> bytes:

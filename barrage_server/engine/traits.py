@@ -1,0 +1,74 @@
+"""What is promised about the rows of a table, in every version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from barrage_server.public import public
+
+__all__ = ["TableTraits"]
+
+_Stated: TypeAlias = tuple[tuple[str, object], ...]
+
+_FLAGS: Final = {
+    "AppendOnly": "append_only",
+    "AddOnly": "add_only",
+    "BlinkTable": "is_blink",
+    "InputTable": "is_input",
+    "IsFlat": "is_flat",
+}
+_CAPACITY: Final = "RingCapacity"
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class TableTraits:
+    """What holds for every version of a table. Clients are sent it as attributes; here it decides how rows are kept.
+
+    Attributes:
+        append_only: rows are added at the end, and stay as they are.
+        add_only: rows are added, and stay as they are.
+        is_blink: rows live for one cycle.
+        is_input: clients of Deephaven may write to the table.
+        is_flat: row keys are 0, 1, 2 and so on.
+        ring_capacity: how many rows are kept at most; ``None``: all.
+        stated: further attributes, by name, as the server of a followed table has sent them. They are passed on, and
+            decide nothing here.
+
+    """
+
+    append_only: bool = False
+    add_only: bool = False
+    is_blink: bool = False
+    is_input: bool = False
+    is_flat: bool = False
+    ring_capacity: int | None = None
+    stated: _Stated = ()
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, object]) -> TableTraits:
+        """The traits that attributes state. One whose value is not of its type decides nothing."""
+        flags = {trait: True for name, trait in _FLAGS.items() if attributes.get(name) is True}
+        capacity = attributes.get(_CAPACITY)
+        if not isinstance(capacity, int) or isinstance(capacity, bool):
+            capacity = None
+        known = {name for name, trait in _FLAGS.items() if trait in flags}
+        if capacity is not None:
+            known.add(_CAPACITY)
+        stated = tuple((name, value) for name, value in attributes.items() if name not in known)
+        return cls(**flags, ring_capacity=capacity, stated=stated)
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """The traits as attributes, by the names that they have on the wire; what does not hold is left out."""
+        found: dict[str, object] = {name: True for name, trait in _FLAGS.items() if getattr(self, trait)}
+        if self.ring_capacity is not None:
+            found[_CAPACITY] = self.ring_capacity
+        return {**found, **dict(self.stated)}
+
+    @property
+    def rows_come_once(self) -> bool:
+        """Whether a row is not expected to be written again: to look for equal values gives little back."""
+        return self.append_only or self.add_only or self.is_blink or self.ring_capacity is not None
