@@ -22,6 +22,7 @@
     ├── PublishError                 a batch could not be staged or committed
     ├── DependencyError              an optional package or program is missing
     └── InternalError                a fault of this software; carries an id that the log has too
+        └── TableFailedError         a table that a cycle failed in, and what it was doing
 
 Each class has a ``code``: the name of the gRPC status that a door answers with. Texts are for the user: what is wrong,
 and what to do about it. They never carry a file path or a traceback.
@@ -46,6 +47,7 @@ __all__ = [
     "PublishError",
     "RowSetError",
     "SchemaMismatchError",
+    "TableFailedError",
     "UnavailableError",
     "UnknownColumnError",
     "UnknownTableError",
@@ -160,6 +162,10 @@ class InternalError(BarrageError):
     """A fault of this software. The text has an id under which the server's log has the details."""
 
     code = "INTERNAL"
+
+
+class TableFailedError(InternalError):
+    """A cycle failed in a table, which does not change any more. The text names the table, what failed, and why."""
 
 
 for _name in __all__:  # they are public: see barrage_server.public, which has no place below this module

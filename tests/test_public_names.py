@@ -96,9 +96,10 @@ INNER = {
     "check_operations",
     "cursor",
     "detach",
+    "rename",
+    "restate",
     "make_columns",
     "retire",
-    "run_always",
     "stage",
     "versions",
 }

@@ -59,7 +59,7 @@ ANYWHERE = {"errors", "arguments", "public"}
 PURE = ["rowset", "wire", "engine", "subscription", "publish"]
 IMPURE = {"asyncio", "grpc", "multiprocessing", "pyarrow.flight", "pyspark", "queue", "select", "socket", "time"}
 # Locks are values that a pure room may hold; threads are not.
-LOCKS = {"Lock", "RLock", "local"}
+LOCKS = {"Condition", "Lock", "RLock", "local"}
 
 
 def files(room: str) -> list[Path]:

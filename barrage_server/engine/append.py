@@ -137,7 +137,6 @@ class BlinkTable(_BoundedTable):
         is_input: bool = False,
     ) -> None:
         super().__init__(graph, name, schema, history, TableTraits(is_blink=True, is_input=is_input))
-        graph.run_always(self)
 
     @property
     def changes_by_itself(self) -> bool:

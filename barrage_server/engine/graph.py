@@ -3,6 +3,9 @@
 Follows the incremental update model: each table yields at most one update per cycle, a table runs after all of its
 parents, and the results become visible for all tables at once. Source tables stage operations; a cycle applies them.
 
+Publishers that wait for a cycle share the next one: one of them runs it with the operations of all, and the others
+return when theirs are visible.
+
 A fault stays where it happened. A source table that fails is closed for writing and keeps its last version; a derived
 table that fails stops following, and so do its descendants. All other tables of the same cycle go on: their changes
 become visible, and what they are told later is as if the failed table had not changed.
@@ -14,16 +17,17 @@ import logging
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barrage_server.engine.callbacks import Callbacks
-from barrage_server.engine.update import TableUpdate
-from barrage_server.errors import BarrageError, InternalError, UnavailableError, UnsupportedOperationError
+from barrage_server.engine.cycle import Commit, Cycle, Operations
+from barrage_server.errors import InternalError, UnavailableError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from barrage_server.engine.table import DerivedTable, SourceTable, Table
+    from barrage_server.engine.update import TableUpdate
     from barrage_server.engine.version import TableVersion
 
 from barrage_server.public import public
@@ -32,14 +36,24 @@ __all__ = ["UpdateGraph"]
 
 logger = logging.getLogger("barrage_server.engine")
 
-Change = tuple["Table", TableUpdate, "TableVersion", "TableVersion"]
+
+_Change: TypeAlias = "tuple[Table, TableUpdate, TableVersion, TableVersion]"
 
 
-class _Staging(threading.local):
-    """What this thread has staged: a list per open cycle, innermost last."""
+class _Thread(threading.local):
+    """What the thread that asks is doing.
+
+    Attributes:
+        staged: the operations that it has staged: a list per open cycle, innermost last.
+        identity: what it is told from other threads by.
+        tells: whether it calls listeners.
+
+    """
 
     def __init__(self) -> None:
-        self.open: list[list[tuple[SourceTable, Any]]] = []
+        self.staged: list[Operations] = []
+        self.identity = object()
+        self.tells = False
 
 
 @public
@@ -52,17 +66,22 @@ class UpdateGraph:
     """
 
     def __init__(self) -> None:
-        self._cycle_lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._turn = threading.Condition(self._lock)
+        self._sleepers = 0  # threads that wait for their turn
+        self._holder: object = None  # the identity of the thread that runs a cycle, or attaches a table
+        self._waiting: list[Commit] = []
+        self._running: list[Commit] = []
         self._visible_lock = threading.Lock()
-        self._staging = _Staging()
+        self._thread = _Thread()
         self._step = 0
-        self._derived: list[DerivedTable] = []
-        # Weak: a table that is used nowhere need not take part. A list, which collecting one table shortens at once; a
-        # cycle goes through a copy.
-        self._always: list[weakref.ref[SourceTable]] = []
-        self._pending: deque[Change] = deque()
-        self._dispatching = False
-        self._applying = False
+        self._attached = 0
+        # Tables that the next cycle changes whether or not something is staged for them. Weak: one that is used
+        # nowhere need not take part.
+        self._restless: list[weakref.ref[SourceTable]] = []
+        # What listeners are to be told, in the order of the cycles; one thread at a time does.
+        self._untold: deque[_Change | Table] = deque()  # a change, or a table that has failed
+        self._telling = threading.Lock()
         self._closed: str | None = None
         self._failure_listeners = Callbacks[Callable[["Table"], object]]()
 
@@ -70,6 +89,11 @@ class UpdateGraph:
     def step(self) -> int:
         """The logical clock: the number of the last cycle that became visible. 0 before the first."""
         return self._step
+
+    @property
+    def waiting(self) -> int:
+        """How many publishers wait for the cycle that is running to end, and share the next one."""
+        return len(self._waiting)
 
     @property
     def is_closed(self) -> bool:
@@ -94,8 +118,8 @@ class UpdateGraph:
 
         Nests: only the outermost one runs the graph. When the body raises, nothing of it is applied.
         """
-        stack = self._staging.open
-        operations: list[tuple[SourceTable, Any]] = []
+        stack = self._thread.staged
+        operations: Operations = []
         stack.append(operations)
         try:
             yield
@@ -111,36 +135,34 @@ class UpdateGraph:
 
         Raises:
             UnavailableError: the graph is closed.
-            InternalError: the table failed in an earlier cycle, or it fails in this one.
+            TableFailedError: the table failed in an earlier cycle, or it fails in this one.
 
         """
-        stack = self._staging.open
+        stack = self._thread.staged
         if stack:
             self.check_open(table.name)
             stack[-1].append((table, operation))
         else:
             self._run([(table, operation)])
 
-    def run_always(self, table: SourceTable) -> None:
-        """Have ``table`` take part in every cycle, also in those that bring it no operation, as long as it is used."""
-        with self._cycle_lock:
-            entries = [entry for entry in self._always if entry() is not None]
-            self._always = [*entries, weakref.ref(table, self._forget)]
-
     def attach(self, table: DerivedTable) -> None:
         """Have ``table`` follow its parents in every later cycle. Runs ``table.start()`` between two cycles.
 
+        The graph does not keep it: it follows as long as something else does, such as a server that serves it.
+
         Raises:
-            InternalError: a derived parent failed in an earlier cycle, so that there is nothing to follow.
+            TableFailedError: a derived parent failed in an earlier cycle, so that there is nothing to follow.
 
         """
-        with self._cycle_lock:
-            self._check_not_applying()
+        with self._alone():
             for parent in table.parents:
                 if parent.height:
                     parent.check_usable()
             table.start(self._step)
-            self._derived = sorted([*self._derived, table], key=lambda entry: entry.height)
+            self._attached += 1
+            table.number = self._attached
+            for parent in dict.fromkeys(table.parents):
+                parent.children.add(table)
 
     def join(self, table: Table, step: int) -> None:
         """Take ``table``, whose own steps have reached ``step``, from another graph, which runs no cycle meanwhile.
@@ -149,8 +171,7 @@ class UpdateGraph:
             UnavailableError: this graph is closed.
 
         """
-        with self._cycle_lock:
-            self._check_not_applying()
+        with self._alone():
             self.check_open(table.name)
             with self._visible_lock:
                 self._step = max(self._step, step)
@@ -158,24 +179,20 @@ class UpdateGraph:
 
     def detach(self, table: Table) -> None:
         """Stop updating ``table`` from inside the graph: it is dropped, or was derived and is not needed any more."""
-        with self._cycle_lock:
-            self._derived = [entry for entry in self._derived if entry is not table]
-            self._always = [entry for entry in self._always if entry() is not table]
-
-    def _forget(self, entry: weakref.ref[SourceTable]) -> None:
-        """A table that took part in every cycle was collected: on any thread, at any time."""
-        with suppress(ValueError):  # it was left out by now
-            self._always.remove(entry)
+        with self._alone():
+            for parent in table.parents:
+                parent.children.discard(table)
+            self._restless = [entry for entry in self._restless if entry() is not table]
 
     def retire(self, table: Table, reason: str) -> None:
         """Let ``table`` take part in no further cycle; UnavailableError tells publishers ``reason``."""
-        with self._cycle_lock:
+        with self._alone():
             table.retire(reason)
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
         """Have ``listener(table)`` called with each table that fails, after its cycle; returns the remover.
 
-        ``table.failure`` says why. The listener runs on the publishing thread and must be quick.
+        ``table.failure`` says why. The listener runs on a publishing thread and must be quick.
         """
         return self._failure_listeners.add(listener)
 
@@ -189,151 +206,153 @@ class UpdateGraph:
         if self._closed is not None:
             raise UnavailableError(f"Table '{name}' {cannot}: {self._closed}.")
 
-    def _check_not_applying(self) -> None:
-        if self._applying:  # by this very thread: others wait for the lock
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep cycles, and all others who want this, out of the ``with`` body."""
+        self._check_not_computing()
+        try:
+            with self._lock:
+                while self._holder is not None:
+                    self._sleep()
+                self._holder = self._thread.identity
+            yield
+        finally:
+            self._end_turn()
+
+    def _sleep(self) -> None:
+        """Wait until something about whose turn it is has changed. The lock is held, but for that time."""
+        self._sleepers += 1
+        try:
+            self._turn.wait()
+        finally:
+            self._sleepers -= 1
+
+    def _has_turn(self) -> bool:
+        return self._holder is self._thread.identity
+
+    def _end_turn(self) -> None:
+        """Let others have their turn, if this thread has it."""
+        if self._has_turn():
+            with self._lock:
+                self._holder = None
+                if self._sleepers:
+                    self._turn.notify_all()
+
+    def _check_not_computing(self) -> None:
+        if self._has_turn():
             raise UnsupportedOperationError(
                 "A table cannot write to other tables, or attach one, while a cycle is computed. Use a listener."
             )
 
-    def _run(self, operations: list[tuple[SourceTable, Any]]) -> None:
-        by_table: dict[SourceTable, list[Any]] = {}
-        for table, operation in operations:
-            by_table.setdefault(table, []).append(operation)
-        with self._cycle_lock:
-            self._check_not_applying()
-            for table in by_table:
-                self.check_open(table.name)
-                table.check_usable()
-            for table, staged in by_table.items():
-                table.check_operations(staged)
-            for entry in tuple(self._always):
-                always = entry()
-                if always is not None and always.failure is None and always.changes_by_itself:
-                    by_table.setdefault(always, [])
-            cycle = _Cycle(self._step + 1)
-            self._applying = True
-            try:
-                cycle.apply(by_table)
-                cycle.follow(self._derived)
-                self._show(cycle)
-            finally:
-                self._applying = False
-                cycle.abandon_hidden()
-            self._dispatch()
-            for failed in cycle.failed:
-                for listener in self._failure_listeners:
-                    _call(listener, failed)
-            cycle.raise_failure()
+    def _run(self, operations: Operations) -> None:
+        """Have operations applied in a cycle, which this thread runs or another publisher's; then listeners are told.
 
-    def _show(self, cycle: _Cycle) -> None:
+        Raises what this publisher is to be told.
+        """
+        self._check_not_computing()
+        commit = Commit(operations)
+        interrupt: BaseException | None = None
+        try:
+            if self._leads(commit):
+                interrupt = self._run_cycle(self._running)
+        finally:
+            if self._has_turn():
+                for entry in self._running:
+                    if not entry.is_done:  # because this thread was interrupted
+                        entry.finish(InternalError("The cycle that these rows were for was interrupted."))
+                self._running = []
+                self._end_turn()
+        self._tell()
+        error = interrupt or commit.error
+        if error is not None:
+            raise error
+
+    def _leads(self, commit: Commit) -> bool:
+        """Wait until another thread has run a cycle with ``commit``, or it is this one's turn, with all that wait."""
+        with self._lock:
+            self._waiting.append(commit)
+            try:
+                while self._holder is not None and not commit.is_done:
+                    self._sleep()
+            except BaseException:  # Ctrl-C: rows that no thread has taken up are not applied
+                if commit in self._waiting:
+                    self._waiting.remove(commit)
+                raise
+            if commit.is_done:
+                return False
+            self._holder = self._thread.identity
+            self._running = self._waiting
+            self._waiting = []
+            return True
+
+    def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
+        """Run one cycle with what several publishers have staged; what asked the program to stop meanwhile."""
+        cycle = Cycle(self._step + 1)
+        admitted: list[Commit] = []
+        for commit in commits:
+            try:
+                self._admit(cycle, commit.operations)
+            except Exception as error:  # is for this publisher alone
+                commit.finish(error)
+            else:
+                admitted.append(commit)
+        if not admitted:
+            return None
+        for entry in self._restless:
+            table = entry()
+            if table is not None:
+                cycle.include(table)
+        try:
+            cycle.run()
+            self._show(cycle)
+        except BaseException:
+            cycle.abandon_hidden()
+            raise
+        finally:
+            self._untold.extend(cycle.failed)
+            for commit in admitted:
+                commit.finish(cycle.error_for(commit.operations) if cycle.failed else None)
+        return cycle.interrupt
+
+    def _admit(self, cycle: Cycle, operations: Operations) -> None:
+        """Take what one publisher has staged into a cycle, or raise why that cannot be."""
+        cycle.admit(operations)
+
+    def _show(self, cycle: Cycle) -> None:
         """Make the versions that the cycle has led to visible, all at once."""
+        self._restless = [weakref.ref(table) for table in cycle.sources if table.changes_by_itself]
         if not cycle.updates:
             return
-        before = {table: table.version for table in cycle.updates}
+        before = [table.version for table in cycle.updates]
         with self._visible_lock:
             self._step = cycle.step
             for table in cycle.updates:
                 table.show_version()
-        self._pending.extend((table, update, before[table], table.version) for table, update in cycle.updates.items())
+        for (table, update), previous in zip(cycle.updates.items(), before, strict=True):
+            self._untold.append((table, update, previous, table.version))
 
-    def _dispatch(self) -> None:
-        """Tell listeners, in the order of the cycles.
+    def _tell(self) -> None:
+        """Tell listeners what has happened, in the order of the cycles; returns when all of it is told.
 
         A listener may publish: its cycle is told after the current one.
         """
-        if self._dispatching:
+        thread = self._thread
+        if thread.tells:
             return
-        self._dispatching = True
-        try:
-            while self._pending:
-                table, update, previous, current = self._pending.popleft()
-                for listener in table.listeners:
-                    _call(listener, update, previous, current)
-        finally:
-            self._dispatching = False
-
-
-class _Cycle:
-    """One cycle while it is computed.
-
-    Attributes:
-        step: the number that it gets.
-        updates: the tables that changed, and how.
-        failed: the tables that failed.
-
-    """
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-        self.updates: dict[Table, TableUpdate] = {}
-        self.failed: list[Table] = []
-        self._touched: list[Table] = []
-        self._refused: list[tuple[Table, Exception]] = []  # source tables, which publishers write to
-        self._interrupt: BaseException | None = None
-
-    def apply(self, operations: Mapping[SourceTable, Sequence[Any]]) -> None:
-        """Apply operations to source tables."""
-        for table, staged in operations.items():
-            error = self._advance(table, table.apply_operations, staged)
-            if error is not None and staged:
-                self._refused.append((table, error))
-
-    def follow(self, tables: Sequence[DerivedTable]) -> None:
-        """Bring derived tables, sorted by height, up to date."""
-        for table in tables:
-            if table.failure is not None:
-                continue
-            lost = next((parent for parent in table.parents if parent.height and parent.failure is not None), None)
-            if lost is not None:
-                reason = InternalError(f"Table '{lost.name}', which it follows, failed in a cycle.")
-                self._fail(table, reason)
-                continue
-            inputs = {parent: self.updates[parent] for parent in table.parents if parent in self.updates}
-            if inputs:
-                self._advance(table, table.follow, inputs)
-
-    def abandon_hidden(self) -> None:
-        """Fail the tables that changed in storage and not visibly, because the cycle was interrupted in between."""
-        for table in self._touched:
-            if table.failure is None and table.peek() is not table.version:
-                self._fail(table, InternalError("The cycle was interrupted."))
-
-    def raise_failure(self) -> None:
-        """Raise what the publisher is to be told: that a table which it wrote to has failed."""
-        if self._interrupt is not None:
-            raise self._interrupt
-        if self._refused:
-            _, error = self._refused[0]
-            names = " and ".join(f"'{refused.name}'" for refused, _ in self._refused)
-            detail = f"{type(error).__name__}: {error}" if isinstance(error, BarrageError) else type(error).__name__
-            raise InternalError(
-                f"A cycle failed in table {names}, which cannot be written any more ({detail}). Drop and create it "
-                f"again. Other tables that were written in the same cycle have their rows."
-            ) from error
-
-    def _advance(self, table: Table, compute: Callable[[Any], TableUpdate], inputs: Any) -> Exception | None:
-        """Let ``table`` compute its update, and prepare its version; the error when that failed."""
-        self._touched.append(table)
-        try:
-            update = compute(inputs)
-            if not update.is_empty:
-                table.prepare_version(self.step, update)
-                self.updates[table] = update
-        except Exception as error:  # any fault of one table; it must not reach another
-            logger.exception("table %s failed in cycle %d", table.name, self.step)
-            self._fail(table, error)
-            return error
-        except BaseException as error:  # the program is being interrupted: the cycle ends, then the interrupt goes on
-            self._interrupt = error
-            self._fail(table, error)
-        return None
-
-    def _fail(self, table: Table, error: BaseException) -> None:
-        # Cells may be half written: no reader sees them (versions patch from the undo records), and no writer may go
-        # on.
-        table.fail(error)
-        self.updates.pop(table, None)
-        self.failed.append(table)
+        with self._telling:
+            thread.tells = True
+            try:
+                while self._untold:
+                    told = self._untold.popleft()
+                    if isinstance(told, tuple):
+                        table, update, previous, current = told
+                        for listener in table.listeners:
+                            _call(listener, update, previous, current)
+                    else:
+                        for failure_listener in self._failure_listeners:
+                            _call(failure_listener, told)
+            finally:
+                thread.tells = False
 
 
 def _call(listener: Callable[..., object], *arguments: object) -> None:

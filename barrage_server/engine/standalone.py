@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 from barrage_server.arguments import integer, names, text
 from barrage_server.engine.append import AppendTable, RingTable
 from barrage_server.engine.conform import Rows
+from barrage_server.engine.cycle import Cycle, Operations
 from barrage_server.engine.frames import arrow_rows
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable
@@ -16,6 +17,10 @@ from barrage_server.engine.table import SourceTable
 from barrage_server.errors import InvalidRequestError
 
 __all__ = ["StandaloneGraph", "table"]
+
+
+class _MovedError(Exception):
+    """The table belongs to another graph by now."""
 
 
 class StandaloneGraph(UpdateGraph):
@@ -31,22 +36,31 @@ class StandaloneGraph(UpdateGraph):
         Raises:
             InvalidRequestError: other tables are derived from it here, or this thread is within a cycle of it.
         """
-        with self._cycle_lock:
-            if self._derived or self._always:
+        with self._alone():
+            if len(table.children):
                 raise InvalidRequestError(
                     f"Table '{table.name}' has derived tables. Serve it first, and derive from it in server.graph then."
                 )
-            if self._staging.open:
+            if self._thread.staged:
                 raise InvalidRequestError(f"Table '{table.name}' is within a cycle; serve it before or after that.")
             graph.join(table, self._step)
             self._moved_to = graph
 
-    def _run(self, operations: list[tuple[SourceTable, Any]]) -> None:
-        with self._cycle_lock:
-            if self._moved_to is None:
+    def _run(self, operations: Operations) -> None:
+        if self._moved_to is None:
+            try:
                 super()._run(operations)
+            except _MovedError:
+                pass
+            else:
                 return
+        assert self._moved_to is not None
         self._moved_to._run(operations)
+
+    def _admit(self, cycle: Cycle, operations: Operations) -> None:
+        if self._moved_to is not None:  # while these operations waited
+            raise _MovedError
+        super()._admit(cycle, operations)
 
 
 @overload

@@ -6,7 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from barrage_server.arguments import names as checked_names
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.columns import Column, make_column
+from barrage_server.engine.cycle import told
 from barrage_server.engine.frames import to_pandas, to_polars
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.html import table_html
@@ -25,7 +26,8 @@ from barrage_server.engine.types import check_type
 from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
-from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnknownColumnError
+from barrage_server.engine.weak_list import WeakList
+from barrage_server.errors import InvalidRequestError, TableFailedError, UnavailableError, UnknownColumnError
 from barrage_server.rowset import RowSet
 
 if TYPE_CHECKING:
@@ -61,6 +63,9 @@ class Table:
 
     """
 
+    operation: ClassVar[str] = "the writing of rows"
+    """What a cycle does to such a table, for errors that say that it failed."""
+
     def __init__(
         self,
         graph: UpdateGraph,
@@ -82,6 +87,8 @@ class Table:
         self._traits = traits or TableTraits()
         self._listeners = Callbacks[TableListener]()
         self.height = 0
+        self.parents: tuple[Table, ...] = ()
+        self.children = WeakList["DerivedTable"]()  # that the graph has attached
         self._overwrites = overwrites
         self._page_bits = page_bits
         self._interns = interns
@@ -257,14 +264,13 @@ class Table:
         self._retired = reason
 
     def check_usable(self) -> None:
-        """Raise :class:`InternalError` when an earlier cycle broke off in this table, UnavailableError when it is
-        retired.
-        """
+        """Raise TableFailedError when a cycle broke off in this table, UnavailableError when it is retired."""
         if self._retired:
             raise UnavailableError(self._retired)
         if self._failure is not None:
-            raise InternalError(
-                f"Table '{self.name}' does not change any more since it failed in a cycle. Drop and create it again."
+            raise TableFailedError(
+                f"Table '{self.name}' does not change any more since {self.operation} failed in a cycle "
+                f"({told(self._failure)}). Drop and create it again."
             )
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -285,8 +291,8 @@ class SourceTable(Table, ABC):
 
     @property
     def changes_by_itself(self) -> bool:
-        """Whether the next cycle changes it also without an operation, if it takes part in every cycle."""
-        return True
+        """Whether the next cycle changes it also without an operation."""
+        return False
 
     def check_operations(self, operations: Sequence[Any]) -> None:
         """Raise before anything is applied when ``operations`` do not fit the state of the table."""
@@ -302,6 +308,8 @@ class DerivedTable(Table, ABC):
     The graph calls :meth:`follow` once per cycle in which a parent changed, after all parents are done.
     """
 
+    operation: ClassVar[str] = "following its parents"
+
     def __init__(self, parents: Sequence[Table], name: str, schema: pa.Schema, **options: Any) -> None:
         if not parents:
             raise InvalidRequestError("A derived table needs at least one parent.")
@@ -309,6 +317,7 @@ class DerivedTable(Table, ABC):
         if any(parent.graph is not self.graph for parent in parents):
             raise InvalidRequestError("All parents of a derived table must belong to one update graph.")
         self.parents = tuple(parents)
+        self.number = 0  # of attaching: tables of one height run in that order
         self.height = 1 + max(parent.height for parent in parents)
 
     @abstractmethod

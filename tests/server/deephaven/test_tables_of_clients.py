@@ -112,7 +112,6 @@ def test_tables_of_all_kinds_are_freed(end: str) -> None:
             for number in range(len(made)):
                 server.drop(f"bound_{number}")
             until(lambda: tables(server) == 1)
-            assert not server.graph._always
 
 
 def test_a_name_is_given_anew_and_the_table_before_is_freed() -> None:

@@ -1,0 +1,169 @@
+"""One cycle of an update graph while it is computed, and what publishers have staged for it."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from barrage_server.engine.update import TableUpdate
+from barrage_server.errors import BarrageError, InternalError, TableFailedError
+
+if TYPE_CHECKING:
+    from barrage_server.engine.table import DerivedTable, SourceTable, Table
+
+__all__ = ["Commit", "Cycle", "Operations", "told"]
+
+logger = logging.getLogger("barrage_server.engine")
+
+Operations: TypeAlias = list[tuple["SourceTable", Any]]
+
+
+class Commit:
+    """What one publisher wants applied in one cycle, and what has become of it.
+
+    Attributes:
+        operations: the operations, in order.
+        error: what the publisher is told; ``None`` when all went well.
+        is_done: whether it was applied, or refused.
+
+    """
+
+    __slots__ = ("error", "is_done", "operations")
+
+    def __init__(self, operations: Operations) -> None:
+        self.operations = operations
+        self.error: BaseException | None = None
+        self.is_done = False
+
+    def finish(self, error: BaseException | None) -> None:
+        """Note what has become of it; the first call counts."""
+        if not self.is_done:
+            self.error, self.is_done = error, True
+
+
+class Cycle:
+    """Computes the next version of every table that changes.
+
+    Attributes:
+        step: the number that it gets.
+        updates: the tables that changed, and how.
+        failed: the tables that failed.
+        interrupt: what asked the program to stop meanwhile.
+
+    """
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+        self.updates: dict[Table, TableUpdate] = {}
+        self.failed: list[Table] = []
+        self.interrupt: BaseException | None = None
+        self._staged: dict[SourceTable, list[Any]] = {}
+        self._touched: list[Table] = []
+
+    def admit(self, operations: Operations) -> None:
+        """Take operations of one publisher in, after those of others; raises if their tables cannot take them, all."""
+        staged: dict[SourceTable, list[Any]] = {}
+        for table, operation in operations:
+            staged.setdefault(table, []).append(operation)
+        for table in staged:
+            table.graph.check_open(table.name)
+            table.check_usable()
+        for table, more in staged.items():
+            before = self._staged.get(table)
+            if before is not None:
+                staged[table] = more = [*before, *more]
+            table.check_operations(more)
+        self._staged.update(staged)
+
+    def include(self, table: SourceTable) -> None:
+        """Have a table take part that nothing is staged for."""
+        if table.failure is None:
+            self._staged.setdefault(table, [])
+
+    @property
+    def sources(self) -> Collection[SourceTable]:
+        """The source tables that take part."""
+        return self._staged.keys()
+
+    def run(self) -> None:
+        """Apply what was staged, and bring derived tables up to date: each after all of its parents, once."""
+        for table, staged in self._staged.items():
+            self._advance(table, table.apply_operations, staged)
+        below = [child for table in self.updates if len(table.children) for child in table.children]
+        if below:
+            self._follow_down(below)
+
+    def _follow_down(self, tables: Iterable[DerivedTable]) -> None:
+        """Bring ``tables`` up to date, and all that this changes below them."""
+        known = set(tables)
+        waiting = [(table.height, table.number, table) for table in known]
+        heapq.heapify(waiting)
+        while waiting:
+            table = heapq.heappop(waiting)[-1]
+            if table.failure is not None:
+                continue
+            self._follow(table)
+            if table in self.updates or table.failure is not None:
+                for child in table.children:
+                    if child not in known:
+                        known.add(child)
+                        heapq.heappush(waiting, (child.height, child.number, child))
+
+    def _follow(self, table: DerivedTable) -> None:
+        for parent in table.parents:
+            # a source that has failed keeps its last version, which is whole, and its other rows
+            if parent.height and parent.failure is not None:
+                self._fail(table, InternalError(f"table '{parent.name}', which it follows, failed"))
+                return
+        inputs = {parent: self.updates[parent] for parent in table.parents if parent in self.updates}
+        self._advance(table, table.follow, inputs)
+
+    def abandon_hidden(self) -> None:
+        """Fail the tables that changed in storage and not visibly, because the cycle was interrupted in between."""
+        for table in self._touched:
+            if table.failure is None and table.peek() is not table.version:
+                self._fail(table, InternalError("the cycle was interrupted"))
+
+    def error_for(self, operations: Operations) -> BaseException | None:
+        """What a publisher of admitted operations is told: that tables which it wrote to have failed."""
+        written = dict.fromkeys(table for table, _ in operations)
+        lost = [table for table in written if table in self.failed]
+        if not lost:
+            return None
+        names = " and ".join(f"'{table.name}'" for table in lost)
+        error = TableFailedError(
+            f"A cycle failed in table {names}, which cannot be written any more ({told(lost[0].failure)}). Drop and "
+            f"create it again. Other tables that were written in the same cycle have their rows."
+        )
+        error.__cause__ = lost[0].failure
+        return error
+
+    def _advance(self, table: Table, compute: Callable[[Any], TableUpdate], inputs: Any) -> None:
+        """Let ``table`` compute its update, and prepare its version."""
+        self._touched.append(table)
+        try:
+            update = compute(inputs)
+            if not update.is_empty:
+                table.prepare_version(self.step, update)
+                self.updates[table] = update
+        except Exception as error:  # any fault of one table; it must not reach another
+            logger.exception("table %s failed in cycle %d", table.name, self.step)
+            self._fail(table, error)
+        except BaseException as error:  # the program is being interrupted: the cycle ends, then the interrupt goes on
+            self.interrupt = error
+            self._fail(table, error)
+
+    def _fail(self, table: Table, error: BaseException) -> None:
+        # Cells may be half written: no reader sees them (versions patch from the undo records), and no writer may go
+        # on.
+        table.fail(error)
+        self.updates.pop(table, None)
+        self.failed.append(table)
+
+
+def told(error: BaseException | None) -> str:
+    """What may be told of ``error``: texts that others have written may name what is nobody's business."""
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, BarrageError) else name
