@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barrage_server.engine.update import TableUpdate
@@ -115,7 +115,7 @@ class Cycle:
         for parent in table.parents:
             # a source that has failed keeps its last version, which is whole, and its other rows
             if parent.height and parent.failure is not None:
-                self._fail(table, InternalError(f"table '{parent.name}', which it follows, failed"))
+                self._fail(table, InternalError(f"Table '{parent.name}', which it follows, failed."))
                 return
         inputs = {parent: self.updates[parent] for parent in table.parents if parent in self.updates}
         self._advance(table, table.follow, inputs)
@@ -124,7 +124,7 @@ class Cycle:
         """Fail the tables that changed in storage and not visibly, because the cycle was interrupted in between."""
         for table in self._touched:
             if table.failure is None and table.peek() is not table.version:
-                self._fail(table, InternalError("the cycle was interrupted"))
+                self._fail(table, InternalError("The cycle was interrupted."))
 
     def error_for(self, operations: Operations) -> BaseException | None:
         """What a publisher of admitted operations is told: that tables which it wrote to have failed."""
@@ -166,4 +166,4 @@ class Cycle:
 def told(error: BaseException | None) -> str:
     """What may be told of ``error``: texts that others have written may name what is nobody's business."""
     name = type(error).__name__
-    return f"{name}: {error}" if isinstance(error, BarrageError) else name
+    return f"{name}: {error}".rstrip(".") if isinstance(error, BarrageError) else name
