@@ -33,7 +33,7 @@ def main() -> None:
         # A table that ticks here ticks there too. Changes that come faster than they can be sent travel together.
         schema = pa.schema([("n", pa.int64()), ("square", pa.int64())])
         squares = bs.KeyedTable(bs.UpdateGraph(), "squares", schema, ["n"])
-        with client.publish("squares", squares, interval_ms=1), client.subscribe("squares", interval_ms=1) as live:
+        with client.publish_live("squares", squares, interval_ms=1), client.subscribe("squares", interval_ms=1) as live:
             for n in range(100):
                 squares.upsert({"n": [n % 10], "square": [n * n]})
             live.wait_until(lambda view: view.to_arrow().equals(squares.to_arrow()))

@@ -48,7 +48,7 @@ class World:
         self.keyed = server.keyed_table("keyed", SCHEMA, key="k")
         self.replaced = server.replaced_table("replaced", SCHEMA)
         self.ring = server.ring_table("ring", SCHEMA, capacity=3)
-        self.publication = client.publish("published", bs.table(ROWS))
+        self.publication = client.publish_live("published", bs.table(ROWS))
         self.followed = server.follow(f"{upstream.uri}/up")
         updates = live.updates(20)
         live.set_viewport(0, 1)
@@ -176,10 +176,10 @@ def calls(world: World) -> dict[str, Case]:
                 "capacity": "positive",
             },
         ),
-        "Client.publish a table": (
-            client.publish,
-            {"name": "n", "data": bs.table(ROWS)},
-            {"name": "text", "interval_ms": "count"},
+        "Client.publish_live": (
+            client.publish_live,
+            {"name": "n", "table": bs.table(ROWS)},
+            {"name": "text", "table": "table", "interval_ms": "count"},
         ),
         "Client.append": (client.append, {"name": "t", "rows": ROWS}, {"name": "text", "rows": "rows"}),
         "Client.upsert": (client.upsert, {"name": "keyed", "rows": ROWS}, {"name": "text", "rows": "rows"}),

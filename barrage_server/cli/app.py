@@ -44,7 +44,7 @@ Token = Annotated[
     str | None,
     typer.Option(envvar="BARRAGE_TOKEN", help="Token to log in with; better given as BARRAGE_TOKEN.", metavar="TOKEN"),
 ]
-TlsCa = Annotated[Path | None, typer.Option(help="PEM certificates to trust, for grpc+tls.", metavar="FILE")]
+TlsRootCerts = Annotated[Path | None, typer.Option(help="PEM certificates to trust, for grpc+tls.", metavar="FILE")]
 Columns = Annotated[str | None, typer.Option(help="Only these columns, separated by commas.", metavar="A,B")]
 Viewport = Annotated[
     str | None, typer.Option(help="Row positions, the end not included, as in 0:50.", metavar="START:STOP")
@@ -127,7 +127,7 @@ def serve(
             metavar="URI[=NAME]",
         ),
     ] = None,
-    follow_tls_ca: Annotated[
+    follow_tls_root_certs: Annotated[
         str | None, typer.Option(help="PEM certificates to trust of the servers of --follow.", metavar="FILE")
     ] = None,
 ) -> None:
@@ -149,7 +149,7 @@ def serve(
         "log_level": None if log_level is None else log_level.lower(),
         "example": example or None,
         "follow": follow or None,
-        "follow_tls_ca": follow_tls_ca,
+        "follow_tls_root_certs": follow_tls_root_certs,
     }
     serve_until_stopped(config, {name: value for name, value in flags.items() if value is not None})
 
@@ -196,12 +196,12 @@ def tables(
     uri: Uri,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
     token: Token = None,
-    tls_ca: TlsCa = None,
+    tls_root_certs: TlsRootCerts = None,
 ) -> None:
     """List the tables of a server: size, kind, columns."""
     from barrage_server.cli.tables import list_tables
 
-    list_tables(_address(uri, token, tls_ca), json_lines=json)
+    list_tables(_address(uri, token, tls_root_certs), json_lines=json)
 
 
 @app.command()
@@ -224,7 +224,7 @@ def watch(
         bool, typer.Option("--plain", help="Lines instead of a live view, as without a terminal.")
     ] = False,
     token: Token = None,
-    tls_ca: TlsCa = None,
+    tls_root_certs: TlsRootCerts = None,
 ) -> None:
     """Watch a table tick. In a terminal a live view with keys to scroll (? tells them), else lines of changes."""
     from barrage_server.cli.watch import Watch
@@ -234,7 +234,7 @@ def watch(
     if once and updates:
         raise UsageError("--once and --updates exclude each other: leave one of them out.")
     Watch(
-        _address(uri, token, tls_ca),
+        _address(uri, token, tls_root_certs),
         table,
         viewport=None if viewport is None else parse_viewport(viewport),
         full=full,
@@ -262,13 +262,13 @@ def snapshot(
     reverse: Reverse = False,
     columns: Columns = None,
     token: Token = None,
-    tls_ca: TlsCa = None,
+    tls_root_certs: TlsRootCerts = None,
 ) -> None:
     """Write what a table holds now to a file."""
     from barrage_server.cli.transfer import save_snapshot
 
     window = None if viewport is None else parse_viewport(viewport)
-    address = _address(uri, token, tls_ca)
+    address = _address(uri, token, tls_root_certs)
     save_snapshot(address, table, output, written_as=format_, viewport=window, reverse=reverse, columns=names(columns))
 
 
@@ -291,7 +291,7 @@ def publish(
     kind: Kind = None,
     capacity: Capacity = None,
     token: Token = None,
-    tls_ca: TlsCa = None,
+    tls_root_certs: TlsRootCerts = None,
 ) -> None:
     """Publish a file to a table, which is made if there is none. All of it becomes visible at once.
 
@@ -299,7 +299,7 @@ def publish(
     """
     from barrage_server.cli.transfer import publish_file
 
-    address = _address(uri, token, tls_ca)
+    address = _address(uri, token, tls_root_certs)
     publish_file(address, table, file, written_as=format_, key=key or None, mode=mode, kind=kind, capacity=capacity)
 
 
@@ -317,12 +317,12 @@ def create(
     kind: Kind = None,
     capacity: Capacity = None,
     token: Token = None,
-    tls_ca: TlsCa = None,
+    tls_root_certs: TlsRootCerts = None,
 ) -> None:
     """Make an empty table. Nothing happens when the same one is there."""
     from barrage_server.cli.tables import create_table
 
-    address = _address(uri, token, tls_ca)
+    address = _address(uri, token, tls_root_certs)
     create_table(address, table, columns, key=key or None, kind=kind, capacity=capacity)
 
 
@@ -333,20 +333,20 @@ def drop(
         list[str], typer.Argument(metavar="TABLE...", help="Names of the tables.", callback=_table_names)
     ],
     token: Token = None,
-    tls_ca: TlsCa = None,
+    tls_root_certs: TlsRootCerts = None,
 ) -> None:
     """Take tables off the server. Subscriptions to them end with an error."""
     from barrage_server.cli.tables import drop_tables
 
-    drop_tables(_address(uri, token, tls_ca), tables)
+    drop_tables(_address(uri, token, tls_root_certs), tables)
 
 
 @app.command()
-def stats(uri: Uri, json: Json = False, token: Token = None, tls_ca: TlsCa = None) -> None:
+def stats(uri: Uri, json: Json = False, token: Token = None, tls_root_certs: TlsRootCerts = None) -> None:
     """Show a server's figures: tables, subscribers and how far they are behind, what is staged."""
     from barrage_server.cli.stats import show_statistics
 
-    show_statistics(_address(uri, token, tls_ca), as_json=json)
+    show_statistics(_address(uri, token, tls_root_certs), as_json=json)
 
 
 @app.command()
@@ -357,7 +357,7 @@ def version() -> None:
     print_versions()
 
 
-def _address(uri: str, token: str | None, tls_ca: Path | None) -> Address:
+def _address(uri: str, token: str | None, tls_root_certs: Path | None) -> Address:
     from barrage_server.cli.connection import Address
 
-    return Address(uri, token, tls_ca)
+    return Address(uri, token, tls_root_certs)

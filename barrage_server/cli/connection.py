@@ -28,12 +28,12 @@ class Address:
     Attributes:
         uri: ``grpc://host:port`` or ``grpc+tls://host:port``.
         token: bearer token, when the server asks for one.
-        tls_ca: file of PEM certificates to trust instead of the system's.
+        tls_root_certs: file of PEM certificates to trust instead of the system's.
     """
 
     uri: str
     token: str | None = field(default=None, repr=False)
-    tls_ca: Path | None = None
+    tls_root_certs: Path | None = None
 
     def connect(self, wait: float = 0.0) -> Client:
         """A client of that server; tries for ``wait`` seconds while nobody answers.
@@ -48,14 +48,14 @@ class Address:
             ServerAddress.parse(self.uri)
             if self.token is not None and not self.token.strip():
                 raise UsageError("--token is empty: give the server's, or leave it out if the server asks for none.")
-            roots = None if self.tls_ca is None else read_pem(self.tls_ca, "--tls-ca")
+            roots = None if self.tls_root_certs is None else read_pem(self.tls_root_certs, "--tls-root-certs")
         try:
             return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)
         except UnavailableError as error:
             text = str(error)
             if _CERTIFICATES not in text:
                 raise
-            raise UnavailableError(text.replace(_CERTIFICATES, "--tls-ca")) from error
+            raise UnavailableError(text.replace(_CERTIFICATES, "--tls-root-certs")) from error
         except AuthenticationError as error:
             wrong = "asks for a token" if self.token is None else "does not accept this token"
             raise AuthenticationError(

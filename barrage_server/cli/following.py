@@ -25,8 +25,8 @@ class FollowSettings(BaseModel):
         token: what the upstream wants to be shown; ``follow_token`` of the settings when absent.
         user: user name, with ``password``, instead of a token.
         password: the user's password.
-        tls_ca: certificates to trust instead of the system's: PEM, or the path of a PEM file; ``follow_tls_ca`` of the
-            settings when absent.
+        tls_root_certs: certificates to trust instead of the system's: PEM, or the path of a PEM file;
+            ``follow_tls_root_certs`` of the settings when absent.
         columns: columns wanted; all when absent.
         interval_ms: milliseconds between two updates at least; 0 leaves it to the upstream.
     """
@@ -38,7 +38,7 @@ class FollowSettings(BaseModel):
     token: Secret | None = None
     user: str | None = None
     password: SecretStr | None = None
-    tls_ca: str | None = None
+    tls_root_certs: str | None = None
     columns: tuple[str, ...] | None = Field(default=None, min_length=1)
     interval_ms: int = Field(default=10, ge=0)
 
@@ -54,7 +54,7 @@ class FollowSettings(BaseModel):
 
 
 def follow(
-    server: bs.Server, table: FollowSettings, default_token: SecretStr | None, default_tls_ca: str | None = None
+    server: bs.Server, table: FollowSettings, default_token: SecretStr | None, default_tls_root_certs: str | None = None
 ) -> bs.Followed:
     """Have ``server`` follow a table, whether or not its upstream is there yet.
 
@@ -62,14 +62,18 @@ def follow(
         server: which serves it on.
         table: the table, and how to log in there.
         default_token: what is shown there when ``table`` says nothing.
-        default_tls_ca: certificates to trust when ``table`` names none: PEM, or the path of a PEM file.
+        default_tls_root_certs: certificates to trust when ``table`` names none: PEM, or the path of a PEM file.
 
     Raises:
         UsageError: the settings cannot be right.
     """
     token = table.token if table.token is not None or table.user is not None else default_token
     try:
-        trusted, setting = (table.tls_ca, "tls_ca") if table.tls_ca is not None else (default_tls_ca, "follow_tls_ca")
+        trusted, setting = (
+            (table.tls_root_certs, "tls_root_certs")
+            if table.tls_root_certs is not None
+            else (default_tls_root_certs, "follow_tls_root_certs")
+        )
         roots = None if trusted is None else read_pem(trusted, setting)
         return server.follow(
             table.uri,

@@ -56,7 +56,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
         for table in settings.tables:
             declare(server, table)
         for entry in settings.follow:
-            follow(server, entry, settings.follow_token, settings.follow_tls_ca)
+            follow(server, entry, settings.follow_token, settings.follow_tls_root_certs)
         example = EXAMPLE_TABLES if settings.example else ()
         if example:
             stack.enter_context(example_tables(server))

@@ -115,7 +115,8 @@ class ServeSettings(BaseSettings):
         tables: tables that exist from the start.
         follow: tables of other servers to serve on; as lines with commas in the environment.
         follow_token: what those upstreams are shown that have no token of their own.
-        follow_tls_ca: certificates to trust of those upstreams that name none of their own: PEM, or a file's path.
+        follow_tls_root_certs: certificates to trust of those upstreams that name none of their own: PEM, or a file's
+            path.
         example: serve example tables that tick, beside the others.
     """
 
@@ -139,7 +140,7 @@ class ServeSettings(BaseSettings):
     tables: tuple[TableSettings, ...] = ()
     follow: Annotated[tuple[FollowSettings, ...], NoDecode, BeforeValidator(_separated)] = ()
     follow_token: Secret | None = None
-    follow_tls_ca: str | None = None
+    follow_tls_root_certs: str | None = None
     example: bool = False
 
     @classmethod

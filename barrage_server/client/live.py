@@ -50,7 +50,7 @@ class Keep(Enum):
 
 
 KEEP: Final = Keep.KEEP
-"""Leave the columns as they are."""
+"""Leave it as it is."""
 
 
 @public
@@ -317,10 +317,10 @@ class LiveTable:
     @overload
     def set_viewport(
         self,
-        viewport: Viewport,
+        viewport: Viewport | Keep = KEEP,
         *,
         columns: Sequence[str] | Keep | None = KEEP,
-        reverse: bool = False,
+        reverse: bool | Keep = KEEP,
         timeout: float | None = None,
         wait: bool = True,
     ) -> None: ...
@@ -328,11 +328,11 @@ class LiveTable:
     @overload
     def set_viewport(
         self,
-        viewport: Viewport,
+        viewport: Viewport | Keep,
         columns: Sequence[str] | Keep | None,
         /,
         *,
-        reverse: bool = False,
+        reverse: bool | Keep = KEEP,
         timeout: float | None = None,
         wait: bool = True,
     ) -> None: ...
@@ -344,22 +344,22 @@ class LiveTable:
         stop: int,
         columns: Sequence[str] | Keep | None = KEEP,
         *,
-        reverse: bool = False,
+        reverse: bool | Keep = KEEP,
         timeout: float | None = None,
         wait: bool = True,
     ) -> None: ...
 
     def set_viewport(
         self,
-        viewport: Viewport | int,
+        viewport: Viewport | Keep | int = KEEP,
         stop: int | Sequence[str] | Keep | None = KEEP,
         columns: Sequence[str] | Keep | None = KEEP,
         *,
-        reverse: bool = False,
+        reverse: bool | Keep = KEEP,
         timeout: float | None = None,
         wait: bool = True,
     ) -> None:
-        """Look at other rows, or other columns. Returns when they are in view.
+        """Look at other rows, or other columns. Returns when they are in view. What is left out stays as it is.
 
         ``set_viewport(0, 50)``, ``set_viewport(range(0, 50))`` and ``set_viewport(slice(0, 50))`` mean the same.
 
@@ -369,7 +369,7 @@ class LiveTable:
         Args:
             viewport: row positions, such as ``range(100, 200)``; may reach beyond the table. None for the whole table.
             stop: the position after the last one, where ``viewport`` is the first one.
-            columns: names of the columns wanted; None for all; those of now when left out.
+            columns: names of the columns wanted; None for all.
             reverse: count positions from the end of the table: ``range(0, 10)`` are the last ten rows.
             timeout: seconds to wait; the client's timeout when None.
             wait: False returns at once, which is how a callback has to do it.
@@ -386,11 +386,14 @@ class LiveTable:
             raise UnsupportedOperationError(
                 "A callback must not wait for its own subscription; use set_viewport(..., wait=False)."
             )
-        rows, wanted = _rows_and_columns(viewport, stop, columns)
-        positions = positions_of(rows)
-        names = follower.view.columns if isinstance(wanted, Keep) else column_names(wanted)
+        now, (rows, wanted) = follower.view, _rows_and_columns(viewport, stop, columns)
+        view = View(
+            now.positions if isinstance(rows, Keep) else positions_of(rows),
+            now.reverse if isinstance(reverse, Keep) else bool(reverse),
+            now.columns if isinstance(wanted, Keep) else column_names(wanted),
+        )
         limit = self._limit(timeout)
-        follower.show(View(positions, bool(reverse), names))
+        follower.show(view)
         if wait:
             self._wait(
                 lambda: follower.content.is_settled, limit, f"the new view of '{self.name}' did not come in {limit:g} s"
@@ -475,8 +478,8 @@ class LiveTable:
 
 
 def _rows_and_columns(
-    viewport: Viewport | int, stop: int | Sequence[str] | Keep | None, columns: Sequence[str] | Keep | None
-) -> tuple[Viewport, Sequence[str] | Keep | None]:
+    viewport: Viewport | Keep | int, stop: int | Sequence[str] | Keep | None, columns: Sequence[str] | Keep | None
+) -> tuple[Viewport | Keep, Sequence[str] | Keep | None]:
     """What :meth:`LiveTable.set_viewport` was given: its second argument is a stop, or the columns."""
     if isinstance(stop, int | np.integer) and not isinstance(stop, bool):
         start, end = integer(viewport, "The first of two positions"), integer(stop, "The position after the last")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, overload
+from typing import Final
 
-from barrage_server.arguments import choice, integer, optional_names
+from barrage_server.arguments import choice, integer, optional_names, shown
 from barrage_server.client.connection import Connection
 from barrage_server.client.live import LiveTable
 from barrage_server.client.names import checked_name
@@ -34,10 +34,6 @@ _PUBLISHING: Final = "staging and committing rows"
 class Publishing(Connection):
     """Publishes rows and tables that tick, makes tables and drops them."""
 
-    @overload
-    def publish(self, name: str, data: Table | LiveTable, *, interval_ms: int = 10) -> Publication: ...
-
-    @overload
     def publish(
         self,
         name: str,
@@ -47,55 +43,58 @@ class Publishing(Connection):
         mode: PublishMode | str | None = None,
         kind: TableKind | str | None = None,
         capacity: int | None = None,
-    ) -> int: ...
+    ) -> int:
+        """Publish rows. They become visible all at once, in one cycle, or not at all.
 
-    def publish(
-        self,
-        name: str,
-        data: Table | LiveTable | Uploadable,
-        *,
-        key: Sequence[str] | str | None = None,
-        mode: PublishMode | str | None = None,
-        kind: TableKind | str | None = None,
-        capacity: int | None = None,
-        interval_ms: int = 10,
-    ) -> Publication | int:
-        """Publish rows, or a table that ticks.
-
-        Rows become visible all at once, in one cycle, or not at all. A table that does not exist is made: a keyed one
-        when ``key`` is given, a ring when ``capacity`` is, else an append table.
+        A table that does not exist is made: a keyed one when ``key`` is given, a ring when ``capacity`` is, else an
+        append table.
 
         Args:
             name: the table on the server.
-            data: rows (a pyarrow table, batch or reader, a mapping of columns, a data frame), or a table that ticks:
-                one of the engine, or a live table, of this or of another server. Python values in a mapping take the
-                types of the table's columns.
+            data: a pyarrow table, batch or reader, a mapping of columns, or a data frame. Python values in a mapping
+                take the types of the table's columns.
             key: key columns. In an existing table they must be its own.
             mode: ``append``, ``upsert``, ``replace`` or ``delete``; by default append, or upsert where there are keys.
             kind: kind of a new table.
             capacity: rows that a new ring keeps.
-            interval_ms: for a table that ticks: milliseconds between two updates at least.
 
         Returns:
-            The number of rows published; for a table that ticks the :class:`Publication`, to be closed by the caller.
+            The number of rows published.
 
         Raises:
             SchemaMismatchError, KeyMismatchError, UnsupportedTypeError: the rows do not fit; nothing is changed.
+            InvalidRequestError: ``data`` is a table that ticks, which :meth:`publish_live` is for.
             UnsupportedOperationError: the server is Deephaven's, which takes no rows in this way.
             UnavailableError: the server is gone.
         """
         if isinstance(data, LiveTable | Table):
-            self._channel.need(_PUBLISHING)
-            if key is not None or mode is not None or kind is not None or capacity is not None:
-                raise InvalidRequestError(
-                    "A table that ticks is published as it is: leave out key, mode, kind and capacity."
-                )
-            table = data.table if isinstance(data, LiveTable) else data
-            integer(interval_ms, "interval_ms")
-            publication = Publication(self._channel, name, table, interval_ms=interval_ms, timeout=self._timeout)
-            self._own(publication)
-            return publication
+            raise InvalidRequestError("A table that ticks is published with publish_live(name, table).")
         return self._upload(name, data, key=key, mode=mode, kind=kind, capacity=capacity)
+
+    def publish_live(self, name: str, table: Table | LiveTable, *, interval_ms: int = 10) -> Publication:
+        """Keep a table on the server equal to one that ticks here, until the result is closed.
+
+        Args:
+            name: the table on the server.
+            table: one of the engine, or a live table, of this or of another server.
+            interval_ms: milliseconds between two updates at least.
+
+        Raises:
+            InvalidRequestError: ``table`` does not tick: rows are published with :meth:`publish`.
+            UnsupportedOperationError: the server is Deephaven's, which takes no tables in this way.
+            UnavailableError: the server is gone.
+        """
+        self._channel.need(_PUBLISHING)
+        source = table.table if isinstance(table, LiveTable) else table
+        if not isinstance(source, Table):
+            raise InvalidRequestError(
+                f"publish_live takes a live table or a table of the engine, not {shown(table)}; rows are published "
+                "with publish(name, rows)."
+            )
+        integer(interval_ms, "interval_ms")
+        publication = Publication(self._channel, name, source, interval_ms=interval_ms, timeout=self._timeout)
+        self._own(publication)
+        return publication
 
     def append(self, name: str, rows: Uploadable) -> int:
         """Add rows to a table; returns how many."""

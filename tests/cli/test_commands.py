@@ -343,9 +343,9 @@ def _when_subscribed(server: bs.Server, change: object) -> None:
         (["publish", "{uri}", "quotes", "{file}"], EXIT_FAILURE, "size"),
         (["tables", "grpc://127.0.0.1:1"], EXIT_FAILURE, "No connection to grpc://127.0.0.1:1"),
         (
-            ["tables", "{uri}", "--tls-ca", "none.pem"],
+            ["tables", "{uri}", "--tls-root-certs", "none.pem"],
             EXIT_USAGE,
-            "--tls-ca takes PEM text or the path of a PEM file; 'none.pem' cannot be read",
+            "--tls-root-certs takes PEM text or the path of a PEM file; 'none.pem' cannot be read",
         ),
         (["serve", "--config", "none.toml"], EXIT_USAGE, "There is no configuration file 'none.toml'."),
         (["serve", "--host", "0.0.0.0"], EXIT_USAGE, "Set a token"),
@@ -517,8 +517,8 @@ def test_a_certificate_that_is_not_trusted_is_told_in_the_words_of_the_command_l
     with bs.Server(tls=(chain, issued.private_key_pem.bytes())) as server:
         code, _, err = command("tables", server.uri)
         assert code == EXIT_FAILURE
-        assert err.endswith("pass its authority's certificate as --tls-ca.\n")
+        assert err.endswith("pass its authority's certificate as --tls-root-certs.\n")
         assert "tls_root_certs" not in err
         roots = tmp_path / "roots.pem"
         authority.cert_pem.write_to_path(str(roots))
-        assert command("tables", server.uri, "--tls-ca", roots)[0] == 0
+        assert command("tables", server.uri, "--tls-root-certs", roots)[0] == 0

@@ -48,13 +48,13 @@ def test_a_section_of_the_file(tmp_path: Path) -> None:
         interval_ms = 100
         [[follow]]
         uri = "grpc+tls://h:2/u"
-        tls_ca = "ca.pem"
+        tls_root_certs = "ca.pem"
         """
     )
     first, second = load_settings(config, {}).follow
     assert (first.name, first.columns, first.interval_ms) == ("copy", ("a", "b"), 100)
     assert first.token is not None and first.token.get_secret_value() == "its-own"
-    assert (second.token, second.tls_ca) == (None, "ca.pem")
+    assert (second.token, second.tls_root_certs) == (None, "ca.pem")
     assert "its-own" not in repr(first)
 
 
@@ -77,8 +77,8 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, message: str) -> None:
 def test_what_cannot_be_followed_is_told_with_its_uri(server: bs.Server, tmp_path: Path) -> None:
     with pytest.raises(bs.InvalidRequestError, match=r"Following 'grpc://h:1': .*grpc://host:port/table"):
         follow(server, FollowSettings(uri="grpc://h:1"), None)
-    with pytest.raises(bs.InvalidRequestError, match="tls_ca takes PEM text or the path of a PEM file"):
-        follow(server, FollowSettings(uri="grpc+tls://h:1/t", tls_ca=str(tmp_path / "none.pem")), None)
+    with pytest.raises(bs.InvalidRequestError, match="tls_root_certs takes PEM text or the path of a PEM file"):
+        follow(server, FollowSettings(uri="grpc+tls://h:1/t", tls_root_certs=str(tmp_path / "none.pem")), None)
     server.append_table("t", pa.schema([("a", pa.int8())]))
     with pytest.raises(bs.InvalidRequestError, match="There is a table 't' already"):
         follow(server, FollowSettings(uri="grpc://h:1/t"), None)
@@ -127,12 +127,12 @@ def test_the_certificates_for_all_are_trusted_of_those_without_some(server: bs.S
     chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
     roots = tmp_path / "roots.pem"
     authority.cert_pem.write_to_path(str(roots))
-    default = load_settings(None, {"follow_tls_ca": str(roots)}).follow_tls_ca
+    default = load_settings(None, {"follow_tls_root_certs": str(roots)}).follow_tls_root_certs
     schema = pa.schema([("a", pa.int8())])
     with bs.Server(tls=(chain, issued.private_key_pem.bytes())) as safe, bs.Server() as plain:
         for upstream, name in ((safe, "safe"), (plain, "plain")):
             upstream.append_table("t", schema).append({"a": [1, 2]})
             follow(server, FollowSettings(uri=f"{upstream.uri}/t", name=name), None, default).wait_live(60)
             assert server.table(name).size == 2
-    with pytest.raises(UsageError, match="follow_tls_ca takes PEM text or the path of a PEM file"):
+    with pytest.raises(UsageError, match="follow_tls_root_certs takes PEM text or the path of a PEM file"):
         follow(server, FollowSettings(uri="grpc+tls://h:1/t"), None, str(tmp_path / "none.pem"))

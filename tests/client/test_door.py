@@ -71,7 +71,7 @@ def test_tables_and_windows_are_followed(server: bs.Server, client: bs.Client, d
 
 def test_tables_are_published(server: bs.Server, client: bs.Client) -> None:
     assert client.publish("new", {"x": [1, 2]}, key=["x"]) == 2
-    with client.subscribe("new") as live, client.publish("copy", live) as publication:
+    with client.subscribe("new") as live, client.publish_live("copy", live) as publication:
         publication.flush()
         assert server.table("copy").size == 2
     client.drop("new")

@@ -54,7 +54,7 @@ def test_an_empty_name_is_told_as_the_server_tells_it(client: bs.Client, server:
 
 def test_what_the_server_says_of_a_dropped_table_is_no_lost_connection(client: bs.Client) -> None:
     table = bs.table({"k": [1]}, key="k")
-    publication = client.publish("dst", table)
+    publication = client.publish_live("dst", table)
     client.drop("dst")
     table.upsert({"k": [2]})
     with pytest.raises(bs.BarrageError) as caught:

@@ -143,7 +143,7 @@ def test_a_callback_must_not_wait_for_its_own_subscription(server: bs.Server, cl
         assert "wait=False" in str(outcome.get(timeout=20))
         remove()
         live.wait_until(lambda table: table.size == 2)
-        assert _sizes(live) == [0, 1]
+        assert _sizes(live) == [8, 9]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -161,7 +161,7 @@ def test_a_window_moves_in_both_directions(server: bs.Server, client: bs.Client,
         trades.append(_rows(100, 2))
         live.wait_until(lambda table: _sizes(table) == [99, 100, 101])
         assert live.table_size == 102
-        live.set_viewport(range(95, 1000))
+        live.set_viewport(range(95, 1000), reverse=False)
         assert _sizes(live) == list(range(95, 102))
         live.set_viewport([0, 50, 5])
         assert _sizes(live) == [0, 5, 50]
@@ -187,6 +187,20 @@ def test_columns_change_with_the_window(server: bs.Server, client: bs.Client, di
         live.set_viewport(range(1, 2), KEEP)
         assert live.schema.names == SCHEMA.names
         assert live.table is not table
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_is_left_out_stays_as_it_is(server: bs.Server, client: bs.Client, dialect: str) -> None:
+    server.append_table("trades", SCHEMA).append(_rows(0, 50))
+    with client.subscribe("trades", ["size"], range(5), dialect=dialect, reverse=True) as live:
+        live.set_viewport(range(2))
+        assert (live.is_reverse, live.to_arrow().to_pydict()) == (True, {"size": [48, 49]})
+        live.set_viewport(reverse=False)
+        assert live.to_arrow().to_pydict() == {"size": [0, 1]}
+        live.set_viewport(columns=["sym", "size"])
+        assert (live.schema.names, _sizes(live)) == (["sym", "size"], [0, 1])
+        live.set_viewport()
+        assert (live.schema.names, _sizes(live)) == (["sym", "size"], [0, 1])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -187,7 +187,7 @@ def test_a_frame_becomes_a_served_table_in_one_line(server: bs.Server, client: b
     client.upsert("quotes", frame.assign(price=0.0))
     assert sorted(client.snapshot("quotes")["price"].to_pylist()) == [0.0, 0.0, 7.0]
     local = bs.table(frame)
-    with client.publish("ticking", local) as publication:
+    with client.publish_live("ticking", local) as publication:
         local.append(frame)
         publication.flush()
     assert client.snapshot("ticking").num_rows == 4

@@ -135,7 +135,7 @@ def test_many_threads_publish_and_every_row_arrives_once(server: bs.Server, clie
 def test_a_table_of_the_engine_ticks_on_the_server(client: bs.Client) -> None:
     table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
     table.upsert(_rows(1, 2))
-    with client.publish("mine", table, interval_ms=1) as publication:
+    with client.publish_live("mine", table, interval_ms=1) as publication:
         assert client.snapshot("mine").equals(table.to_arrow())
         with client.subscribe("mine", interval_ms=1) as live:
             for round_ in range(10):
@@ -154,7 +154,7 @@ def test_a_table_of_the_engine_ticks_on_the_server(client: bs.Client) -> None:
 def test_a_flush_returns_when_readers_of_the_server_see_the_content(client: bs.Client) -> None:
     """Neither the interval nor what the server has yet to apply makes a reader see less."""
     table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
-    with client.publish("mine", table, interval_ms=600_000) as publication:
+    with client.publish_live("mine", table, interval_ms=600_000) as publication:
         for number in range(100):
             table.upsert(_rows(number, number + 1))
             publication.flush()
@@ -171,7 +171,7 @@ def test_a_change_right_after_a_look_at_the_table_is_published(
 ) -> None:
     """It comes when the sender does not wait for changes yet, and may be the last one for long."""
     table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
-    with client.publish("mine", table, interval_ms=1) as publication:
+    with client.publish_live("mine", table, interval_ms=1) as publication:
         publication.flush()
         poll, late = publication._subscription.poll, [_rows(1), _rows(2)]
 
@@ -208,8 +208,8 @@ def test_a_live_table_is_relayed_from_another_server(server: bs.Server, client: 
         with (
             source.subscribe("quotes", viewport=range(5), reverse=True, interval_ms=1) as window,
             source.subscribe("quotes", interval_ms=1) as whole,
-            client.publish("relayed window", window, interval_ms=1),
-            client.publish("relayed", whole, interval_ms=1),
+            client.publish_live("relayed window", window, interval_ms=1),
+            client.publish_live("relayed", whole, interval_ms=1),
             client.subscribe("relayed window", interval_ms=1) as tail,
             client.subscribe("relayed", interval_ms=1) as copy,
         ):
@@ -223,16 +223,18 @@ def test_a_publication_that_the_server_refuses_says_why(server: bs.Server, clien
     server.append_table("taken", SCHEMA)
     table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
     with pytest.raises(bs.AlreadyExistsError, match="taken"):
-        client.publish("taken", table)
-    with pytest.raises(bs.InvalidRequestError, match="key"):
-        client.publish("mine", table, key=["key"])
-    with client.publish("mine", table), pytest.raises(bs.AlreadyExistsError, match="mine"):
+        client.publish_live("taken", table)
+    with pytest.raises(bs.InvalidRequestError, match=r"publish_live\(name, table\)"):
         client.publish("mine", table)
+    with pytest.raises(bs.InvalidRequestError, match=r"publish\(name, rows\)"):
+        client.publish_live("mine", _rows(1))
+    with client.publish_live("mine", table), pytest.raises(bs.AlreadyExistsError, match="mine"):
+        client.publish_live("mine", table)
 
 
 def test_a_publication_ends_with_its_server(client: bs.Client, server: bs.Server) -> None:
     table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
-    publication = client.publish("mine", table, interval_ms=1)
+    publication = client.publish_live("mine", table, interval_ms=1)
     server.close()
     table.upsert(_rows(1))
     with pytest.raises(bs.BarrageError):
@@ -246,7 +248,7 @@ def test_a_publication_ends_with_its_server(client: bs.Client, server: bs.Server
 def test_closing_the_client_sends_what_is_outstanding(server: bs.Server) -> None:
     table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
     with bs.connect(server.uri) as client:
-        publication = client.publish("mine", table, interval_ms=60_000)
+        publication = client.publish_live("mine", table, interval_ms=60_000)
         table.upsert(_rows(*range(1000)))
     assert not publication.is_open
     assert server.table("mine").size == 1000

@@ -62,7 +62,7 @@ def test_a_server_that_restarts_is_found_again(dialect: bs.Dialect) -> None:
         second.table("t").upsert(_rows(5))  # type: ignore[attr-defined]
         whole.wait_until(lambda view: view.size == 4)
         window.wait_until(lambda view: view.to_arrow()["key"].to_pylist() == [4, 5])
-        window.set_viewport(range(3))
+        window.set_viewport(range(3), reverse=False)
         assert window.to_arrow()["key"].to_pylist() == [2, 3, 4]
 
 

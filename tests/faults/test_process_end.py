@@ -87,7 +87,7 @@ followed = relay.follow(server.uri + "/numbers")
 live = bs.connect(relay.uri).subscribe("numbers")
 """
     + REST,
-    "publication": LIVE + 'publication = client.publish("copy of %d" % os.getpid(), live)\n' + REST,
+    "publication": LIVE + 'publication = client.publish_live("copy of %d" % os.getpid(), live)\n' + REST,
     "feeding thread": SERVER
     + OWN_LIVE
     + REST
@@ -217,7 +217,7 @@ def test_what_was_published_last_has_arrived_when_the_process_has_ended(upstream
     script = """
     from barrage_server.engine import AppendTable, UpdateGraph
     source = AppendTable(UpdateGraph(), "source", SCHEMA)
-    publication = bs.connect(os.environ["URI"]).publish("last", source)
+    publication = bs.connect(os.environ["URI"]).publish_live("last", source)
     source.append({"n": list(range(100_000))})
     """
     with ExitStack() as held:

@@ -40,7 +40,7 @@ def test_everything_closes() -> None:
     assert server.deephaven_uri is not None
     clients = [bs.connect(uri) for uri in (server.uri, relay.uri, server.deephaven_uri)]
     followed = [client.subscribe("numbers") for client in clients]
-    publication = clients[0].publish("copy", followed[0])
+    publication = clients[0].publish_live("copy", followed[0])
     assert isinstance(publication, bs.Publication)
     with no_threads():
         publication.close()
@@ -71,7 +71,7 @@ def test_what_needs_a_thread_says_so_and_the_client_goes_on() -> None:
             for call in (
                 lambda: client.subscribe("numbers"),
                 lambda: client.snapshot("numbers"),
-                lambda: client.publish("copy", source),
+                lambda: client.publish_live("copy", source),
                 lambda: client.append("numbers", {"n": [2]}),
                 lambda: server.follow(f"grpc://127.0.0.1:{server.port + 1}/other"),
             ):

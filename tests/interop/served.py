@@ -111,7 +111,7 @@ def served(kind: str, server: Server) -> Iterator[Served]:
     """A table ``t`` of ``server`` of one of the :data:`KINDS`."""
     if kind == "moving":
         source = ShiftingSource(UpdateGraph())
-        with bs.connect(server.uri) as client, client.publish("t", source.table, interval_ms=1) as publication:
+        with bs.connect(server.uri) as client, client.publish_live("t", source.table, interval_ms=1) as publication:
             yield _Moving(source, server, publication)
     else:
         yield Served(_KINDS[kind](server))

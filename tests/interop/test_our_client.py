@@ -312,8 +312,8 @@ def test_what_a_deephaven_server_does_not_offer_is_said(deephaven: DeephavenServ
         for refused in (
             client.statistics,
             lambda: client.publish("new", rows),
-            lambda: client.publish("new", local),
-            lambda: client.publish("new", live),
+            lambda: client.publish_live("new", local),
+            lambda: client.publish_live("new", live),
             lambda: client.append("new", rows),
             lambda: client.upsert("new", rows),
             lambda: client.replace("new", rows),
@@ -338,7 +338,7 @@ def test_a_live_table_of_a_deephaven_server_is_published_on_ours(deephaven: Deep
         bs.Server() as ours,
         bs.connect(ours.uri) as there,
         client.subscribe("fed_sorted", interval_ms=1) as live,
-        there.publish("copy", live, interval_ms=1) as publication,
+        there.publish_live("copy", live, interval_ms=1) as publication,
     ):
         for _ in range(20):
             _reach(live, _change(deephaven, "fed_", 2)["fed_sorted"])

@@ -177,7 +177,7 @@ def test_nobody_writes_into_it(upstream: Upstream, relay: bs.Server, quotes: Key
         ticking = ReplicaTable(client.graph, "ticking", SCHEMA)
         ticking.apply(ReplicaUpdate(RowSet.from_range(7, 7), columns=_rows(7).columns))
         with pytest.raises(bs.AlreadyExistsError, match="follows a table of another server"):
-            client.publish("quotes", ticking).close()
+            client.publish_live("quotes", ticking).close()
     assert followed.table.to_arrow().equals(before)
 
 

@@ -254,7 +254,7 @@ class PublishingWriter(KeyedWriter):
 
     def _make(self) -> None:
         self._draw()
-        self._publication = self.client.publish(self.name, self._table, interval_ms=1)
+        self._publication = self.client.publish_live(self.name, self._table, interval_ms=1)
 
     def step(self) -> None:
         if self.chance.random() < 0.03:
