@@ -51,9 +51,19 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert not {"pyarrow", "numpy", "pyroaring", "pyspark", "grpc"} & loaded
 
 
-def test_a_client_needs_neither_spark_nor_a_server_nor_pandas() -> None:
+COMMAND_LINE = {"typer", "rich", "prompt_toolkit", "pydantic", "pydantic_settings", "barrage_server.cli"}
+ENGINES = {"pyspark", "py4j", "grpc", "pandas", "polars", "barrage_server.server"}
+
+
+def test_a_client_needs_neither_spark_nor_a_server_nor_pandas_nor_the_command_line() -> None:
     loaded = _loaded("import barrage_server\nbarrage_server.connect\nbarrage_server.LiveTable")
-    assert not {"pyspark", "py4j", "grpc", "pandas", "polars", "barrage_server.server", "barrage_server.spark"} & loaded
+    assert not {"barrage_server.spark", *ENGINES, *COMMAND_LINE} & loaded
+
+
+def test_an_executor_of_spark_needs_neither_its_driver_nor_the_command_line() -> None:
+    """What a task is made of is imported where it runs."""
+    loaded = _loaded("import barrage_server.spark.tasks, barrage_server.spark.worker")
+    assert not (ENGINES | COMMAND_LINE) & loaded
 
 
 def _classes() -> list[type]:
