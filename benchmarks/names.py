@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BARE", "DEEPHAVEN", "OURS", "PERSPECTIVE", "SPARK_NOOP", "SPARK_PARQUET"]
+__all__ = ["BARE", "DEEPHAVEN", "OURS", "PERSPECTIVE", "SPARK_NOOP", "SPARK_PARQUET", "SPARK_TO_ARROW"]
 
 OURS: Final = "barrage-server"
 BARE: Final = "bare Flight"
@@ -12,3 +12,5 @@ DEEPHAVEN: Final = "Deephaven"
 PERSPECTIVE: Final = "Perspective"
 SPARK_NOOP: Final = "Spark noop"
 SPARK_PARQUET: Final = "Spark Parquet"
+SPARK_TO_ARROW: Final = "Spark toArrow"
+"""Each micro-batch becomes an Arrow table of the driver, and nothing else."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.names import BARE, DEEPHAVEN, SPARK_NOOP
+from benchmarks.names import BARE, DEEPHAVEN, SPARK_NOOP, SPARK_TO_ARROW
 
 __all__ = ["TARGETS", "Target"]
 
@@ -76,6 +76,7 @@ TARGETS: Final = (
     Target("memory", "memory after a burst", "left over", at_most=50.0),
     Target("startup", "start-up", "to first byte", at_most=1.0),
     Target("spark", "Spark, micro-batches to a subscriber", "rate", at_least=0.7, beside=SPARK_NOOP),
+    Target("spark", "Spark, micro-batches to a subscriber", "rate", at_least=0.9, beside=SPARK_TO_ARROW),
     Target("spark", "Spark, executors beside driver", "largest batches", at_least=1.0),
     Target("spark", "Spark, auto beside the better way", "worst of all batch sizes", at_least=0.9),
     *(

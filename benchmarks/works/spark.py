@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from benchmarks import data, systems
 from benchmarks.bench import Bench
-from benchmarks.names import OURS, SPARK_NOOP, SPARK_PARQUET
+from benchmarks.names import OURS, SPARK_NOOP, SPARK_PARQUET, SPARK_TO_ARROW
 
 WORK: Final = "Spark, micro-batches to a subscriber"
 _FILES_PER_BATCH: Final = 4  # tasks of a micro-batch, so that both cores have work
@@ -123,7 +123,13 @@ def _rates(bench: Bench, spark: Any, ours: systems.System, folder: Path) -> None
         shutil.rmtree(target)
         return took
 
-    ways = {SPARK_NOOP: to_noop, OURS: to_ours, SPARK_PARQUET: to_parquet}
+    def to_arrow() -> float:
+        def take(frame: Any, _number: int) -> None:
+            frame.toArrow()
+
+        return query.run(lambda writer: writer.foreachBatch(take))[0]
+
+    ways = {SPARK_NOOP: to_noop, SPARK_TO_ARROW: to_arrow, OURS: to_ours, SPARK_PARQUET: to_parquet}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(bench.sizes.spark_rounds):
         for name, run_one in ways.items():
