@@ -8,10 +8,12 @@ A *range list* is a pair ``(starts, ends)`` of equal length: ``starts[i] <= ends
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from barrage_server.errors import RowSetError
 
 Keys: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -21,6 +23,25 @@ MAX_KEY: Final = (1 << 63) - 1
 NO_KEYS: Final[Keys] = np.empty(0, np.int64)
 NO_KEYS.flags.writeable = False
 NO_RANGES: Final[RangeList] = (NO_KEYS, NO_KEYS)
+
+
+def as_keys(values: npt.ArrayLike) -> Keys:
+    """Give ``values`` as a one-dimensional int64 array (the same one when it is that).
+
+    RowSetError when they are not integers.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise RowSetError(f"row keys and positions come as one-dimensional arrays, not with {array.ndim} dimensions")
+    if array.dtype == np.int64:
+        return cast("Keys", array)
+    if not array.size:
+        return NO_KEYS
+    if array.dtype.kind not in "iu" or (array.dtype.kind == "u" and int(array.max()) > MAX_KEY):
+        raise RowSetError(
+            f"row keys and positions are integers within 0 and 2**63 - 1, which these ({array.dtype}) are not"
+        )
+    return array.astype(np.int64)
 
 
 def count_in(keys: Keys) -> int:

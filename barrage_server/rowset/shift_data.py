@@ -16,8 +16,7 @@ import numpy.typing as npt
 from barrage_server.errors import RowSetError
 from barrage_server.public import public
 from barrage_server.rowset import _ranges
-from barrage_server.rowset._held import as_keys
-from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, Keys
+from barrage_server.rowset._ranges import MAX_KEY, NO_KEYS, Keys, as_keys
 from barrage_server.rowset.row_set import RowSet
 
 __all__ = ["RowSetShiftData"]
@@ -97,7 +96,7 @@ class RowSetShiftData:
             return cls.EMPTY
         low, high = min(gone.first_key, new.first_key), max(gone.last_key, new.last_key)
         before, after = before.restrict(low, high), after.restrict(low, high)
-        if before._bits is not None and after._bits is not None:
+        if before._bits() is not None and after._bits() is not None:
             return cls._joined(*_runs(before.keys(), after.keys() - before.keys()))
         old_offsets, new_offsets = _ranges.offsets_of(*before.ranges()), _ranges.offsets_of(*after.ranges())
         begin, stop, in_old, in_new = _ranges.overlaps(
@@ -199,7 +198,7 @@ class RowSetShiftData:
         """
         if not self.size or not rows.size:
             return rows
-        if rows._bits is not None and self.size <= _BY_PIECE:
+        if rows._bits() is not None and self.size <= _BY_PIECE:
             return self._apply_by_piece(rows)
         starts, ends, deltas = self._cut(rows)
         starts, ends = starts + deltas, ends + deltas

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from barrage_server.rowset import RowSet, _ranges, _roaring
+from barrage_server.rowset._storage import Bitmap, KeyList, Ranges
 
 MAX_KEY = (1 << 63) - 1
 BASES = (0, 65_530, (1 << 31) - 20, 1 << 40, MAX_KEY - 60)  # roaring blocks, 32 bits, and both ends of the key space
@@ -16,25 +17,25 @@ BASES = (0, 65_530, (1 << 31) - 20, 1 << 40, MAX_KEY - 60)  # roaring blocks, 32
 def as_listed(keys: Iterable[int]) -> RowSet:
     """Give the set held as arrays of ranges."""
     array = np.array(sorted(set(keys)), np.int64)
-    return RowSet._as_listed(*_ranges.compress(array)) if array.size else RowSet.EMPTY
+    return RowSet._of(Ranges(*_ranges.compress(array))) if array.size else RowSet.EMPTY
 
 
 def as_bitmap(keys: Iterable[int]) -> RowSet:
     """Give the set held as a roaring bitmap."""
     array = np.array(sorted(set(keys)), np.int64)
-    return RowSet._as_bitmap(_roaring.from_keys(array)) if array.size else RowSet.EMPTY
+    return RowSet._of(Bitmap(_roaring.from_keys(array))) if array.size else RowSet.EMPTY
 
 
 def as_keys(keys: Iterable[int]) -> RowSet:
     """Give the set held as the keys themselves, to become ranges when it must."""
     array = np.array(sorted(set(keys)), np.int64)
-    return RowSet._as_keys(array, _ranges.compress(array)[0].size, is_dense=False) if array.size else RowSet.EMPTY
+    return RowSet._of(KeyList(array, is_dense=False)) if array.size else RowSet.EMPTY
 
 
 def as_dense_keys(keys: Iterable[int]) -> RowSet:
     """Give the set held as the keys themselves, to become a bitmap when it must."""
     array = np.array(sorted(set(keys)), np.int64)
-    return RowSet._as_keys(array, _ranges.compress(array)[0].size, is_dense=True) if array.size else RowSet.EMPTY
+    return RowSet._of(KeyList(array, is_dense=True)) if array.size else RowSet.EMPTY
 
 
 def as_chosen(keys: Iterable[int]) -> RowSet:
@@ -44,7 +45,7 @@ def as_chosen(keys: Iterable[int]) -> RowSet:
 
 def as_undecided_keys(keys: Iterable[int]) -> RowSet:
     """Give the set held as the keys themselves, of which nothing else is known yet."""
-    return RowSet._as_keys(np.array(sorted(set(keys)), np.int64)) if keys else RowSet.EMPTY
+    return RowSet._of(KeyList(np.array(sorted(set(keys)), np.int64))) if keys else RowSet.EMPTY
 
 
 FORMS = (as_chosen, as_listed, as_bitmap, as_keys, as_dense_keys, as_undecided_keys)
@@ -57,11 +58,11 @@ def forms(keys: Iterable[int]) -> list[RowSet]:
 
 
 def is_bitmap(rows: RowSet) -> bool:
-    return rows._bits is not None
+    return rows._bits() is not None
 
 
 def is_listed(rows: RowSet) -> bool:
-    return rows._bits is None and not rows.is_contiguous
+    return rows._bits() is None and not rows.is_contiguous
 
 
 in_some_form = st.sampled_from(FORMS)

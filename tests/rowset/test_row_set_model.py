@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet, _roaring
+from barrage_server.rowset._storage import Bitmap
 from tests.rowset.forms import FORMS, MAX_KEY, forms, in_some_form, key_sets
 
 Form = Callable[[Iterable[int]], RowSet]
@@ -154,7 +155,7 @@ def test_long_ranges_mix_with_bitmaps(pieces: list[tuple[int, int]], data: st.Da
         place += gap + length + 2
     listed = RowSet.from_ranges(starts, ends)
     every = np.arange(0, place, 3, dtype=np.int64)
-    bitmap = RowSet._as_bitmap(_roaring.from_keys(every))
+    bitmap = RowSet._of(Bitmap(_roaring.from_keys(every)))
     inside = np.zeros(place + 1, np.bool_)
     for start, end in zip(starts, ends, strict=True):
         inside[start : end + 1] = True
