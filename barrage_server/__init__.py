@@ -9,8 +9,8 @@
         with client.subscribe("trades") as live:
             trades.append(batch)
 
-What is named here is the public interface. The names load on first use: ``import barrage_server`` costs nothing, and a
-client needs neither Spark nor Java.
+The names here are the public interface. They load on first use: ``import barrage_server`` is cheap, and a client needs
+neither Spark nor Java.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addresses of servers, and of tables, as users write them."""
+"""Addresses of servers and tables, as users write them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_PORT: Final = 8815
 
 _UNIX: Final = "grpc+unix"
 _FLIGHT: Final = ("grpc", "grpc+tcp", "grpc+tls", _UNIX)
-# Deephaven's own way to write where a server is; both speak gRPC.
+# Deephaven's own schemes; both mean gRPC.
 _DEEPHAVEN: Final = {"dh": "grpc+tls", "dh+plain": "grpc"}
 _WEB: Final = {"http": "grpc", "https": "grpc+tls", "ws": "grpc", "wss": "grpc+tls"}
 _HELP: Final = (
@@ -31,13 +31,13 @@ _LARGEST_PORT: Final = 65_535
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server is.
+    """The address of a server.
 
     Attributes:
-        uri: as the user wrote it, with a scheme, a port and without a path.
-        location: as Arrow Flight wants it.
-        is_deephaven: whether it was written in Deephaven's way: what answers there speaks as a Deephaven server does,
-            whatever it is.
+        uri: as given, with a scheme and a port, without a path.
+        location: the form that Arrow Flight takes.
+        is_deephaven: whether it has a scheme of Deephaven: the server there follows Deephaven's conventions, of
+            whatever make it is.
     """
 
     uri: str
@@ -46,13 +46,13 @@ class ServerAddress:
 
     @classmethod
     def parse(cls, uri: str) -> ServerAddress:
-        """Read what a user gave to ``connect``.
+        """Parse the address of ``connect``.
 
-        ``host:port`` alone is taken for ``grpc://host:port``, and a missing port for 8815. Deephaven's addresses
-        must name their port.
+        ``host:port`` alone means ``grpc://host:port``, and a missing port 8815. Deephaven's addresses must name their
+        port.
 
         Raises:
-            InvalidRequestError: it is no address, or has a path.
+            InvalidRequestError: it is not an address, or has a path.
         """
         scheme, rest = _split(uri)
         host, _, path = rest.partition("/") if scheme != _UNIX else (rest, "", "")
@@ -79,8 +79,8 @@ class TableAddress:
     """A table of a server, in one line: ``dh+plain://host:port/scope/name`` or ``grpc://host:port/name``.
 
     Attributes:
-        server: where the server is.
-        name: the table, as ``subscribe`` takes it.
+        server: the address of the server.
+        name: the table's name, as for ``subscribe``.
     """
 
     server: ServerAddress
@@ -88,10 +88,10 @@ class TableAddress:
 
     @classmethod
     def parse(cls, uri: str) -> TableAddress:
-        """Read such a line. Names are percent-encoded in it where they hold what a URI cannot.
+        """Parse such a line. Characters of a name that a URI does not allow are percent-encoded.
 
         Raises:
-            InvalidRequestError: it is none.
+            InvalidRequestError: it is not the address of a table.
         """
         scheme, rest = _split(uri)
         host, _, path = rest.partition("/")
@@ -116,7 +116,7 @@ def _split(uri: str) -> tuple[str, str]:
         scheme, rest = "grpc", uri.strip()
     if scheme in _WEB:
         raise InvalidRequestError(
-            f"{_shown(uri)} is the address of a web server; Arrow Flight is spoken here: write "
+            f"{_shown(uri)} is the address of a web server; for Arrow Flight write "
             f"{_WEB[scheme]}://host:port, with the port that the server's log names, {DEFAULT_PORT} by default."
         )
     if scheme not in (*_FLIGHT, *_DEEPHAVEN) or not rest.strip("/"):
@@ -139,12 +139,12 @@ def _with_port(scheme: str, host: str, default: int | None) -> str:
     """``host``, checked, with a port."""
     found = _AUTHORITY.fullmatch(host)
     if found is None:
-        advice = f"; an IPv6 address stands in brackets: {scheme}://[{host}]." if host.count(":") > 1 else f"; {_HELP}"
+        advice = f"; write an IPv6 address in brackets: {scheme}://[{host}]." if host.count(":") > 1 else f"; {_HELP}"
         raise InvalidRequestError(f"{scheme}://{host} is no address of a server{advice}")
     if found["port"] is None:
         if default is None:
-            raise InvalidRequestError(f"{scheme}://{host} lacks a port; Deephaven servers listen at 10000 mostly.")
+            raise InvalidRequestError(f"{scheme}://{host} lacks a port; Deephaven servers mostly listen on 10000.")
         return f"{host}:{default}"
     if not 0 < int(found["port"]) <= _LARGEST_PORT:
-        raise InvalidRequestError(f"{scheme}://{host} has no port that can be; ports are 1 to {_LARGEST_PORT}.")
+        raise InvalidRequestError(f"{scheme}://{host} has an invalid port; ports are 1 to {_LARGEST_PORT}.")
     return host

@@ -1,4 +1,4 @@
-"""Checks of what callers pass to public functions: a wrong argument is an error in words, naming the argument."""
+"""Checks of the arguments of public functions: a wrong one raises an error that names the argument."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = ["callback", "instance", "integer", "names", "number", "optional_names
 _SHOWN: Final = 60
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
-_FOREVER: Final = 1e9  # seconds; what waits has limits of its own not far above
+_FOREVER: Final = 1e9  # seconds; the waiting functions of Python have limits not far above
 
 
 def shown(value: object) -> str:
-    """``repr(value)`` cut short, for the text of an error; the class where that has several lines, as of a frame."""
+    """``repr(value)``, shortened for the text of an error; the class if it has several lines, as for a data frame."""
     name = type(value).__name__
     words = f"an {name}" if name[:1] in "AEIOU" else f"a {name}"
-    with suppress(Exception):  # it is the caller's object, and only its description is wanted
+    with suppress(Exception):  # the repr of a caller's object may raise
         told = repr(value).strip()
         words = words if "\n" in told else told
     return words if len(words) <= _SHOWN else f"{words[:_SHOWN]}..."
 
 
 def text(value: Any, what: str) -> str:
-    """``value``, a string that is not empty.
+    """Check that ``value`` is a string that is not empty, and return it.
 
     Args:
         value: what the caller passed.
-        what: the argument, as the first words of a sentence.
+        what: the name of the argument, as the beginning of a sentence.
 
     Raises:
-        InvalidRequestError: it is something else.
+        InvalidRequestError: it is not.
     """
     if not isinstance(value, str):
         raise InvalidRequestError(f"{what} must be a string, not {shown(value)}.")
@@ -48,15 +48,15 @@ def text(value: Any, what: str) -> str:
 
 
 def names(value: Any, what: str, *, single: bool = False) -> tuple[str, ...]:
-    """``value``, a list of different strings, as a tuple.
+    """Check that ``value`` is a list of different strings, and return it as a tuple.
 
     Args:
         value: what the caller passed.
-        what: the argument, as the first words of a sentence.
+        what: the name of the argument, as the beginning of a sentence.
         single: whether a bare string stands for a list of one.
 
     Raises:
-        InvalidRequestError: it is something else, empty, or names one twice.
+        InvalidRequestError: it is not, is empty, or has a name twice.
     """
     if isinstance(value, str):
         if single:
@@ -78,10 +78,10 @@ def optional_names(value: Sequence[str] | str | None, what: str, *, single: bool
 
 
 def integer(value: Any, what: str, *, least: int = 0, most: int = (1 << 63) - 1) -> int:
-    """``value``, an integer from ``least`` to ``most``; numpy's integers are taken too, booleans are not.
+    """Check that ``value`` is an integer (also numpy's, not a bool) from ``least`` to ``most``, and return it.
 
     Raises:
-        InvalidRequestError: it is something else.
+        InvalidRequestError: it is not.
     """
     try:
         found = operator.index(value)
@@ -96,10 +96,10 @@ def integer(value: Any, what: str, *, least: int = 0, most: int = (1 << 63) - 1)
 
 
 def number(value: Any, what: str) -> float:
-    """``value``, a number that is finite.
+    """Check that ``value`` is a finite number, and return it.
 
     Raises:
-        InvalidRequestError: it is something else.
+        InvalidRequestError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(float(value)):
         raise InvalidRequestError(f"{what} must be a number, not {shown(value)}.")
@@ -107,10 +107,10 @@ def number(value: Any, what: str) -> float:
 
 
 def seconds(value: Any, what: str, *, positive: bool = False) -> float:
-    """``value``, a finite number of seconds that is not negative; above 0 when ``positive``.
+    """Check that ``value`` is a finite number of seconds, at least 0, or above 0 if ``positive``, and return it.
 
     Raises:
-        InvalidRequestError: it is something else.
+        InvalidRequestError: it is not.
     """
     kind = "positive number" if positive else "number"
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -122,7 +122,7 @@ def seconds(value: Any, what: str, *, positive: bool = False) -> float:
 
 
 def choice(value: Any, kind: type[_Choice], what: str) -> _Choice | None:
-    """``value`` as a member of an enumeration of texts, given as one or as its text; None for None.
+    """The member of an enumeration of texts for ``value``, a member or its text; None for None.
 
     Raises:
         InvalidRequestError: there is no such member.
@@ -140,10 +140,10 @@ def instance(value: Any, kind: type, what: str) -> None:
 
 
 def callback(value: Any, what: str) -> Callable[..., Any]:
-    """``value``, something that can be called.
+    """Check that ``value`` is callable, and return it.
 
     Raises:
-        InvalidRequestError: it is something else.
+        InvalidRequestError: it is not.
     """
     if not callable(value):
         raise InvalidRequestError(f"{what} must be a function, not {shown(value)}.")

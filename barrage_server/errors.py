@@ -3,7 +3,7 @@
 ::
 
     BarrageError
-    ├── InvalidRequestError          the caller asked for something that cannot be
+    ├── InvalidRequestError          the request can never succeed as it stands
     │   ├── WireFormatError          bytes that are not what the protocol allows
     │   ├── RowSetError              keys, ranges or shifts that break the rules of row sets
     │   ├── SchemaMismatchError      data whose columns or types differ from the table's
@@ -12,20 +12,20 @@
     │   ├── KeyMismatchError         key columns that differ from those of the table
     │   └── UnsupportedOperationError  an operation this kind of table or stream does not have
     ├── NotFoundError
-    │   └── UnknownTableError        no table answers to that name or ticket
-    ├── AlreadyExistsError           a table of that name is there already, and it differs
+    │   └── UnknownTableError        there is no table of that name or ticket
+    ├── AlreadyExistsError           a different table of that name exists
     ├── AuthenticationError          missing or wrong credentials
     ├── LimitError                   a limit of this server was reached
     │   └── MessageTooLargeError     one message would be larger than allowed
-    ├── UnavailableError             the other side is gone, or going
-    ├── DeadlineError                something did not happen in the time given
+    ├── UnavailableError             the other side is unreachable or closing
+    ├── DeadlineError                a call or condition took longer than its time-out
     ├── PublishError                 a batch could not be staged or committed
     ├── DependencyError              an optional package or program is missing
-    └── InternalError                a fault of this software; carries an id that the log has too
-        └── TableFailedError         a table that a cycle failed in, and what it was doing
+    └── InternalError                a fault of this software; the text has an id of the log
+        └── TableFailedError         a cycle failed in a table
 
-Each class has a ``code``: the name of the gRPC status that a door answers with. Texts are for the user: what is wrong,
-and what to do about it. They never carry a file path or a traceback.
+Each class has a ``code``: the name of the gRPC status that an endpoint answers with. Texts are for the user: what is
+wrong, and what to do. They never have a file path of the server or a traceback.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class BarrageError(Exception):
-    """The root of the tree: catch this to catch whatever this package raises on purpose."""
+    """The root of the tree: the base of all errors that this package raises on purpose."""
 
     code: ClassVar[str] = "UNKNOWN"
 
@@ -70,15 +70,15 @@ class InvalidRequestError(BarrageError):
 
 
 class WireFormatError(InvalidRequestError):
-    """Bytes from the other side break the Barrage or Arrow format."""
+    """Bytes from the other side violate the Barrage or Arrow format."""
 
 
 class RowSetError(InvalidRequestError):
-    """Row keys, ranges or shifts that break the rules of ordered row sets."""
+    """Row keys, ranges or shifts violate the rules of ordered row sets."""
 
 
 class SchemaMismatchError(InvalidRequestError):
-    """Columns or types differ from the table's."""
+    """Columns or types differ from those of the table."""
 
 
 class UnknownColumnError(InvalidRequestError):
@@ -90,7 +90,7 @@ class UnsupportedTypeError(InvalidRequestError):
 
 
 class KeyMismatchError(InvalidRequestError):
-    """Key columns that are missing, or differ from those that the table was made with."""
+    """Key columns are missing, or differ from those of the table."""
 
 
 class UnsupportedOperationError(InvalidRequestError):
@@ -98,13 +98,13 @@ class UnsupportedOperationError(InvalidRequestError):
 
 
 class NotFoundError(BarrageError):
-    """What was named does not exist."""
+    """The named object does not exist."""
 
     code = "NOT_FOUND"
 
 
 class UnknownTableError(NotFoundError):
-    """No table answers to that name or ticket."""
+    """There is no table of that name or ticket."""
 
 
 class AlreadyExistsError(BarrageError):
@@ -117,7 +117,8 @@ class AuthenticationError(BarrageError):
     """Missing or wrong credentials.
 
     Attributes:
-        is_final: a server of this project has said so, which takes a token in any form: no other form is worth a try.
+        is_final: a server of this project refused the token, which it accepts in any form: other forms need not be
+            tried.
     """
 
     code = "UNAUTHENTICATED"
@@ -141,13 +142,13 @@ class UnavailableError(BarrageError):
 
 
 class DeadlineError(BarrageError, TimeoutError):
-    """What was waited for did not happen in time."""
+    """A call or a condition took longer than its time-out."""
 
     code = "DEADLINE_EXCEEDED"
 
 
 class PublishError(BarrageError):
-    """A staged batch could not be committed; nothing of it is visible."""
+    """A batch could not be staged or committed; nothing of it is visible."""
 
     code = "FAILED_PRECONDITION"
 
@@ -159,7 +160,7 @@ class DependencyError(BarrageError):
 
 
 class InternalError(BarrageError):
-    """A fault of this software. The text has an id under which the server's log has the details."""
+    """A fault of this software. The text has an id; the server's log has the details under it."""
 
     code = "INTERNAL"
 

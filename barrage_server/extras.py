@@ -1,4 +1,4 @@
-"""Optional packages: what an extra of this project consists of, and what to say when some of it is missing."""
+"""Optional packages: the packages of an extra of this project, and the error when some are missing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _REQUIREMENT: Final = re.compile(
 def missing_extra(doing: str, extra: str, error: ImportError) -> DependencyError:
     """The error for an import that failed because the packages of an extra are missing, or are too old.
 
-    The text is one line: it names the packages as an installer knows them (``grpcio``; the module that was not found
-    may be called ``google``), and the command that installs them.
+    The text is one line with the installable names of the packages (``grpcio``, although the missing module may be
+    ``google``), and the command that installs them.
 
     Args:
         doing: what needs the packages, up to the verb: ``"Publishing from Spark needs"``.
         extra: name of the extra in ``pyproject.toml``.
-        error: what the import raised.
+        error: the error of the import.
     """
     needed = _requirements(extra)
     if not needed:
@@ -36,7 +36,7 @@ def missing_extra(doing: str, extra: str, error: ImportError) -> DependencyError
     if missing:
         lacking = f"{_listed(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
     else:
-        lacking = f"{_listed([*needed.values()])}, and what is installed does not fit ({error})"
+        lacking = f"{_listed([*needed.values()])}, and the installed versions do not fit ({error})"
     wanted = [needed[name] for name in missing] or [*needed.values()]
     upgrade = "" if missing else "--upgrade "
     command = f"pip install {upgrade}{' '.join(shlex.quote(requirement) for requirement in wanted)}"
@@ -44,10 +44,10 @@ def missing_extra(doing: str, extra: str, error: ImportError) -> DependencyError
 
 
 def _requirements(extra: str) -> dict[str, str]:
-    """The requirements of an extra by the names of their packages; those of this installation."""
+    """The requirements of an extra, by package name, in this installation."""
     try:
         lines = metadata.requires(_DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:  # the sources are on the path, and not installed
+    except metadata.PackageNotFoundError:  # run from the sources, without an installation
         lines = []
     found = (_REQUIREMENT.match(line) for line in lines)
     return {

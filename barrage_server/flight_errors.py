@@ -1,10 +1,9 @@
 """Errors of this package <-> errors of Arrow Flight, for both ends of a Flight connection.
 
-What ``pyarrow.flight`` can say is less than what gRPC has: its own classes cover UNAUTHENTICATED, PERMISSION_DENIED,
+``pyarrow.flight`` supports a part of gRPC's statuses: its own classes cover UNAUTHENTICATED, PERMISSION_DENIED,
 UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, INTERNAL and UNKNOWN, and the plain Arrow errors add NOT_FOUND,
-INVALID_ARGUMENT and UNIMPLEMENTED. The exact class of this package therefore travels in the text, as
-``what is wrong [ClassName]``, which any client in any language can show, and from which :func:`from_flight` makes the
-very class again.
+INVALID_ARGUMENT and UNIMPLEMENTED. The class of this package is therefore part of the text, ``what is wrong
+[ClassName]``, which any client can show, and from which :func:`from_flight` restores the class.
 
 ==================  ================================================================================
 status              errors
@@ -27,7 +26,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 import pyarrow.flight as fl
 
-import barrage_server.process  # noqa: F401  (has gRPC keep quiet, before Flight loads it)
+import barrage_server.process  # noqa: F401  (silences gRPC, before Flight loads it)
 from barrage_server import errors
 from barrage_server.errors import BarrageError
 from barrage_server.log import printable
@@ -37,31 +36,31 @@ __all__ = ["decode_end", "encode_end", "from_flight", "is_told", "other_protocol
 
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
-# What Arrow hangs on to the text of a status, on its way through the two ends.
+# Text that Arrow adds to that of a status, at either end.
 _BEFORE: Final = r"(?:Unknown error: |(?:Flight|gRPC) returned [a-z ]+ error, with message: )?"
 _BEHIND: Final = r"\. (?:Detail: |gRPC client debug context: ).*"
 _TAGGED: Final = re.compile(rf"{_BEFORE}(?P<text>.*?) \[(?P<name>[A-Z]\w+)\](?:{_BEHIND})?", re.DOTALL)
 _TAIL: Final = re.compile(_BEHIND, re.DOTALL)
 _HEAD: Final = re.compile(_BEFORE)
 
-# What Deephaven servers say, where it needs another class than its status suggests, or other words.
+# Texts of Deephaven servers that need another class than their status suggests, or another text.
 _DEEPHAVEN: Final[tuple[tuple[re.Pattern[str], type[BarrageError], str], ...]] = (
     (
         re.compile(r"Could not resolve '[^']*: variable '(.*)' not found"),
         errors.UnknownTableError,
         "There is no table '{}' on the Deephaven server: no global variable of that name. client.tables() lists those "
-        "that there are.",
+        "that exist.",
     ),
     (
         re.compile(r"Could not resolve '[^']*': (no application exists .*|field '.*' not found)"),
         errors.UnknownTableError,
-        "There is no such table on the Deephaven server: {}. client.tables() lists those that there are.",
+        "There is no such table on the Deephaven server: {}. client.tables() lists those that exist.",
     ),
     (
         re.compile(r"Authentication details invalid"),
         errors.AuthenticationError,
-        "The Deephaven server did not accept the log-in. Pass token= where it has a pre-shared key, user= and "
-        "password= where it knows users; without them the log-in is anonymous, which it may not allow.",
+        "The Deephaven server did not accept the log-in. Pass token= for a pre-shared key, or user= and password= "
+        "for a user; without them the log-in is anonymous, which the server may not allow.",
     ),
     (
         re.compile(r"Details Logged w/ID '([0-9a-f-]+)'"),
@@ -71,26 +70,26 @@ _DEEPHAVEN: Final[tuple[tuple[re.Pattern[str], type[BarrageError], str], ...]] =
 )
 
 
-# How gRPC says that what answers speaks something else. Trying again does not help.
+# Texts of gRPC for another protocol at the address. Retries do not help.
 _OTHER_PROTOCOLS: Final = (
     (
         re.compile(r"Failed parsing HTTP/2|Trying to connect an http1\.x server"),
-        "Something answers at {address}, but does not speak gRPC: a web server, or another program. Connect to the "
+        "The program at {address} does not speak gRPC: it is a web server, or another program. Connect to the "
         "port that the server's log names, 8815 by default.",
     ),
     (
         re.compile(r"wrong version number|WRONG_VERSION_NUMBER|packet length too long|record layer failure"),
-        "What answers at {address} speaks no TLS: write grpc:// instead of grpc+tls://, or dh+plain:// instead of dh://.",
+        "The server at {address} does not use TLS: write grpc:// instead of grpc+tls://, or dh+plain:// instead of dh://.",
     ),
 )
 
 
 class _Untold:
-    """Keeps the traceback of an error at home.
+    """Keeps the traceback of an error inside the server.
 
     Arrow renders a Python exception with its whole traceback into the status that it sends, unless the rendering fails:
-    then it sends the name of the class. (Not for Flight's own errors, but for those too in some calls.) ``traceback``
-    asks every exception for its cause.
+    then it sends the name of the class. (For Flight's own errors in some calls only.) ``traceback`` reads the cause of
+    every exception; raising there makes the rendering fail.
     """
 
     @property
@@ -124,7 +123,7 @@ class Internal(_Untold, fl.FlightInternalError):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _StreamEnd(JsonMessage):
-    """Why a server ends a stream: the name of the error's class, and its text."""
+    """The reason of the end of a stream: the class of the error, and its text."""
 
     message_name: ClassVar[str] = "end of stream"
     refuses_others: ClassVar[bool] = False
@@ -134,12 +133,12 @@ class _StreamEnd(JsonMessage):
 
 
 def tagged_text(error: BarrageError) -> str:
-    """What a status says: the text, and the class in brackets."""
+    """The text of a status: that of the error, and the class in brackets."""
     return f"{error} [{_public_name(error)}]"
 
 
 def to_flight(error: BarrageError) -> Exception:
-    """The exception to raise in a ``pyarrow.flight`` server for ``error``; it carries text and class, no traceback."""
+    """The exception to raise in a ``pyarrow.flight`` server for ``error``; with text and class, without traceback."""
     text = tagged_text(error)
     if isinstance(error, errors.NotFoundError):
         return NotFound(text)
@@ -157,7 +156,7 @@ def to_flight(error: BarrageError) -> Exception:
 def from_flight(error: BaseException) -> BarrageError:
     """The error of this package that an exception of a ``pyarrow.flight`` client stands for.
 
-    Errors of another server, and of the connection itself, get the class that fits their status.
+    Errors of other servers, and of the connection, get the class of their status.
     """
     if isinstance(error, BarrageError):
         return error
@@ -183,7 +182,7 @@ def is_told(error: BaseException) -> bool:
 
 
 def other_protocol(error: BarrageError, address: str) -> errors.InvalidRequestError | None:
-    """What to tell a user whose address leads to something else than a server; None when it may be just away."""
+    """The error for an address of another kind of program; None when the server may only be unreachable."""
     text = str(error)
     for pattern, words in _OTHER_PROTOCOLS:
         if pattern.search(text):
@@ -192,17 +191,17 @@ def other_protocol(error: BarrageError, address: str) -> errors.InvalidRequestEr
 
 
 def encode_end(error: BarrageError) -> bytes:
-    """app_metadata that announces why the server is about to end a stream.
+    """app_metadata with the reason why the server is about to end a stream.
 
-    A server handler that waits for the client's next request cannot return an error before the client says something,
-    so the reason goes ahead in a message without a batch. A client that knows it hangs up, and raises what
-    :func:`decode_end` gives.
+    A server handler that waits for the client's next request cannot return an error before that request, so the reason
+    is sent first, in a message without a batch. A client that knows it closes the stream, and raises the error of
+    :func:`decode_end`.
     """
     return _END + _StreamEnd(_public_name(error), str(error)).to_json()
 
 
 def decode_end(app_metadata: bytes) -> BarrageError | None:
-    """The reason in a message of :func:`encode_end`; ``None`` when ``app_metadata`` is something else."""
+    """The reason in a message of :func:`encode_end`; ``None`` for other ``app_metadata``."""
     if not app_metadata.startswith(_END):
         return None
     end = _StreamEnd.from_json(app_metadata[len(_END) :])
@@ -210,7 +209,7 @@ def decode_end(app_metadata: bytes) -> BarrageError | None:
 
 
 def _public_name(error: BarrageError) -> str:
-    """The nearest class that both ends know."""
+    """The nearest public class, which both ends know."""
     return next(entry.__name__ for entry in type(error).__mro__ if entry.__name__ in _CLASSES)
 
 

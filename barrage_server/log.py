@@ -1,4 +1,4 @@
-"""Logs and terminals, safe from the texts of others: one line per record, and escapes for what does not print."""
+"""Logs and terminals, protected from foreign texts: one line per record, unprintable characters escaped."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def count(number: int, noun: str = "") -> str:
 
 
 def one_line(text: str, most: int = _MOST_CHARACTERS) -> str:
-    r"""``text`` as one line: what does not print is escaped as in Python, ``\n`` and ``\x1b`` say; a long one is cut.
+    r"""``text`` as one line: unprintable characters are escaped as in Python, such as ``\n`` and ``\x1b``; a long text
+    is cut.
 
     Args:
         text: any text.
-        most: characters that are kept of it.
+        most: characters to keep.
 
     """
     if len(text) > most:
@@ -41,17 +42,17 @@ def one_line(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` with its lines as they are, and everything else escaped that does not print."""
+    """``text`` with its line breaks, and all other unprintable characters escaped."""
     return "\n".join("\t".join(map(one_line, line.split("\t"))) for line in text.split("\n"))
 
 
 class Throttle:
-    """Lets through so many messages at once, and so many a second after that; counts the others.
+    """Admits ``burst`` messages at once and ``per_second`` after that; counts the others.
 
     Args:
         burst: messages at once.
-        per_second: messages a second after those.
-        clock: seconds, monotonic.
+        per_second: messages per second after those.
+        clock: a monotonic clock, in seconds.
 
     """
 
@@ -65,7 +66,7 @@ class Throttle:
         self._held_back = 0
 
     def admit(self) -> int | None:
-        """Whether one more may be written: ``None`` when not, else how many were held back since the last one."""
+        """Whether one more message is admitted: ``None`` if not, else the number suppressed since the last one."""
         with self._lock:
             now = self._clock()
             self._credit = min(float(self._burst), self._credit + (now - self._at) * self._per_second)
@@ -91,7 +92,7 @@ class _OneLine(logging.Filter):
                 trace = "".join(traceback.format_exception(record.exc_info[1]))[-_MOST_OF_TRACEBACK:]
                 # indented, so that no line of an error's text looks like a record
                 record.exc_text = "\n".join("  " + one_line(line) for line in trace.splitlines())
-        except Exception:  # a record that cannot be formatted: its handler says so
+        except Exception:  # a record that cannot be formatted: its handler reports it
             return True
         return True
 

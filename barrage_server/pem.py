@@ -1,4 +1,4 @@
-"""Certificates and keys in PEM, given as their text or as the file that holds it."""
+"""Certificates and keys in PEM, given as text or as the path of a file."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from barrage_server.errors import InvalidRequestError
 __all__ = ["Pem", "read_pem"]
 
 Pem: TypeAlias = bytes | str | os.PathLike[str]
-"""PEM text, or the path of a file with it."""
+"""PEM text, or the path of a PEM file."""
 
 _MARK: Final = b"-----BEGIN "
 
 
 def read_pem(given: Pem, what: str) -> bytes:
-    """The PEM text that ``given`` is, or that the file of that name holds.
+    """The PEM text of ``given``, or of the file at that path.
 
     Args:
-        given: text with a ``-----BEGIN`` line, or the path of a file that has one.
+        given: text with a ``-----BEGIN`` line, or the path of a file with one.
         what: the setting, for the text of an error.
 
     Raises:
-        InvalidRequestError: there is no such file, or no PEM in it.
+        InvalidRequestError: the file does not exist, or has no PEM text.
     """
     text = given.encode() if isinstance(given, str) else given
     if isinstance(text, bytes) and _MARK in text:
@@ -41,5 +41,5 @@ def read_pem(given: Pem, what: str) -> bytes:
             f"{what} takes PEM text or the path of a PEM file; {path[:200]!r} cannot be read: {reason}."
         ) from None
     if _MARK not in text:
-        raise InvalidRequestError(f"{what}: {path!r} holds no PEM text; it must have a '-----BEGIN ...' line.")
+        raise InvalidRequestError(f"{what}: {path!r} has no PEM text; it must have a '-----BEGIN ...' line.")
     return text

@@ -1,7 +1,7 @@
-"""The process that servers and clients live in: its interpreter's end, forks, threads that it cannot start, stderr.
+"""The process of servers and clients: the end of the interpreter, forks, thread creation, stderr.
 
-An interpreter that ends waits for threads, and frees Flight servers and clients, which wait for their streams. What is
-still open then is closed before: by :func:`end_with_process`, in the order of :class:`Ending`, in bounded time.
+An ending interpreter waits for threads, and frees Flight servers and clients, which wait for their streams. Open
+objects are closed before that, by :func:`end_with_process`, in the order of :class:`Ending`, in bounded time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 logger = logging.getLogger("barrage_server")
 
 _SECONDS: Final = 5.0
-"""For everything that is open to end in, but for the last step of each."""
+"""Seconds for all open objects to end, except the last step of each."""
 
 
 class Ending(IntEnum):
-    """The order in which things end: those that send first, those that they need last."""
+    """The order in which objects end: publications first, the connections that they need last."""
 
     PUBLICATION = 0
     RELAY = 1
@@ -48,21 +48,23 @@ class Ending(IntEnum):
 
 
 class Endable(Protocol):
-    """What must not be open when the interpreter is taken down."""
+    """An object that must be closed before the interpreter ends."""
 
     def end_with_process(self, timeout: float) -> None:
         """Close, in about ``timeout`` seconds at most, without starting a thread."""
 
 
 class Waiting(Protocol):
-    """What threads wait for, possibly for ever."""
+    """An object that threads wait for, possibly without limit."""
 
     def wake(self) -> None:
-        """Have waiting threads look at :func:`is_ending`. Must not block."""
+        """Make waiting threads check :func:`is_ending`. Must not block."""
 
 
 class _Registry:
-    """What ends with this process. A forked child begins with an empty one: its parent's threads are not there."""
+    """The objects to close at the end of this process. A forked child begins with an empty registry: it does not have
+    the parent's threads.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -76,25 +78,25 @@ _registry = _Registry()
 
 
 def end_with_process(thing: Endable, order: Ending) -> None:
-    """Have ``thing`` closed when the interpreter ends, unless it has been freed by then. Closing twice must be fine."""
+    """Close ``thing`` when the interpreter ends, unless it was freed before. Closing twice must be safe."""
     with _registry.lock:
         _registry.open[order].add(thing)
 
 
 def wake_at_end(thing: Waiting) -> None:
-    """Have ``thing.wake()`` called when the main thread has ended, before the interpreter waits for other threads."""
+    """Call ``thing.wake()`` when the main thread has ended, before the interpreter waits for other threads."""
     with _registry.lock:
         _registry.waiting.add(thing)
 
 
 def leave_to_parent(thing: object) -> None:
-    """Have ``thing``, an object with threads of its own such as a Flight server, never be freed in a forked child."""
+    """Never free ``thing``, an object with threads such as a Flight server, in a forked child."""
     with _registry.lock:
         _registry.threaded.add(thing)
 
 
 def is_ending() -> bool:
-    """Whether the main thread has ended, so that nothing should be waited for without end any more."""
+    """Whether the main thread has ended, after which no thread may wait without a limit."""
     return _registry.is_ending
 
 
@@ -102,7 +104,7 @@ def start_thread(thread: threading.Thread) -> None:
     """Start ``thread``.
 
     Raises:
-        LimitError: this process can start no further thread.
+        LimitError: the process cannot start a thread.
 
     """
     try:
@@ -131,13 +133,13 @@ def _close_all() -> None:
             try:
                 thing.end_with_process(max(0.1, deadline - time.monotonic()))
             except KeyboardInterrupt:
-                deadline = 0.0  # Ctrl-C again: the rest is not waited for
-            except Exception:  # the others have to end as well
+                deadline = 0.0  # Ctrl-C again: do not wait for the rest
+            except Exception:  # the others must end as well
                 logger.debug("%r did not end well with the process", thing, exc_info=True)
 
 
 def _leave_to_parent() -> None:
-    """In a forked child: forget everything, and never free what would wait for threads of the parent."""
+    """In a forked child: clear the registry, and never free objects that would wait for threads of the parent."""
     global _registry
     threaded = set(_registry.threaded)
     for finalizer in list(getattr(weakref.finalize, "_registry", ())):
@@ -149,21 +151,21 @@ def _leave_to_parent() -> None:
     _registry = _Registry()
 
 
-# Run before the interpreter waits for threads that are no daemons, and after the pools of ``concurrent.futures`` have
-# registered theirs, because these functions are called last one first: a thread of a pool may wait here. There is no
-# public way to run before that; without this one such threads wait on, and everything else still ends.
+# Runs before the interpreter waits for non-daemon threads. Registered after ``concurrent.futures`` registers its own
+# function, because these functions run last one first: a thread of a pool may wait here. There is no public function
+# for this; without it such threads keep waiting, and everything else still ends.
 _register = getattr(threading, "_register_atexit", None)
 if _register is not None:
     try:
         _register(_main_thread_ended)
     except RuntimeError:  # imported while the interpreter ends
         _registry.is_ending = True
-# ``weakref`` calls the finalizers of Flight's servers, which wait for their streams, from an exit function that it
-# registers with the first finalizer there is. Ours has to be registered after that one, to be called before it.
+# ``weakref`` runs the finalizers of Flight's servers, which wait for their streams, in an exit function registered with
+# the first finalizer. Ours is registered after that one, so that it is called before it.
 weakref.finalize(_main_thread_ended, lambda: None)
 atexit.register(_close_all)
 if "grpc" not in sys.modules:
-    # gRPC writes to stderr, past every logger; what it has to say is also in the errors that are raised. It reads this
-    # when it is loaded.
+    # gRPC writes to stderr, past every logger; its messages are also in the errors raised. It reads this variable when
+    # it is loaded.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,4 +1,4 @@
-"""The mark of a public class: it says that it lives where users find it."""
+"""The decorator of public classes: their ``__module__`` is the package."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def public(kind: _Class) -> _Class:
-    """Give a class the package as its module: in tracebacks, in ``repr``, and in what is pickled.
+    """Set the package as the module of a class: in tracebacks, in ``repr``, and in pickles.
 
-    Its name must be one of ``barrage_server.__all__``. The types of a dataclass's fields are looked up here, among the
-    names of its own module: libraries that want them, such as pydantic, look in the module that a class names.
+    Its name must be one of ``barrage_server.__all__``. Field types of a dataclass are resolved here, among the names of
+    its own module, because libraries such as pydantic resolve them in the module that the class names.
     """
     if is_dataclass(kind):
         hints = get_type_hints(kind, include_extras=True)

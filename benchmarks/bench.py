@@ -1,4 +1,4 @@
-"""What each work is given: the sizes, a place for its figures, and a way to say where it is."""
+"""The argument of each work: the sizes, the figures, and the progress."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Bench:
     """One benchmark while it runs.
 
     Args:
-        sizes: of this mode.
-        tell: is told what is done now, and what has been measured so far.
+        sizes: the sizes of this mode.
+        tell: called with the progress, and with the figures so far.
 
     Attributes:
         outcome: figures so far.
@@ -41,11 +41,11 @@ class Bench:
         self._tell = tell
 
     def step(self, text: str) -> None:
-        """Say what is done now."""
+        """Report the progress."""
         self._tell({"step": text})
 
     def keep(self) -> None:
-        """Say what has been measured so far, so that it is not lost with what comes next."""
+        """Report the figures so far, so that a later failure does not lose them."""
         self._tell({"outcome": asdict(self.outcome)})
 
     def add(self, work: str, what: str, system: str, values: Sequence[float], unit: str, better: str = "less") -> None:
@@ -64,7 +64,7 @@ class Bench:
             self.outcome.figures.append(figure)
 
     def peer(self, name: str, measure: Callable[[], object]) -> None:
-        """Measure a peer, if it is wanted. One that fails is noted, and leaves the others."""
+        """Measure a peer, if it is selected. A failure is noted, and does not affect the others."""
         if name not in self.sizes.peers:
             return
         self.keep()
@@ -77,7 +77,7 @@ class Bench:
             self.outcome.notes.append(f"{name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
 
     def warm(self, action: Callable[[], object]) -> None:
-        """Repeat an action for as long as a Java machine needs until it is as fast as it gets."""
+        """Repeat an action until a JVM has compiled it."""
         self.step("warming up")
         end = time.monotonic() + self.sizes.warm
         while time.monotonic() < end:

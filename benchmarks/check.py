@@ -1,4 +1,4 @@
-"""``python -m benchmarks.check``: compare a results file with the targets, and say what falls short."""
+"""``python -m benchmarks.check``: compare a results file with the targets, and list the missed ones."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a target compares with what was measured.
+    """A target, and the measured value.
 
     Attributes:
         target: the target.
-        value: what was measured: the figure, or the ratio; None if it was not measured.
-        why: why not.
+        value: the measured figure or ratio; None if it was not measured.
+        why: the reason why it was not measured.
     """
 
     target: Target
@@ -44,7 +44,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """The verdict, for people: by how much it falls short, if it does."""
+        """The verdict as text, with the relative distance of a missed target."""
         if self.value is None:
             return f"not measured: {self.why}"
         if self.is_met:
@@ -78,7 +78,7 @@ def main(
     results: Annotated[Path, typer.Option(help="A results file of make bench.")] = HERE / "results.json",
     only: Annotated[list[str] | None, typer.Option(help="Only the targets of this benchmark. May be repeated.")] = None,
 ) -> None:
-    """Compare with the targets. Ends with 1 when something falls short or was not measured."""
+    """Compare with the targets. Exit code 1 when a target is missed or was not measured."""
     if not results.exists():
         raise typer.BadParameter(f"{results} is not there: run make bench")
     chosen = [target for target in TARGETS if not only or target.benchmark in only]

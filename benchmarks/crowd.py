@@ -1,4 +1,4 @@
-"""Many subscribers in one thread: raw gRPC streams whose messages are received as bytes, and not looked into.
+"""Many subscribers in one thread: raw gRPC streams that receive messages as bytes, without decoding them.
 
 A thread for each of a thousand subscribers would cost more than the server does; an event loop costs some 60 µs per
 message. It is the same for this project's server and for Deephaven's: both speak the gRPC of Flight.
@@ -37,7 +37,7 @@ def crowd(
     settle: float,
     measure: float,
 ) -> Steady:
-    """Subscribe to viewports, each over a connection of its own; wait until all have something, then measure.
+    """Subscribe to viewports, each over a connection of its own; wait until all have received a message, then measure.
 
     ``rate`` of the result is messages per second and subscriber, and ``nbytes`` is per message.
     """
@@ -56,7 +56,7 @@ async def _measure(
             await asyncio.sleep(0.05)
             for task in tasks:
                 if task.done():
-                    task.result()  # raises what it failed with
+                    task.result()  # raises its error
         await asyncio.sleep(settle)
         used, begin = system.cpu_seconds(), time.time()
         await asyncio.sleep(measure)

@@ -1,8 +1,8 @@
 """The rows that everything is measured with: int64 + float64 + int32 + a short string of 1,000 distinct values, 27.9
 bytes.
 
-In tables that tick, ``price`` is the time at which a row was written, in seconds since 1970: whoever receives the row
-knows how old it is. (A float64 has a quarter of a microsecond there.)
+In tables that tick, ``price`` is the time at which a row was written, in seconds since 1970, from which a receiver
+computes its age. (A float64 has a quarter of a microsecond there.)
 """
 
 from __future__ import annotations

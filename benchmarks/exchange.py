@@ -32,7 +32,7 @@ def connect(port: int) -> flight.FlightClient:
 
 
 def options_for(*, deephaven: bool) -> flight.FlightCallOptions:
-    """Options of a call: Deephaven wants to be told that nobody in particular calls."""
+    """Options of a call: Deephaven requires a header for an anonymous log-in."""
     return flight.FlightCallOptions(headers=[_ANONYMOUS] if deephaven else [])
 
 
@@ -93,7 +93,7 @@ class Exchange:
                 return arrived - begin
 
     def first_content(self, rows: int) -> int:
-        """Read until so many rows have come; the bytes of them."""
+        """Read until a number of rows have come; returns their bytes."""
         seen = received = 0
         while seen < rows:
             chunk = self._reader.read_chunk()
@@ -106,7 +106,7 @@ class Exchange:
         return self._reader.read_chunk()
 
     def cancel(self) -> None:
-        """End the stream, whoever waits for it."""
+        """End the stream, from any thread."""
         self._reader.cancel()
 
 

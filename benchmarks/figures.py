@@ -24,15 +24,15 @@ class Figure:
 
     Attributes:
         work: what was done.
-        what: which figure of it.
-        system: who did it.
+        what: name of the figure.
+        system: the measured system.
         value: the median over the repeats.
         unit: of ``value``.
-        better: ``more`` or ``less``; empty for what is neither, such as a size.
+        better: ``more`` or ``less``; empty for neither, such as a size.
         spread: lowest and highest of the repeats.
-        repeats: how many there were.
+        repeats: number of repeats.
         distribution: values at :data:`PERCENTILES`, where single events were timed.
-        points: pairs of size and value, where something was measured at several sizes.
+        points: pairs of size and value, where several sizes were measured.
     """
 
     work: str
@@ -60,14 +60,14 @@ def distribution(values: Sequence[float] | npt.NDArray[np.float64]) -> list[floa
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one benchmark.
+    """The outcome of one benchmark.
 
     Attributes:
-        figures: what it measured.
-        seconds: how long it took altogether.
+        figures: the measured figures.
+        seconds: its total time.
         quick: whether its tables were small and its times short.
-        error: why there are no figures, or not all; empty when there are.
-        notes: what it did not measure, and why.
+        error: why figures are missing; empty when all are there.
+        notes: omitted measurements, with the reasons.
         versions: of the peers.
     """
 
@@ -93,7 +93,7 @@ class Results:
     """A results file: the last outcome of each benchmark, and the machine.
 
     Attributes:
-        machine: what they were measured on.
+        machine: the machine.
         outcomes: by the benchmark's name.
     """
 
@@ -128,7 +128,7 @@ class Results:
         return [figure for outcome in self.outcomes.values() for figure in outcome.figures]
 
     def ratio(self, figure: Figure) -> float | None:
-        """How many times better this project does the same; above 1 it is ahead of the figure's system.
+        """By how much this project is better than the figure's system; above 1 it is ahead.
 
         None for a figure of this project, and where it has none to compare.
         """

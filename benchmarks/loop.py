@@ -8,10 +8,10 @@ A script says what can be called, and runs::
     def add(a: int, b: int) -> int:
         return a + b
 
-    loop.run(port=8815)      # says that it is ready, then serves until it is told to end
+    loop.run(port=8815)      # reports that it is ready, then serves until its input ends
 
-It runs in the peers' environments, so it imports nothing but the standard library. Nothing but messages goes to
-standard output: what anything else prints, a Java machine too, goes to standard error.
+It runs in the peers' environments, so it imports the standard library only. Standard output has messages only: all
+other output, of a JVM too, goes to standard error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Loop:
     """Serves calls, one at a time, on the thread that calls :meth:`run`.
 
     Attributes:
-        settings: what the benchmark gave at the start.
+        settings: the arguments of the benchmark at the start.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class Loop:
         os.dup2(2, 1)
 
     def function(self, function: F) -> F:
-        """Decorator: the benchmark may call this by its name. Arguments and result are what JSON can say."""
+        """Decorator: the benchmark may call the function by its name. Arguments and result are JSON values."""
         self._functions[function.__name__] = function
         return function
 
     def run(self, **hello: Any) -> None:
-        """Say that it is ready, and serve until standard input ends."""
+        """Report that it is ready, and serve until standard input ends."""
         self._write({"value": hello})
         for line in sys.stdin:
             self._write(self._answer(json.loads(line)))
@@ -56,7 +56,7 @@ class Loop:
         try:
             value = self._functions[message["call"]](**message["with"])
             json.dumps(value)
-        except Exception as error:  # it belongs to the benchmark, which is told
+        except Exception as error:  # reported to the benchmark
             traceback.print_exc()
             return {"error": f"{type(error).__name__}: {error}"}
         return {"value": value}

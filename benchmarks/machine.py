@@ -1,4 +1,4 @@
-"""What the machine and its processes say of themselves."""
+"""Facts about the machine and its processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def describe() -> dict[str, str]:
-    """What the figures are measured on and with."""
+    """The machine and the versions of the figures."""
     model = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
     )

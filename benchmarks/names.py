@@ -1,4 +1,4 @@
-"""What the systems are called in tables."""
+"""Names of the systems in tables."""
 
 from __future__ import annotations
 

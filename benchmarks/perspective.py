@@ -1,4 +1,4 @@
-"""Perspective from the benchmark's side. Its protocol is its own, so its own client receives."""
+"""Perspective from the benchmark's side. It has a protocol of its own, so its own client receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script in a process of its own, perhaps in another environment, that is called by JSON lines."""
+"""A script in a process of its own, possibly of another environment, called by JSON lines."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _GOODBYE_SECONDS: Final = 15.0
 
 
 class ProcessFailedError(Exception):
-    """The other side has raised an error, or has ended."""
+    """The script raised an error, or ended."""
 
 
 class Process:
     """Runs ``python -m MODULE SETTINGS`` and calls the functions of its :class:`benchmarks.loop.Loop`.
 
-    What it prints goes to this process's standard error.
+    Its output goes to this process's standard error.
 
     Args:
         module: such as ``benchmarks.servers.ours``.
-        settings: what its loop has as ``settings``.
-        python: the interpreter, of another environment perhaps.
-        environment: the variables that it has; those of this process when None.
+        settings: the ``settings`` of its loop.
+        python: the interpreter.
+        environment: its environment variables; those of this process when None.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Process:
 
     @contextmanager
     def meanwhile(self, function: str, **arguments: Any) -> Iterator[dict[str, Any]]:
-        """Have a function run there while the body runs here. Afterwards its result is ``value`` in the dictionary."""
+        """Run a function there while the body runs here. Afterwards its result is ``value`` in the dictionary."""
         result: dict[str, Any] = {}
         with self._lock:
             self._send({"call": function, "with": arguments})
@@ -77,7 +77,7 @@ class Process:
                 result["value"] = self._read()
 
     def close(self) -> None:
-        """Have it end, and wait for that; kill it when it does not."""
+        """End it and wait, with a time-out; then kill it."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()

@@ -1,4 +1,4 @@
-"""Results for people: a page of Markdown, and a table for the terminal."""
+"""Results as a page of Markdown and as a table for the terminal."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def cells(results: Results, figure: Figure) -> tuple[str, ...]:
 
 
 def failures(results: Results) -> Iterator[str]:
-    """What failed, and what was not measured."""
+    """Failures, and what was not measured."""
     for name, outcome in results.outcomes.items():
         if outcome.error:
             yield f"{name}: {outcome.error}"

@@ -1,4 +1,4 @@
-"""Runs benchmarks, each in a process of its own that ends in time, whatever becomes of it."""
+"""Runs benchmarks, each in a process of its own with a time limit."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str
     """One benchmark, with all the processes that it starts.
 
     Args:
-        name: which.
+        name: its name.
         mode: ``full``, ``quick`` or ``tiny``.
-        seconds: that it may take. Then it is ended with all that it has started.
-        log: what it and its servers print goes there.
-        tell: is told what is done now.
+        seconds: time limit. Beyond it, the process and its children are ended.
+        log: file for its output and that of its servers.
+        tell: called with the progress.
 
     Returns:
-        What it measured; one that failed or was ended says so, and has what it had measured before.
+        Its outcome; after a failure or a time-out, with the error and the figures so far.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
@@ -44,7 +44,7 @@ def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str
             stderr=errors,
             text=True,
             cwd=ROOT,
-            start_new_session=True,  # so that whatever it starts can be ended with it
+            start_new_session=True,  # so that its children can be ended with it
         )
         late = threading.Event()
 
@@ -88,6 +88,6 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def _last_words(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines()
-    # what a traceback ends with is not indented; gRPC writes on after it
+    # the last line of a traceback is not indented; gRPC may write more lines after it
     errors = [line for line in lines if "Error" in line and not line[:1].isspace()]
     return (errors or [line for line in lines if line.strip()] or ["it ended without a word"])[-1]

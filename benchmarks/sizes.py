@@ -1,4 +1,4 @@
-"""How large the tables are and how long is measured: in full, quickly, and just to see that it works."""
+"""Sizes of tables and times of measurements: full, quick, and tiny for tests of the benchmarks."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ class Sizes:
     """One mode.
 
     Attributes:
-        rows: of the large table.
-        keyed: of the one that is replaced.
-        repeats: of what takes a fixed amount of work.
-        settle: seconds that a steady state gets before it is measured.
-        measure: seconds that it is measured for.
-        warm: seconds of the same work that a Java machine gets before anything is measured.
-        moves: of a viewport.
-        single: rows written one by one, for latency.
+        rows: rows of the large table.
+        keyed: rows of the replaced table.
+        repeats: repetitions of a fixed amount of work.
+        settle: seconds of a steady state before it is measured.
+        measure: seconds of a measurement.
+        warm: seconds of the same work to warm up a JVM.
+        moves: moves of a viewport.
+        single: rows written singly, for latency.
         viewers: subscribers with a viewport each.
         fans: numbers of full subscribers.
-        rates: rows per second of appends that are tried, from low to high.
-        upsert_rates: the same of upserts.
-        updates: rows changed while memory is watched.
-        peers_kinds: tables whose memory is measured in the peers.
-        attempts: at a rate before it counts as not sustained.
+        rates: rows per second of appends to try, from low to high.
+        upsert_rates: the same for upserts.
+        updates: rows changed while memory is observed.
+        peers_kinds: kinds of tables whose memory is measured in the peers.
+        attempts: attempts at a rate before it counts as not sustained.
         search: seconds after which no further rate is tried on a system.
-        spark_rows: of a Spark query.
-        micro_batches: that a Spark query takes for them.
-        spark_rounds: how often each sink gets them; the first time warms up. So often, too, each way of shipping has
-            its turn, so that a machine that is slow for some seconds is not taken for a slow way.
+        spark_rows: rows of a Spark query.
+        micro_batches: micro-batches of a Spark query.
+        spark_rounds: rounds of each sink and of each way of shipping, alternating, so that a slow phase of the machine
+            affects all; the first round warms up.
         spark_batches: rows per micro-batch for comparing the two ways.
         growth: sizes of tables whose costs are compared.
-        peers: who is measured besides this project, the bare server and Spark.
-        heap: of Java.
+        peers: peers to measure besides this project, the bare server and Spark.
+        heap: heap size of the JVM.
     """
 
     rows: int

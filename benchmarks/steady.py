@@ -17,7 +17,7 @@ from benchmarks.systems import System
 __all__ = ["LATE", "Steady", "on_time", "steady"]
 
 LATE: Final = 1.5
-"""A message that comes more than so many intervals after the one before is late."""
+"""Intervals between two messages beyond which the second is late."""
 _FRESH_SECONDS: Final = 0.5
 
 

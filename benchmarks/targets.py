@@ -1,4 +1,4 @@
-"""What is aimed at, as data. The benchmarks measure and assert nothing; :mod:`benchmarks.check` compares."""
+"""The targets, as data. The benchmarks measure and assert nothing; :mod:`benchmarks.check` compares."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Target:
 
     Attributes:
         benchmark: which one measures it.
-        work: the figure's.
-        what: the figure's.
+        work: that of the figure.
+        what: that of the figure.
         at_least: a lower bound; of the figure, or of the ratio to ``beside``.
         at_most: an upper bound.
-        beside: a system. Then the bounds are of how many times better this project is than it.
+        beside: a system. The bounds are then of the ratio of this project to it.
     """
 
     benchmark: str
@@ -32,7 +32,7 @@ class Target:
 
     @property
     def text(self) -> str:
-        """The bound, for people."""
+        """The bound as text."""
         bounds = [f"at least {self.at_least:,.12g}"] if self.at_least is not None else []
         bounds += [f"at most {self.at_most:,.12g}"] if self.at_most is not None else []
         times = f" times as good as {self.beside}" if self.beside else ""
@@ -90,4 +90,4 @@ TARGETS: Final = (
         )
     ),
 )
-"""In the order of what the project promises."""
+"""All targets, in the order of the works."""

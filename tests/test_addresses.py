@@ -38,7 +38,7 @@ def test_addresses_of_servers(written: str, uri: str, location: str, is_deephave
         ("http://here:80", "address of a web server.*write grpc://host:port"),
         ("https://here:80", "address of a web server.*write grpc\\+tls://host:port"),
         ("ftp://here:80", "no address"),
-        ("grpc://::1", "IPv6 address stands in brackets"),
+        ("grpc://::1", "IPv6 address in brackets"),
         ("grpc://here:port", "no address"),
         ("grpc://here:", "no address"),
         ("grpc://here:70000", "ports are 1 to 65535"),

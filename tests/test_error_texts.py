@@ -19,7 +19,7 @@ MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PA
 CLASSES = {*errors.__all__, "UsageError"}
 BEGINS = re.compile(r"[^a-z]|[a-z_]+ (must|is|takes) |[a-z]+\(")
 ENDS = (".", "?", "}", ")")
-PARTS = {"a value is no {}: {}", "the cell was never written", "the end does not come after the start"}
+PARTS = {"a value is not of type {}: {}", "the cell was never written", "the end does not come after the start"}
 
 
 def text_of(node: ast.expr) -> str | None:

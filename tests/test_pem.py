@@ -24,7 +24,7 @@ def test_text_and_files_mean_the_same(tmp_path: Path) -> None:
 def test_what_is_neither_is_refused_with_the_name_of_the_setting(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("no certificate")
-    with pytest.raises(bs.InvalidRequestError, match=r"tls_root_certs.*holds no PEM text"):
+    with pytest.raises(bs.InvalidRequestError, match=r"tls_root_certs.*has no PEM text"):
         read_pem(file, "tls_root_certs")
     with pytest.raises(bs.InvalidRequestError, match=r"tls_root_certs.*cannot be read: No such file"):
         read_pem(str(tmp_path / "nothing"), "tls_root_certs")

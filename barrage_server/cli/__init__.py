@@ -1,4 +1,4 @@
-"""The command line, ``barrage-server``: a server, and what there is to do with one.
+"""The command line, ``barrage-server``: a server and the commands for one.
 
 Nothing heavy is imported before a command runs, so that ``--help`` and shell completion answer at once.
 """

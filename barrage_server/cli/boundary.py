@@ -1,4 +1,4 @@
-"""Where the command line ends: exit codes, one-line errors, and Ctrl-C that works at once."""
+"""The boundary of the command line: exit codes, one-line errors, and an immediate Ctrl-C."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 EXIT_TERMINATED: Final = 143
 GRACE_SECONDS: Final = 10.0
-"""How long a command may clean up after Ctrl-C before the process ends anyway; a second Ctrl-C ends it at once."""
+"""Seconds that a command may clean up after Ctrl-C before the process ends; a second Ctrl-C ends it at once."""
 
-# The base of every error about the arguments, wherever this version of typer keeps its copy of click.
+# The base of all errors on arguments, in typer's copy of click, the place of which depends on its version.
 _UsageError: Final = typer.BadParameter.__base__
 
 
@@ -44,7 +44,7 @@ def run(args: Sequence[str]) -> int:
     except typer.Abort:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`| head`). Python would complain again when it flushes at the end.
+        # The reader of stdout has closed it (`| head`). Python would report that again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     except UsageError as error:
@@ -52,7 +52,7 @@ def run(args: Sequence[str]) -> int:
     except (BarrageError, OSError) as error:
         _explain(error)
         return EXIT_FAILURE
-    except Exception as error:  # this is the last frame: what the user sees must be a sentence, not a traceback
+    except Exception as error:  # the last frame: the user gets a sentence, not a traceback
         if type(error).__name__ == "NoArgsIsHelpError":  # of typer's own copy of click, which has no public name
             print(str(getattr(error, "message", error)), file=sys.stderr)  # noqa: T201
             return EXIT_USAGE
@@ -71,7 +71,7 @@ def main() -> NoReturn:
             with suppress(OSError):
                 stream.flush()
         if code in {EXIT_INTERRUPTED, EXIT_TERMINATED}:
-            # Threads inside gRPC may still wait for the other side; the commands have closed what they opened.
+            # Threads inside gRPC may still wait for the server; the commands have closed what they opened.
             os._exit(code)
     sys.exit(code)
 
@@ -90,7 +90,7 @@ def _explain(error: BaseException, *, unexpected: bool = False, hint: str = "") 
 
 
 def _explain_usage(error: Exception, args: Sequence[str]) -> int:
-    """Explain, and name the help that there is: that of the command, or the program's when there is no such command."""
+    """Explain, and name the help: of the command, or of the program when there is no such command."""
     from barrage_server.cli.app import app
 
     named = next((arg for arg in args if not arg.startswith("-")), "")
@@ -105,7 +105,7 @@ def _ends_soon_after_interrupt() -> Iterator[None]:
     """End the process soon after Ctrl-C or SIGTERM even while the main thread is inside a blocking call of gRPC.
 
     Python runs signal handlers between two bytecodes of the main thread only; the wake-up descriptor is written at
-    once. SIGTERM ends a command the same way as Ctrl-C does; the exit code tells them apart.
+    once. SIGTERM ends a command in the same way as Ctrl-C, with another exit code.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)

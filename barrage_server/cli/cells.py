@@ -14,7 +14,7 @@ __all__ = ["NULL", "cell_text", "change_text", "is_numeric", "row_texts"]
 NULL: Final = "∅"
 _LONGEST: Final = 40
 _COMMON: Final = 10
-"""Letters shown of what two long values have in common before they differ."""
+"""Characters shown of the common prefix of two long values."""
 
 
 def cell_text(value: object) -> str:
@@ -23,10 +23,10 @@ def cell_text(value: object) -> str:
 
 
 def change_text(before: pa.Scalar, after: pa.Scalar) -> str:
-    """``old->new``. Two values that differ look different, however long their common beginning is."""
+    """``old->new``. Two different values look different, whatever the length of their common prefix."""
     old, new = _plain(before), _plain(after)
     texts = _whole_text(old), _whole_text(new)
-    if texts[0] == texts[1]:  # they differ in letters that do not print, or not at all
+    if texts[0] == texts[1]:  # they differ in unprintable characters, or not at all
         texts = _escaped(old), _escaped(new)
     first, second = (_cut(text) for text in texts)
     if first == second:
@@ -44,7 +44,7 @@ def _whole_text(value: object) -> str:
         case int():
             return str(value)
         case np.floating():
-            return str(value).removesuffix(".0")  # the fewest digits that tell it from others of its width
+            return str(value).removesuffix(".0")  # the fewest digits that identify the float
         case float():
             return repr(value).removesuffix(".0")
         case str():
@@ -73,7 +73,7 @@ def _first_difference(before: str, after: str) -> int:
 
 
 def row_texts(arrays: Sequence[pa.Array]) -> list[tuple[str, ...]]:
-    """The rows of some columns as texts. For the few rows that a person looks at."""
+    """The rows of some columns as texts. Converts value by value: for few rows."""
     return list(zip(*([cell_text(_plain(cell)) for cell in array] for array in arrays), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""How a command reaches its server."""
+"""The connection of a command to its server."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _CERTIFICATES: Final = "tls_root_certs="
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is, and how to log in.
+    """The address of a server, and the credentials.
 
     Attributes:
         uri: ``grpc://host:port`` or ``grpc+tls://host:port``.
-        token: bearer token, when the server asks for one.
+        token: bearer token, when the server requires one.
         tls_root_certs: file of PEM certificates to trust instead of the system's.
     """
 
@@ -36,18 +36,18 @@ class Address:
     tls_root_certs: Path | None = None
 
     def connect(self, wait: float = 0.0) -> Client:
-        """A client of that server; tries for ``wait`` seconds while nobody answers.
+        """Connect to the server; retries for ``wait`` seconds while it does not answer.
 
         Raises:
-            UsageError: the address is none, the token is blank, or the certificates cannot be read.
-            InvalidRequestError: what answers there is no server of this kind.
-            UnavailableError: nobody answers.
+            UsageError: the address is invalid, the token is blank, or the certificates cannot be read.
+            InvalidRequestError: the address is that of another kind of server.
+            UnavailableError: the server does not answer.
             AuthenticationError: the token is missing or wrong.
         """
         with usage():
             ServerAddress.parse(self.uri)
             if self.token is not None and not self.token.strip():
-                raise UsageError("--token is empty: give the server's, or leave it out if the server asks for none.")
+                raise UsageError("--token is empty: pass the server's token, or omit it if the server requires none.")
             roots = None if self.tls_root_certs is None else read_pem(self.tls_root_certs, "--tls-root-certs")
         try:
             return bs.connect(self.uri, token=self.token, tls_root_certs=roots, wait=wait)
@@ -57,7 +57,7 @@ class Address:
                 raise
             raise UnavailableError(text.replace(_CERTIFICATES, "--tls-root-certs")) from error
         except AuthenticationError as error:
-            wrong = "asks for a token" if self.token is None else "does not accept this token"
+            wrong = "requires a token" if self.token is None else "does not accept this token"
             raise AuthenticationError(
                 f"{self.uri} {wrong}: pass it with --token, or better as BARRAGE_TOKEN in the environment."
             ) from error

@@ -20,7 +20,7 @@ __all__ = ["EXAMPLE_TABLES", "example_tables"]
 logger = logging.getLogger("barrage_server.cli")
 
 EXAMPLE_TABLES: Final = ("quotes", "trades", "totals")
-"""Names of the tables, in the order of their making."""
+"""Names of the tables, in the order of their creation."""
 
 _AT: Final = pa.timestamp("us", tz="UTC")
 _QUOTES: Final = pa.schema([("sym", pa.string()), ("price", pa.float64()), ("size", pa.int64()), ("at", _AT)])
@@ -29,13 +29,13 @@ _TOTALS: Final = pa.schema([("sym", pa.string()), ("trades", pa.int64()), ("volu
 _TRADES_KEPT: Final = 10_000
 _SYMBOLS: Final = np.array([first + second for first in "ABCDEFGHIJ" for second in "LMNRST"])
 _SECONDS: Final = 0.1
-"""Between two cycles."""
+"""Seconds between two cycles."""
 _MOVED: Final = 8
-"""Symbols whose price moves in a cycle."""
+"""Number of symbols with a new price per cycle."""
 
 
 class _Market:
-    """Prices that wander; every move is a quote, a trade and a new total."""
+    """Random prices; every move is a quote, a trade and a new total."""
 
     def __init__(self, seed: int) -> None:
         self._chance = np.random.default_rng(seed)
@@ -67,14 +67,14 @@ class _Market:
 
 @contextmanager
 def example_tables(server: bs.Server, seconds: float = _SECONDS, seed: int = 2013) -> Iterator[None]:
-    """While the ``with`` body runs, ``server`` has the example tables, and they tick.
+    """Serve the example tables, ticking, while the ``with`` body runs.
 
     ``quotes`` is keyed by ``sym``, ``trades`` is a ring, ``totals`` is keyed by ``sym``; the three change in one cycle.
 
     Args:
-        server: where they are made.
-        seconds: between two cycles.
-        seed: of the prices.
+        server: the server that gets them.
+        seconds: time between two cycles.
+        seed: seed of the prices.
 
     Raises:
         AlreadyExistsError: the server has another table of one of these names.
@@ -95,7 +95,7 @@ def example_tables(server: bs.Server, seconds: float = _SECONDS, seed: int = 201
                     trades.append(traded)
                     totals.upsert(summed)
             except BarrageError as error:
-                logger.warning("the example tables tick no more: %s", error)
+                logger.warning("the example tables have stopped ticking: %s", error)
                 return
 
     ticker = threading.Thread(target=tick, name="barrage-example", daemon=True)

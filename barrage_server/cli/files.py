@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 STANDARD: Final = Path("-")
-"""Stands for standard input and output."""
+"""Means standard input or output."""
 
 
 class FileFormat(StrEnum):
-    """How rows are written into a file."""
+    """The format of a file."""
 
     PARQUET = "parquet"
     ARROW = "arrow"
@@ -56,22 +56,22 @@ ENDINGS: Final = {
 
 
 def format_of(path: Path, named: str | None = None) -> FileFormat:
-    """The format of a file: the one ``named``, or else what the ending of its name says.
+    """The format of a file: ``named``, or else by the ending of its name.
 
     Raises:
-        UsageError: an ending that is not known, or ``-`` without a name.
+        UsageError: the ending is unknown, or ``-`` has no ``named``.
     """
     if named is not None:
         try:
             return FileFormat(named)
         except ValueError:
-            raise UsageError(f"{named!r} is no format; --format is one of {', '.join(FileFormat)}.") from None
+            raise UsageError(f"{named!r} is not a format; --format is one of {', '.join(FileFormat)}.") from None
     if path == STANDARD:
-        raise UsageError(f"'-' has no ending that tells a format; add --format: {', '.join(FileFormat)}.")
+        raise UsageError(f"'-' has no ending to tell the format; add --format: {', '.join(FileFormat)}.")
     found = ENDINGS.get(path.suffix.lower())
     if found is None:
         known = ", ".join(ENDINGS)
-        raise UsageError(f"{path.name!r} has no ending that is known here; use one of {known}, or --format.")
+        raise UsageError(f"{path.name!r} has no known ending; use one of {known}, or --format.")
     return found
 
 
@@ -79,16 +79,16 @@ def format_of(path: Path, named: str | None = None) -> FileFormat:
 def open_file(
     path: Path, named: str | None = None, schema: pa.Schema | None = None
 ) -> Iterator[tuple[pa.RecordBatchReader, int | None]]:
-    """A reader over the rows of ``path``, and their number where the file tells it beforehand.
+    """A reader of the rows of ``path``, and their number where the format has it.
 
     Args:
         path: the file; ``-`` is standard input.
-        named: its format, when the ending does not tell it.
-        schema: of the table that the rows are for: CSV and JSON, which have no types of their own, are read with its.
+        named: its format; by default from the ending.
+        schema: the schema of the target table, which gives the types of CSV and JSON.
 
     Raises:
-        UsageError: an ending that is not known, or no such file.
-        InvalidRequestError: content that is not what the ending says.
+        UsageError: the ending is unknown, or the file does not exist.
+        InvalidRequestError: the content does not have that format.
     """
     wanted = checked_source(path, named)
     with ExitStack() as stack:
@@ -100,11 +100,11 @@ def open_file(
 
 
 def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
-    """Write ``table`` to ``path``; a file appears whole or not at all, ``-`` is standard output.
+    """Write ``table`` to ``path``; a file appears whole or not at all; ``-`` is standard output.
 
     Raises:
-        UsageError: an unknown format, or no such folder.
-        InvalidRequestError: a folder that cannot be written, or a type the format cannot hold.
+        UsageError: the format is unknown, or the folder does not exist.
+        InvalidRequestError: the folder is not writable, or the format does not support a type.
     """
     wanted = checked_target(path, named)
     if path == STANDARD:
@@ -122,7 +122,7 @@ def write_file(table: pa.Table, path: Path, named: str | None = None) -> None:
 
 
 def checked_source(path: Path, named: str | None = None) -> FileFormat:
-    """The format of a file that is to be read, checked before any work is done for it."""
+    """The format of an input file, checked before any other work."""
     wanted = format_of(path, named)
     if path != STANDARD and not path.is_file() and not path.is_fifo():
         raise UsageError(f"There is no file {str(path)!r}.")
@@ -130,12 +130,14 @@ def checked_source(path: Path, named: str | None = None) -> FileFormat:
 
 
 def checked_target(path: Path, named: str | None = None) -> FileFormat:
-    """The format of a file that is to be written, checked before any work is done for it."""
+    """The format of an output file, checked before any other work."""
     wanted = format_of(path, named)
     if path != STANDARD and not path.parent.is_dir():
         raise UsageError(f"There is no folder {str(path.parent)!r} to write {path.name!r} into.")
     if path == STANDARD and wanted not in _TEXTS and sys.stdout.isatty():
-        raise UsageError(f"{wanted} is no text for a terminal; write to a file or a pipe, or --format csv.")
+        raise UsageError(
+            f"{wanted} is not text, and stdout is a terminal; write to a file or a pipe, or use --format csv."
+        )
     return wanted
 
 
@@ -152,7 +154,7 @@ def _readable(path: Path, wanted: FileFormat) -> Iterator[None]:
 
 
 def _told(reader: pa.RecordBatchReader, path: Path, wanted: FileFormat) -> Iterator[pa.RecordBatch]:
-    """The batches; what is found to be wrong while reading is told like what is found at the beginning."""
+    """The batches; errors while reading are raised in the same words as errors at the beginning."""
     while True:
         with _readable(path, wanted):
             try:
@@ -182,7 +184,7 @@ def _open(source: BinaryIO, wanted: FileFormat, schema: pa.Schema | None) -> tup
 
 
 def _seekable(source: BinaryIO) -> BinaryIO:
-    """A pipe is read to its end: these formats have their table of contents there."""
+    """Read a pipe to its end: these formats have their index there."""
     return source if source.seekable() else io.BytesIO(source.read())
 
 
@@ -221,9 +223,7 @@ def _write(table: pa.Table, sink: BinaryIO, wanted: FileFormat) -> None:
 
 
 def _write_to_pipe(table: pa.Table, wanted: FileFormat) -> None:
-    whole = (
-        io.BytesIO()
-    )  # a failure leaves nothing half-written, and Arrow does not turn a closed pipe into its own error
+    whole = io.BytesIO()  # a failure writes nothing, and a closed pipe stays an OSError
     try:
         _write(table, whole, wanted)
     except pa.ArrowException as error:

@@ -1,4 +1,4 @@
-"""Tables of other servers that ``barrage-server serve`` serves on."""
+"""Tables of other servers that ``barrage-server serve`` follows."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["FollowSettings", "follow"]
 
 
 class FollowSettings(BaseModel):
-    """A table of another server. In one line it is ``URI=NAME``, or ``URI`` alone.
+    """A table of another server. The short form is ``URI=NAME``, or ``URI`` alone.
 
     Attributes:
         uri: ``grpc://host:port/table`` or ``dh+plain://host:port/scope/table``, with ``+tls`` and ``dh`` for TLS; a
             ``=`` in the table's name is written ``%3D``.
-        name: what it is called here; its upstream name when absent.
-        token: what the upstream wants to be shown; ``follow_token`` of the settings when absent.
+        name: its name here; the upstream name when absent.
+        token: token of the upstream; ``follow_token`` of the settings when absent.
         user: user name, with ``password``, instead of a token.
         password: the user's password.
         tls_root_certs: certificates to trust instead of the system's: PEM, or the path of a PEM file;
             ``follow_tls_root_certs`` of the settings when absent.
-        columns: columns wanted; all when absent.
-        interval_ms: milliseconds between two updates at least; 0 leaves it to the upstream.
+        columns: columns to follow; all when absent.
+        interval_ms: least time between two updates, in milliseconds; 0 for the upstream's default.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -56,16 +56,16 @@ class FollowSettings(BaseModel):
 def follow(
     server: bs.Server, table: FollowSettings, default_token: SecretStr | None, default_tls_root_certs: str | None = None
 ) -> bs.Followed:
-    """Have ``server`` follow a table, whether or not its upstream is there yet.
+    """Make ``server`` follow a table, also while its upstream does not answer.
 
     Args:
-        server: which serves it on.
-        table: the table, and how to log in there.
-        default_token: what is shown there when ``table`` says nothing.
+        server: the server that follows it.
+        table: the upstream table, and the credentials.
+        default_token: the token when ``table`` has no credentials.
         default_tls_root_certs: certificates to trust when ``table`` names none: PEM, or the path of a PEM file.
 
     Raises:
-        UsageError: the settings cannot be right.
+        UsageError: the settings contradict each other.
     """
     token = table.token if table.token is not None or table.user is not None else default_token
     try:

@@ -12,7 +12,7 @@ binary                 string in base64
 lists                  array
 structs                object
 maps                   array of pairs; an object is read as well
-dictionaries           what their values are
+dictionaries           as their values
 =====================  =============================================================================
 """
 
@@ -36,15 +36,15 @@ __all__ = ["array_of_json", "json_of_array"]
 
 _UNITS: Final = {"s": Fraction(1), "ms": Fraction(10**3), "us": Fraction(10**6), "ns": Fraction(10**9)}
 _FIRST_SECOND: Final = -62_167_219_200
-"""Of the year 0, from 1970."""
+"""First second of the year 0, relative to 1970."""
 _LAST_SECOND: Final = 253_402_300_799
-"""Of the year 9999."""
+"""Last second of the year 9999, relative to 1970."""
 _INT64_MIN: Final = -(1 << 63)
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def json_of_array(array: pa.Array) -> list[Any]:
-    """The values of ``array`` as ``json.dumps`` takes them; null is None. Shape: one per element."""
+    """The values of ``array`` for ``json.dumps``, one per element; null is None."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return json_of_array(array.storage)
@@ -80,7 +80,7 @@ def json_of_array(array: pa.Array) -> list[Any]:
 
 
 def array_of_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The array of type ``kind`` whose values :func:`json_of_array` would write so.
+    """The array of type ``kind`` from the values that :func:`json_of_array` writes.
 
     Raises:
         SchemaMismatchError: a value is of another type, or out of range; the text names it.
@@ -88,7 +88,7 @@ def array_of_json(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     try:
         return _array(values, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, InvalidOperation, binascii.Error) as error:
-        raise SchemaMismatchError(f"a value is no {kind}: {error}") from None
+        raise SchemaMismatchError(f"a value is not of type {kind}: {error}") from None
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -107,7 +107,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if kinds.is_fixed_size_list(kind) or _is_list(kind):
         for value in values:
             if value is not None and not isinstance(value, list):
-                raise TypeError(f"{value!r} is no array")
+                raise TypeError(f"{value!r} is not an array")
         if kinds.is_fixed_size_list(kind) and kind.list_size:
             return _fixed_size_lists(values, kind)
         child = _array([entry for value in values if value is not None for entry in value], kind.value_type)
@@ -124,7 +124,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if kinds.is_struct(kind):
         for value in values:
             if value is not None and not isinstance(value, Mapping):
-                raise TypeError(f"{value!r} is no object")
+                raise TypeError(f"{value!r} is not an object")
         names = {field.name for field in kind}
         surplus = sorted({name for value in values if value is not None for name in value} - names)
         if surplus:
@@ -166,10 +166,10 @@ def _leaves(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _times(array: pa.Array) -> list[Any]:
-    """Texts; numbers of units for what is beyond the years that Arrow reads from text."""
+    """Texts; numbers of units beyond the years that Arrow parses."""
     kind = array.type
     if kinds.is_timestamp(kind) and kind.tz is not None:
-        array = array.cast(pa.timestamp(kind.unit, "UTC"))  # offsets of the past have seconds, which texts lack
+        array = array.cast(pa.timestamp(kind.unit, "UTC"))  # historical offsets have seconds, which texts cannot hold
     texts = array.cast(pa.string()).to_pylist()
     if kinds.is_time(kind):
         return list(texts)
@@ -185,7 +185,7 @@ def _of_times(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     numbers = [value if isinstance(value, int) else None for value in values]
     texts = [None if isinstance(value, int) else value for value in values]
     _check([text for text in texts if text is not None], str, "a time as text")
-    if kinds.is_time(kind):  # Arrow reads instants only
+    if kinds.is_time(kind):  # Arrow parses timestamps only
         instants = pa.array([None if text is None else f"1970-01-01 {text}" for text in texts], pa.string())
         read = instants.cast(pa.timestamp("ns")).cast(pa.time64("ns")).cast(kind)
     else:
@@ -207,11 +207,11 @@ def _pair(entry: object) -> tuple[Any, Any]:
         return entry[0], entry[1]
     if isinstance(entry, Mapping) and set(entry) == {"key", "value"}:
         return entry["key"], entry["value"]
-    raise TypeError(f"{entry!r} is no pair of a key and a value")
+    raise TypeError(f"{entry!r} is not a pair of a key and a value")
 
 
 def _cut(flat: list[Any], lengths: Sequence[int | None]) -> list[Any]:
-    """Lists of these lengths, None where there is none, whose elements in order are ``flat``."""
+    """Lists of these lengths with the elements of ``flat`` in order; None for a length of None."""
     found: list[Any] = []
     start = 0
     for length in lengths:
@@ -221,7 +221,7 @@ def _cut(flat: list[Any], lengths: Sequence[int | None]) -> list[Any]:
 
 
 def _offsets(lists: Sequence[Any]) -> pa.Array:
-    """Offsets of lists that stand behind each other; null where a list is."""
+    """Offsets of consecutive lists; null for a null list."""
     offsets: list[int | None] = []
     end = 0
     for entries in lists:
@@ -252,11 +252,11 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _fixed_size_lists(values: Sequence[list[Any] | None], kind: pa.FixedSizeListType) -> pa.Array:
-    """Lists of ``kind.list_size`` values each, at least one; what is beneath a null is null too."""
+    """Lists of ``kind.list_size`` (at least 1) values each; the values beneath a null list are null."""
     size = kind.list_size
     wrong = next((value for value in values if value is not None and len(value) != size), None)
     if wrong is not None:
-        raise ValueError(f"{wrong!r} has not {size} values")
+        raise ValueError(f"{wrong!r} does not have {size} values")
     nulls = [None] * size
     child = _array([entry for value in values for entry in (nulls if value is None else value)], kind.value_type)
     return pa.FixedSizeListArray.from_arrays(

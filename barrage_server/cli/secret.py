@@ -11,9 +11,9 @@ __all__ = ["Secret"]
 
 def _not_blank(token: SecretStr) -> SecretStr:
     if not token.get_secret_value().strip():
-        raise ValueError("an empty token protects nothing: choose one, or leave the setting out")
+        raise ValueError("an empty token protects nothing: choose one, or omit the setting")
     return token
 
 
 Secret = Annotated[SecretStr, AfterValidator(_not_blank)]
-"""A token, which is not empty."""
+"""A token that is not empty."""

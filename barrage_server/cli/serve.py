@@ -22,7 +22,7 @@ from barrage_server.server.auth import shared_token
 __all__ = ["any_of", "serve_until_stopped"]
 
 _POLL_SECONDS: Final = 1.0
-"""On some systems a wait without end cannot be interrupted."""
+"""Seconds of one wait: an unbounded wait cannot be interrupted on some systems."""
 
 logger = logging.getLogger("barrage_server.cli")
 
@@ -30,7 +30,7 @@ logger = logging.getLogger("barrage_server.cli")
 def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
     """Serve until Ctrl-C or SIGTERM.
 
-    Stdout gets the URIs, a line each, once clients can connect: Flight's first. The log is on stderr.
+    Prints the URIs on stdout, one per line, once clients can connect: Flight's first. The log is on stderr.
     """
     settings = load_settings(config, flags)
     logging.basicConfig(
@@ -61,7 +61,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
         if example:
             stack.enter_context(example_tables(server))
         if not settings.accepted_tokens:
-            logger.warning("no token is set: everybody who can reach %s may read and write", server.uri)
+            logger.warning("no token is set: every program that reaches %s may read and write", server.uri)
         served = {"declared": settings.tables, "followed": settings.follow, "of the example": example}
         told = [f"{count(len(tables), 'tables')} {how}" for how, tables in served.items() if tables]
         logger.info("serving %s; Ctrl-C ends", ", ".join(told) or "no tables yet")
@@ -74,10 +74,10 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
 
 
 def declare(server: bs.Server, table: TableSettings) -> None:
-    """Make one table of the configuration.
+    """Create one table of the configuration.
 
     Raises:
-        UsageError: the declaration contradicts itself, or names a type that there is not.
+        UsageError: the declaration contradicts itself, or names an unknown type.
     """
     try:
         schema = table.arrow_schema()
@@ -87,15 +87,15 @@ def declare(server: bs.Server, table: TableSettings) -> None:
 
 
 def any_of(tokens: tuple[str, ...]) -> Authenticator | None:
-    """Lets in whoever shows one of the tokens; None without tokens, which lets everybody in."""
+    """An authenticator that accepts any of the tokens; None without tokens, which accepts every caller."""
     if not tokens:
         return None
     checks = [shared_token(token) for token in tokens]
 
     def authenticate(credentials: Credentials) -> str:
         users: list[str] = []
-        failure = AuthenticationError("No token was shown.")
-        for check in checks:  # all of them, so that the time tells nothing
+        failure = AuthenticationError("The call has no token.")
+        for check in checks:  # all of them, so that the time reveals nothing
             try:
                 users.append(check(credentials))
             except AuthenticationError as error:

@@ -39,18 +39,18 @@ __all__ = ["DEFAULT_PORT", "ServeSettings", "TableSettings", "load_settings"]
 _PREFIX: Final = "BARRAGE_"
 _OTHER_VARIABLES: Final = {"BARRAGE_DEBUG"}
 _NEAR: Final = 0.85
-"""How alike two names of variables are when one is taken to be the other, misspelt: of the letters, this share."""
+"""Similarity (share of equal characters) from which a variable counts as misspelt."""
 
 
 class TableSettings(BaseModel):
     """A table that exists from the start.
 
     Attributes:
-        name: what clients call it.
+        name: its name for clients.
         columns: Arrow type names by column name, in order, such as ``{sym = "string", price = "double"}``.
-        kind: ``append``, ``keyed``, ``ring``, ``blink`` or ``replaced``; else what ``key`` or ``capacity`` imply.
+        kind: ``append``, ``keyed``, ``ring``, ``blink`` or ``replaced``; by default from ``key`` or ``capacity``.
         key: key columns, for ``keyed``.
-        capacity: rows kept, for ``ring``.
+        capacity: number of rows, for ``ring``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -71,7 +71,7 @@ def _separated(value: object) -> object:
 
 
 def unknown_text(name: str, known: Collection[str]) -> str:
-    """Says that there is no setting of this name, and which is nearest."""
+    """A text for an unknown setting, with the nearest valid name."""
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
     return f"unknown setting {name!r}; {hint}"
@@ -82,7 +82,7 @@ def _separated_tokens(value: object) -> object:
 
 
 def _known_fields(of: type) -> BeforeValidator:
-    """Refuse names that a dataclass does not have: pydantic would drop them without a word."""
+    """Refuse names that a dataclass does not have: pydantic would drop them silently."""
     known = {field.name for field in dataclasses.fields(of)}
 
     def check(value: object) -> object:
@@ -95,29 +95,28 @@ def _known_fields(of: type) -> BeforeValidator:
 
 
 class ServeSettings(BaseSettings):
-    """Everything ``serve`` can be told. In the environment the names are upper case after ``BARRAGE_``.
+    """All settings of ``serve``. In the environment the names are upper case after ``BARRAGE_``.
 
     Attributes:
-        host: address to listen at.
+        host: address to listen on.
         port: 0 takes a free one.
         deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, none when absent.
         deephaven_web_port: a third port, for Deephaven's JavaScript client; likewise.
-        deephaven_web_origins: of web pages that may connect there although no token is set, with commas in the
+        deephaven_web_origins: origins of web pages that may connect there without a token, separated by commas in the
             environment; ``*`` for all.
-        token: what clients must show.
-        tokens: further tokens, with commas in the environment: several are good at a time while one is replaced.
+        token: the token that clients must present.
+        tokens: further valid tokens, separated by commas in the environment, for replacing one.
         insecure: allow an address beyond this machine without a token.
         tls_certificate: certificate chain; serves ``grpc+tls`` together with ``tls_key``. PEM, or a file's path.
         tls_key: private key. PEM, or a file's path.
-        log_level: what the log on stderr shows.
+        log_level: level of the log on stderr.
         limits: see ``bs.Limits``; its ``staging`` too.
         subscriptions: see ``bs.SubscriptionLimits``: update intervals, sizes of first snapshots.
         tables: tables that exist from the start.
-        follow: tables of other servers to serve on; as lines with commas in the environment.
-        follow_token: what those upstreams are shown that have no token of their own.
-        follow_tls_root_certs: certificates to trust of those upstreams that name none of their own: PEM, or a file's
-            path.
-        example: serve example tables that tick, beside the others.
+        follow: tables of other servers to follow; in the environment short forms separated by commas.
+        follow_token: token for upstreams without one of their own.
+        follow_tls_root_certs: certificates to trust for upstreams without their own: PEM, or a file's path.
+        example: also serve example tables that tick.
     """
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, env_nested_delimiter="__", extra="forbid")
@@ -152,12 +151,12 @@ class ServeSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags win over the environment, which wins over the file."""
+        """Flags override the environment, which overrides the file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
     @property
     def accepted_tokens(self) -> tuple[str, ...]:
-        """All tokens that let a client in; empty when everybody is welcome."""
+        """All valid tokens; empty when none is required."""
         every = (*(() if self.token is None else (self.token,)), *self.tokens)
         return tuple(dict.fromkeys(token.get_secret_value() for token in every))
 
@@ -173,11 +172,11 @@ class ServeSettings(BaseSettings):
 
 
 def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSettings:
-    """The settings in force.
+    """Load the settings.
 
     Args:
         config: TOML file, or None.
-        flags: what the command line said, by setting name.
+        flags: values of the command line, by setting name.
 
     Raises:
         UsageError: the file is missing or is not TOML, or a setting is unknown or wrong.
@@ -206,7 +205,7 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
 
 
 def _told(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
-    """What is wrong with a setting: where it was said, its name, and the nearest right one."""
+    """The error on a setting: its source, its name, and the nearest valid one."""
     path = [str(part) for part in error["loc"]]
     message = error["msg"].removeprefix("Value error, ")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
@@ -239,7 +238,7 @@ def _names_at(path: Sequence[str]) -> Collection[str]:
 
 
 def _variable_of(path: Sequence[str]) -> str | None:
-    """The variable of the environment that sets what is at ``path``, or a part of it."""
+    """The environment variable that sets the setting at ``path``, or a part of it."""
     names = {f"{_PREFIX}{'__'.join(path[:depth])}".upper() for depth in range(1, len(path) + 1)}
     below = f"{_PREFIX}{'__'.join(path)}__".upper()
     return next(
@@ -248,9 +247,9 @@ def _variable_of(path: Sequence[str]) -> str | None:
 
 
 def _check_environment() -> None:
-    """Refuse a variable that is a misspelt setting: without its token a server would let every caller in.
+    """Refuse a variable that is a misspelt setting: without its token a server would accept every caller.
 
-    Other variables with the prefix are not refused; a container's platform makes some of its own accord.
+    Other variables with the prefix are allowed; container platforms set some.
     """
     known = {f"{_PREFIX}{name}".upper() for name in ServeSettings.model_fields}
     for name in os.environ:

@@ -1,4 +1,4 @@
-"""A server's figures, for people and as JSON."""
+"""Statistics of a server, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _NAMES: Final = frozenset({"name", "table", "kind", "peer", "user"})
 
 
 def show_statistics(address: Address, *, as_json: bool) -> None:
-    """Print the figures of a server: as one JSON object, or as tables.
+    """Print the statistics of a server: as one JSON object, or as tables.
 
     Raises:
-        UnsupportedOperationError: the server is Deephaven's.
+        UnsupportedOperationError: it is a Deephaven server.
     """
     with address.connect() as client:
         found = client.statistics()

@@ -1,4 +1,4 @@
-"""What a server has, and what this program is made of."""
+"""Listing, creating and dropping tables; versions of this program."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _STANDS_ON: Final = ("pyarrow", "numpy", "pyroaring", "flatbuffers", "pyspark")
 
 
 def list_tables(address: Address, *, json_lines: bool) -> None:
-    """Print the tables of a server, as a table or as one JSON object a line."""
+    """Print the tables of a server, as a table or as one JSON object per line."""
     with address.connect() as client:
         found = sorted(client.tables(), key=lambda info: info.name)
     if json_lines:
@@ -71,11 +71,11 @@ def create_table(
     kind: str | None,
     capacity: int | None,
 ) -> None:
-    """Make an empty table with ``columns``, each written ``NAME:TYPE``.
+    """Create an empty table with ``columns``, each written ``NAME:TYPE``.
 
     Raises:
-        UsageError: a column without a type, or given twice; a type that there is not; kind, key and capacity that do
-            not go together.
+        UsageError: a column has no type, an unknown type, or is given twice; or kind, key and capacity contradict each
+            other.
         AlreadyExistsError: there is another table of that name.
     """
     fields: dict[str, pa.DataType] = {}
@@ -83,21 +83,21 @@ def create_table(
         for column in columns:
             name, separator, kind_of_values = column.partition(":")
             if not name or not separator:
-                raise UsageError(f"{column!r} is no column: write NAME:TYPE, as in price:double.")
+                raise UsageError(f"{column!r} is not a column: write NAME:TYPE, as in price:double.")
             if name in fields:
                 raise UsageError(f"There are two columns {name!r}.")
             fields[name] = parse_type(kind_of_values)
         spec = TableSpec.implied(choice(kind, TableKind, "--kind"), key, capacity)
         for name in key or ():
             if name not in fields:
-                raise UsageError(f"The key {name!r} is no column; there are {', '.join(map(repr, fields))}.")
+                raise UsageError(f"The key {name!r} is not a column; there are {', '.join(map(repr, fields))}.")
     with address.connect() as client:
         client.create_table(table, pa.schema(fields), key=key, kind=spec.kind, capacity=capacity)
     Console(stderr=True, highlight=False).print(f"{table} is there, with {count(len(fields), 'columns')}", markup=False)
 
 
 def drop_tables(address: Address, tables: Sequence[str]) -> None:
-    """Take tables off the server, one after the other; UnknownTableError names the first that there is not."""
+    """Drop tables, one after the other; UnknownTableError names the first that does not exist."""
     console = Console(stderr=True, highlight=False)
     with address.connect() as client:
         for table in tables:
@@ -116,7 +116,7 @@ def _described(info: TableInfo) -> dict[str, object]:
 
 
 def print_versions() -> None:
-    """Print this program's version, Python's, and those of the libraries that shape its behaviour."""
+    """Print this program's version, Python's, and those of its main libraries."""
     lines = [
         f"barrage-server {bs.__version__}",
         f"Python {platform.python_version()} ({platform.system()} {platform.machine()})",

@@ -1,4 +1,4 @@
-"""The whole of a terminal, drawn by one thread: what it shows comes as lines, and keys call functions."""
+"""A full-screen terminal view, drawn by one thread from lines; keys call functions."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _STYLE: Final = Style.from_dict(
     }
 )
 _REDRAW_SECONDS: Final = 0.5
-"""How often it is drawn when nothing asks for it, so that a lost connection shows."""
+"""Seconds between two draws without a refresh, so that a lost connection shows."""
 _FRAME_SECONDS: Final = 0.05
 _SECONDS_TO_END: Final = 5.0
 _ENDS: Final = ("q", "Q", "escape", "c-c", "c-d")
 
 
 class Terminal:
-    """Takes the terminal while :meth:`running`; a thread of its own draws, so that the caller may wait for updates.
+    """Occupies the terminal while :meth:`running`; a thread of its own draws, so that the caller may wait for updates.
 
     Args:
         draw: the lines for a size in columns and lines; called on the terminal's thread.
-        keys: what a key does, by prompt_toolkit's names of keys; called on that thread too.
-        source: where keys come from; the terminal when None.
-        sink: where it is drawn; the terminal when None.
+        keys: functions by prompt_toolkit's names of keys; called on that thread too.
+        source: input of keys; the terminal when None.
+        sink: output; the terminal when None.
     """
 
     def __init__(
@@ -77,16 +77,18 @@ class Terminal:
             input=source,
             output=sink,
         )
-        self._app.timeoutlen = self._app.ttimeoutlen = 0.1  # Esc ends at once: no key here begins with it
+        self._app.timeoutlen = self._app.ttimeoutlen = (
+            0.1  # seconds; Esc ends at once, because no other key begins with it
+        )
 
     @property
     def has_ended(self) -> bool:
-        """Whether a key has ended it, or something that it drew has failed."""
+        """Whether a key has ended it, or drawing has failed."""
         return self._ended.is_set()
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Show, for as long as the ``with`` body runs, or until a key ends it. Raises what drawing has raised."""
+        """Show while the ``with`` body runs, or until a key ends it. Raises the error of drawing, if any."""
         thread = threading.Thread(target=self._run, name="barrage-terminal", daemon=True)
         thread.start()
         try:
@@ -103,13 +105,13 @@ class Terminal:
             raise KeyboardInterrupt
 
     def refresh(self) -> None:
-        """Draw anew soon. From any thread."""
+        """Schedule a redraw. May be called from any thread."""
         self._app.invalidate()
 
     def _run(self) -> None:
         try:
             self._app.run(pre_run=self._begun.set, handle_sigint=False, set_exception_handler=False)
-        except BaseException as error:  # it belongs to the thread that waits for this one
+        except BaseException as error:  # raised on the thread that waits for this one
             self._failure = error
         finally:
             self._ended.set()
@@ -119,7 +121,7 @@ class Terminal:
         size = self._app.output.get_size()
         try:
             lines = self._draw(size.columns, size.rows)
-        except Exception as error:  # prompt_toolkit would show a traceback, and ask for a key
+        except Exception as error:  # prompt_toolkit would show a traceback and wait for a key
             self._failure = error
             self._leave()
             return []

@@ -33,12 +33,12 @@ def names(text: str | None) -> list[str] | None:
 
 
 def rate(rows: int, seconds: float) -> str:
-    """Rows a second, to three figures."""
+    """Rows per second, to three digits."""
     return f"{float(f'{rows / max(seconds, 1e-9):.3g}'):,.0f} rows/s"
 
 
 def sentence(text: str) -> str:
-    """``text``, which a library may have written, as this program writes: with a capital and a full stop."""
+    """``text``, possibly of a library, with a capital and a full stop."""
     text = " ".join(text.split())
     if _FIRST_WORD.match(text):
         text = text[0].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""Tables as CSV and JSON lines: written so that they read back with the types of the table that they are for."""
+"""Tables as CSV and JSON lines, written so that they read back with the types of the target table."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from barrage_server.errors import SchemaMismatchError
 __all__ = ["read_csv", "read_json_lines", "write_csv", "write_json_lines"]
 
 _BLOCK_BYTES: Final = 16 << 20
-"""Bytes that Arrow parses at a time; no line of JSON may have more."""
+"""Bytes that Arrow parses at a time, and most bytes of a line of JSON."""
 _ROWS: Final = 16_384
 """Rows converted at a time."""
 
 
 def read_csv(source: BinaryIO, schema: pa.Schema | None) -> pa.RecordBatchReader:
-    """The rows of CSV text with a header line, read as they are asked for.
+    """The rows of CSV text with a header line, read lazily.
 
     Args:
         source: the text, in UTF-8.
-        schema: types by column name; columns that it lacks, and all columns without it, get the type that their values
-            suggest. With it, an empty cell without quotes is null, and nothing else is.
+        schema: types by column name; other columns, and all columns without a schema, get the type that their values
+            suggest. With a schema, only an empty cell without quotes is null.
 
     Raises:
-        pyarrow.ArrowInvalid: it is no CSV, or a cell is not of its column's type.
+        pyarrow.ArrowInvalid: the text is not CSV, or a cell is not of its column's type.
     """
     if schema is None:
         return _open_csv(source, None, None)
@@ -53,21 +53,21 @@ def read_csv(source: BinaryIO, schema: pa.Schema | None) -> pa.RecordBatchReader
 
 
 def write_csv(table: pa.Table, sink: BinaryIO) -> None:
-    """Write ``table`` as CSV with a header line. Cells of nested types hold JSON, those of binary ones base64."""
+    """Write ``table`` as CSV with a header line. Cells of nested types hold JSON, binary cells base64."""
     columns = [_to_csv(column) for column in table.columns]
     csv.write_csv(pa.Table.from_arrays(columns, names=table.column_names), sink)
 
 
 def read_json_lines(source: BinaryIO, schema: pa.Schema | None) -> pa.Table:
-    """The rows of JSON text with one object a line.
+    """The rows of JSON text with one object per line.
 
     Args:
         source: the text, in UTF-8.
-        schema: types by column name; columns that the text does not name are left out. Without it, and for columns that
-            it lacks, the values suggest the type.
+        schema: types by column name; columns that the text does not name are omitted. Other columns, and all columns
+            without a schema, get the type that their values suggest.
 
     Raises:
-        pyarrow.ArrowInvalid: it is no JSON, or the values of a column do not go together.
+        pyarrow.ArrowInvalid: the text is not JSON, or the values of a column have no common type.
         SchemaMismatchError: a value is not of its column's type; the text names the column.
     """
     text = source.read()
@@ -80,15 +80,15 @@ def read_json_lines(source: BinaryIO, schema: pa.Schema | None) -> pa.Table:
         try:
             found = arrow_json.read_json(pa.BufferReader(text), read_options=blocks, parse_options=options)
             if named is None or all(found.schema.field(field.name).type == field.type for field in named):
-                return found  # not where Arrow has added fields that a struct lacks
+                return found  # not where Arrow added fields that a struct lacks
         except pa.ArrowInvalid:
             if named is None:
-                raise  # with a schema, what follows says which value of which column
+                raise  # with a schema, the code below names the value and column
     return _table_of_objects(text, named)
 
 
 def write_json_lines(table: pa.Table, sink: BinaryIO) -> None:
-    """Write ``table`` as JSON, one object a line."""
+    """Write ``table`` as JSON, one object per line."""
     names = [json.dumps(name, ensure_ascii=False) for name in table.column_names]
     for batch in table.to_batches(max_chunksize=_ROWS):
         columns = [map(_json_text, json_of_array(column)) for column in batch.columns]
@@ -102,7 +102,7 @@ def write_json_lines(table: pa.Table, sink: BinaryIO) -> None:
 def _no_rows(schema: pa.Schema | None) -> pa.Table:
     if schema is None:
         raise SchemaMismatchError(
-            "There is no row and no header, which would name the columns of a new table. Make the table first, with "
+            "There is no row and no header to name the columns of a new table. Create the table first, with "
             "'barrage-server create', or use CSV with a header line."
         )
     return schema.empty_table()
@@ -125,7 +125,7 @@ def _open_csv(source: BinaryIO, options: csv.ConvertOptions | None, schema: pa.S
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
-    """The type to parse cells as; what Arrow cannot parse at once is text first."""
+    """The type to parse cells as; types that Arrow cannot parse are read as text first."""
     if types.is_dictionary(kind):
         return _csv_type(kind.value_type)
     if types.is_float16(kind):
@@ -166,7 +166,7 @@ def _to_csv(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
         texts = [value if value is None or isinstance(value, str) else _json_text(value) for value in values]
         return pa.array(texts, pa.string())
     if types.is_timestamp(kind) and kind.tz is not None:
-        return column.cast(pa.timestamp(kind.unit, "UTC"))  # offsets of the past have seconds, which texts lack
+        return column.cast(pa.timestamp(kind.unit, "UTC"))  # historical offsets have seconds, which texts cannot hold
     if types.is_string_view(kind):
         return column.cast(pa.string())
     if types.is_decimal(kind) and not types.is_decimal128(kind):
@@ -187,7 +187,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _fields_of_json(text: bytes, schema: pa.Schema) -> pa.Schema:
-    """The columns of ``schema`` that the text names somewhere: what it never names is no column of null."""
+    """The columns of ``schema`` that the text names: other columns are omitted rather than null."""
     return pa.schema([field for field in schema if any(name in text for name in _spellings(field.name))])
 
 
@@ -229,9 +229,9 @@ def _table_of_objects(text: bytes, schema: pa.Schema | None) -> pa.Table:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise SchemaMismatchError(f"Line {number} is no JSON: {error}") from None
+            raise SchemaMismatchError(f"Line {number} is not JSON: {error}") from None
         if not isinstance(row, dict):
-            raise SchemaMismatchError(f"Line {number} is no JSON object; write one object a line.")
+            raise SchemaMismatchError(f"Line {number} is not a JSON object; write one object per line.")
         for name in row.keys() - names:
             raise SchemaMismatchError(f"Line {number} has a field {name!r}, which the table lacks.")
         rows.append(row)

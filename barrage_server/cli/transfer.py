@@ -69,7 +69,7 @@ def publish_file(
     started = time.monotonic()
     sent = 0
     name = "standard input" if file == STANDARD else file.name
-    checked_source(file, written_as)  # before a server is looked for
+    checked_source(file, written_as)  # before connecting
     with usage():
         named, wanted = choice(kind, TableKind, "--kind"), choice(mode, PublishMode, "--mode")
         check_target(named, key, capacity, wanted, is_new=False)
@@ -103,7 +103,7 @@ def _schema_of(client: Client, table: str) -> pa.Schema | None:
 
 @contextmanager
 def _progress(console: Console, what: str, rows: int | None) -> Iterator[Callable[[int], None]]:
-    """Shows in a terminal how many rows have been sent, and nothing elsewhere."""
+    """Show the number of rows sent, in a terminal only."""
     if not console.is_terminal:
         yield lambda _sent: None
         return

@@ -1,4 +1,4 @@
-"""What is wrong with a command line or with settings, told apart from what fails while a command runs."""
+"""Errors of a command line or of settings, as opposed to failures while a command runs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["UsageError", "usage"]
 
 
 class UsageError(InvalidRequestError):
-    """The command line or the settings cannot be right: nothing was done. The command ends with exit code 2."""
+    """The command line or the settings are wrong, and nothing was done. The exit code is 2."""
 
 
 @contextmanager
 def usage() -> Iterator[None]:
-    """Turn an InvalidRequestError of the ``with`` body, which only looks at what was given, into a UsageError."""
+    """Turn an InvalidRequestError of the ``with`` body, which only checks arguments, into a UsageError."""
     try:
         yield
     except UsageError:

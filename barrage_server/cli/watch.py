@@ -22,14 +22,14 @@ from barrage_server.errors import BarrageError, UnknownTableError
 if TYPE_CHECKING:
     from barrage_server.client import Client, LiveTable
 
-__all__ = ["Watch"]
+__all__ = ["View", "Watch"]
 
 _PLAIN_ROWS: Final = 50
-"""Rows in view without a terminal, unless a viewport is named."""
+"""Rows in view without a terminal and without --viewport."""
 _WAIT_SECONDS: Final = 0.5
-"""How long lines wait for an update before they look whether the table has ended."""
+"""Seconds that lines wait for an update before they check whether the table has ended."""
 _ANSWER_SECONDS: Final = 0.1
-"""How long a key that ends the view may wait."""
+"""Longest delay, in seconds, of a key that ends the view."""
 _RICH_STYLES: Final = {
     "title": "bold cyan",
     "live": "green",
@@ -48,15 +48,15 @@ class Watch:
     """One run of ``barrage-server watch``.
 
     Attributes:
-        address: where the server is.
+        address: the server.
         table: the table's name.
         viewport: row positions in view; None fits the screen.
         full: follow the whole table instead of a window.
         reverse: positions count from the last row.
         columns: names of the columns in view; None for all.
         interval_ms: least time between two updates.
-        limit: stop after so many updates; None goes on until Ctrl-C.
-        patience: seconds to wait for the server and the table to be there.
+        limit: number of updates after which to stop; None for no limit.
+        patience: seconds to wait for the server and the table.
         plain: print lines even in a terminal.
     """
 
@@ -99,10 +99,10 @@ class Watch:
         )
 
     def _draw(self, screen: Screen, live: LiveTable) -> None:
-        """Show the table in the whole terminal, which a thread of its own draws and reads keys from."""
+        """Show the table in the whole terminal; a thread of its own draws and reads keys."""
         from barrage_server.cli.terminal import Terminal
 
-        view = _View(screen, live, follows_screen=not self.full)
+        view = View(screen, live, follows_screen=not self.full)
         terminal = Terminal(view.frame, view.keys())
         seen = 0
         with terminal.running():
@@ -115,7 +115,7 @@ class Watch:
                         break
             by_key = terminal.has_ended
         if not by_key:
-            _show(screen, live)  # the terminal is as it was before: what has ended by itself leaves its last view
+            _show(screen, live)  # after the terminal is restored: print the last view when the table ended by itself
 
     def _print(self, live: LiveTable) -> None:
         seen = 0
@@ -128,8 +128,8 @@ class Watch:
                     break
 
 
-class _View:
-    """A screen that follows its keys: the server is asked for the rows that it shows, and for no others."""
+class View:
+    """A screen that scrolls by keys, and requests the rows that it shows only."""
 
     def __init__(self, screen: Screen, live: LiveTable, *, follows_screen: bool) -> None:
         self._screen = screen
@@ -139,18 +139,18 @@ class _View:
         self._asked: tuple[range, bool] | None = None
 
     def frame(self, width: int, height: int) -> list[Line]:
-        """The lines of the screen, after asking for its rows if they are others now."""
+        """The lines of the screen, after requesting its rows if they have changed."""
         self._page = max(1, height - OTHER_LINES)
         lines = self._screen.frame(self._live, width, height)
         wanted = self._screen.scroll.positions(self._page), self._screen.scroll.reverse
         if self._follows_screen and wanted != self._asked:
             self._asked = wanted
-            with suppress(BarrageError):  # it has ended, which its state shows
+            with suppress(BarrageError):  # the subscription has ended; its state shows that
                 self._live.set_viewport(wanted[0], reverse=wanted[1], wait=False)
         return lines
 
     def keys(self) -> dict[str, Callable[[], None]]:
-        """What the keys do, by prompt_toolkit's names."""
+        """The functions of keys, by prompt_toolkit's names."""
         screen, scroll = self._screen, self._screen.scroll
 
         def move(rows: int, pages: int) -> Callable[[], None]:
@@ -179,7 +179,7 @@ class _View:
 
 
 def _show(screen: Screen, live: LiveTable) -> None:
-    """Print what is in view, as wide as the terminal is."""
+    """Print the rows in view, in the width of the terminal."""
     console = Console(highlight=False)
     for line in screen.content(live, console.width):
         console.print(Text.assemble(*((text, _RICH_STYLES.get(style, style)) for style, text in line)), no_wrap=True)
@@ -191,7 +191,7 @@ def _write(lines: Sequence[str]) -> None:
 
 
 def _patiently(attempt: Callable[[], _T], deadline: float) -> _T:
-    """What ``attempt`` gives, tried again until the deadline while the table is not there yet."""
+    """The result of ``attempt``, retried until the deadline while the table does not exist."""
     while True:
         try:
             return attempt()

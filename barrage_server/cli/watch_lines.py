@@ -1,4 +1,4 @@
-"""What ``watch`` prints without a terminal: a line for the table, then lines for every change."""
+"""The output of ``watch`` without a terminal: a line for the table, then lines for every change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["content_lines", "update_lines"]
 
 _ROWS_PRINTED: Final = 50
-"""Rows printed of one message; the rest is counted."""
+"""Most rows printed per message; the rest is counted."""
 
 
 def content_lines(name: str, live: LiveTable) -> list[str]:
@@ -33,7 +33,7 @@ def content_lines(name: str, live: LiveTable) -> list[str]:
 def update_lines(update: Update, live: LiveTable) -> list[str]:
     """One update: a headline with counts, then ``+`` for rows added, ``-`` for rows removed, ``~`` for rows modified.
 
-    A modified row shows its key columns, or else its position in view, and the old and new values of what has changed.
+    A modified row shows its key columns, or else its position in view, and the old and new values of changed cells.
     """
     modified = update.modified_rows
     counts = f"+{update.added.size} -{update.removed.size} ~{modified.size}"
@@ -75,7 +75,7 @@ def _modified(update: Update, key_columns: tuple[str, ...]) -> Iterator[str]:
 
 
 def _names(version: TableVersion) -> list[str]:
-    """The names of the columns, which others have chosen, as a terminal may show them."""
+    """The names of the columns, escaped for a terminal."""
     return [one_line(name) for name in version.schema.names]
 
 

@@ -1,4 +1,4 @@
-"""The live view of ``watch`` as lines of styled text: a table that fits the screen, what has just changed in colour."""
+"""The live view of ``watch`` as lines of styled text: a table that fits the screen, with recent changes in colour."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _RATE_SECONDS: Final = 5.0
 
 
 class Screen:
-    """Draws a live table; :meth:`note` tells it what to show in colour, and counts. Safe for threads.
+    """Draws a live table; :meth:`note` records the changes to show in colour. Thread-safe.
 
     Args:
         name: the table.
-        scroll: where the screen stands; keys move it.
+        scroll: the position of the screen, moved by keys.
         is_whole: the live table has all rows, and the screen shows a part of them.
     """
 
@@ -61,7 +61,7 @@ class Screen:
         self._layout = ColumnLayout((), (), 0)
 
     def note(self, update: Update) -> None:
-        """Remember an update: its rows are in colour until the next one."""
+        """Record an update: its rows are in colour until the next one."""
         rows = update.added.size + update.removed.size + update.modified_rows.size
         with self._lock:
             self._last = update
@@ -69,7 +69,7 @@ class Screen:
             self._recent.append((time.monotonic(), rows))
 
     def frame(self, live: LiveTable, width: int, height: int) -> list[Line]:
-        """What a terminal of ``width`` columns and ``height`` lines shows."""
+        """The lines of a terminal of ``width`` columns and ``height`` lines."""
         page = max(1, height - OTHER_LINES)
         self.scroll.move(0, page, live.table_size)
         title = self._title(live)
@@ -112,7 +112,7 @@ class Screen:
         cells = row_texts(version.read(rows))
         for number, field in enumerate(schema):
             longest = max((cell_len(texts[number]) for texts in cells), default=0)
-            known = self._widths.get(field.name, 0)  # a column that has been wide stays so: nothing jumps
+            known = self._widths.get(field.name, 0)  # a column keeps its greatest width, so that the view is steady
             self._widths[field.name] = max(known, longest, cell_len(one_line(field.name)))
         widths = [min(self._widths[field.name], width) for field in schema]
         keys = {number for number, field in enumerate(schema) if field.name in live.key_columns}
@@ -141,7 +141,7 @@ class Screen:
         return rows
 
     def _styles(self, version: TableVersion, rows: RowSet) -> list[list[str]]:
-        """Of each column, the style of each row."""
+        """For each column, the style of each row."""
         with self._lock:
             last = self._last
         columns = len(version.schema)

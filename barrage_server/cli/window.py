@@ -1,4 +1,4 @@
-"""Where a screen stands in a table: which rows it asks for, and which columns fit."""
+"""The position of a screen in a table: the rows to request, and the columns that fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["GAP", "ColumnLayout", "Scroll"]
 
 GAP: Final = 2
-"""Blanks between two columns."""
+"""Number of blanks between two columns."""
 
 
 @dataclass(slots=True)
@@ -17,8 +17,8 @@ class Scroll:
     """The rows on a screen, as positions in a table that may change meanwhile.
 
     Attributes:
-        bounds: positions that may be looked at; None for all.
-        reverse: positions count from the last row, so that the screen stays at the end of a table that grows.
+        bounds: positions to scroll through; None for all.
+        reverse: positions count from the last row, so that the screen stays at the end of a growing table.
         top: the first position on the screen, from the beginning of the bounds; in reverse the last one.
         column: the first column on the screen that is not a key.
     """
@@ -29,7 +29,7 @@ class Scroll:
     column: int = 0
 
     def total(self, table_size: int) -> int:
-        """Rows that can be scrolled through, of a table with ``table_size`` rows."""
+        """Number of rows to scroll through, of a table with ``table_size`` rows."""
         if self.bounds is None:
             return table_size
         return max(0, min(self.bounds.stop, table_size) - self.bounds.start)
@@ -46,7 +46,7 @@ class Scroll:
         return max(0, table_size - shown.stop) if self.reverse else shown.start
 
     def move(self, rows: int, page: int, table_size: int) -> None:
-        """Go down by ``rows``, or up when negative, as far as there are rows."""
+        """Move down by ``rows``, or up when negative, within the table."""
         last = max(0, self.total(table_size) - page)
         self.top = min(max(0, self.top - rows if self.reverse else self.top + rows), last)
 
@@ -57,7 +57,7 @@ class Scroll:
         self.top = max(0, self.total(table_size) - page) if self.reverse else 0
 
     def end(self, page: int, table_size: int) -> None:
-        """Go to the last row, and stay with it while rows are added, unless there are bounds."""
+        """Go to the last row, and follow it while rows are added, unless there are bounds."""
         if self.bounds is None:
             self.reverse = True
         self.top = 0 if self.reverse else max(0, self.total(table_size) - page)
@@ -65,14 +65,14 @@ class Scroll:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLayout:
-    """Which columns a screen shows, and where the arrow keys lead from there.
+    """The columns that a screen shows, and the targets of the arrow keys.
 
     A column is shown whole or not at all; the first one alone may be wider than the screen.
 
     Attributes:
-        widths: of all columns.
-        keys: numbers of the columns that stay on the screen, as long as they leave half of it to the others.
-        available: width of the screen.
+        widths: widths of all columns, in characters.
+        keys: numbers of the columns that stay on the screen, provided that they leave half of it to the others.
+        available: width of the screen, in characters.
     """
 
     widths: Sequence[int]
@@ -80,7 +80,7 @@ class ColumnLayout:
     available: int
 
     def shown(self, first: int) -> list[int]:
-        """Numbers of the columns to show, in order: those with keys, and what else fits from number ``first`` on."""
+        """Numbers of the columns to show, in order: keys, and the others that fit from ``first`` on."""
         widths = self.widths
         pinned = [number for number in range(min(first, len(widths))) if number in self.keys]
         if sum(widths[number] + GAP for number in pinned) > self.available // 2:
@@ -94,22 +94,22 @@ class ColumnLayout:
         return shown
 
     def nearest(self, first: int) -> int:
-        """``first``, or the smallest number before it from which the last column is shown just as well."""
+        """``first``, or the smallest number before it from which the last column is shown too."""
         first = max(0, min(first, len(self.widths) - 1))
         while first > 0 and self._shows_last(first - 1):
             first -= 1
         return first
 
     def after(self, first: int) -> int:
-        """Where one step to the right leads: to the next columns that differ, unless the last one is shown."""
+        """The target of a step to the right: the next column with another view, unless the last column is shown."""
         return first if self._shows_last(first) else self._stepped(first, 1)
 
     def before(self, first: int) -> int:
-        """Where one step to the left leads."""
+        """The target of a step to the left."""
         return self._stepped(first, -1)
 
     def _stepped(self, first: int, step: int) -> int:
-        """The next number in the direction of ``step`` from which other columns are shown; the last one if none is."""
+        """The next number in the direction of ``step`` with another view; the last number if there is none."""
         now, last = self.shown(first), 0 if step < 0 else max(0, len(self.widths) - 1)
         while first != last:
             first += step

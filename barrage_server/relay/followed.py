@@ -257,7 +257,7 @@ class Followed:
             info = client.table(self._source.address.name)
             if self._route in on_route(info.attributes):
                 raise InvalidRequestError(
-                    f"{self.uri} comes from '{self.name}' of this server, through other relays: following it  "
+                    f"{self.uri} comes from '{self.name}' of this server, through other relays: following it "
                     f"would be a cycle."
                 )
             fits = self._fits(info)

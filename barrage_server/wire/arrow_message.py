@@ -32,10 +32,10 @@ _LITTLE_ENDIAN: Final = 0
 
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 
-# A record batch's header has a fixed shape but for its two vectors, so it is laid out here: the root offset, padding,
-# the field list of Message (12 bytes; a table of 22; version at 14, type at 21, header at 16, body length at 4),
-# Message, the field list of RecordBatch (10 bytes; a table of 24; length at 4, nodes at 20, buffers at 16),
-# RecordBatch. Then come the buffers and the nodes, each as a count and pairs of int64 that lie at multiples of 8.
+# A record batch's header has a fixed layout except its two vectors, so it is packed here: the root offset, padding, the
+# field list of Message (12 bytes; a table of 22; version at 14, type at 21, header at 16, body length at 4), Message,
+# the field list of RecordBatch (10 bytes; a table of 24; length at 4, nodes at 20, buffers at 16), RecordBatch. Then
+# come the buffers and the nodes, each as a count and pairs of int64 that lie at multiples of 8.
 _BATCH: Final = struct.Struct("<I 4x 6H i q 2x h I x B 5H i q 4x I I I")
 _MESSAGE_TABLE: Final = (20, 12, 22, 14, 21, 16, 4, 12)
 _BATCH_TABLE: Final = (10, 24, 4, 20, 16, 10)
@@ -53,7 +53,7 @@ class BatchHeader:
 
     @classmethod
     def decode(cls, header: bytes | memoryview) -> BatchHeader:
-        """Read a header; WireFormatError when it is damaged, or of a message that is no record batch."""
+        """Read a header; WireFormatError when it is damaged, or of another message than a record batch."""
         message = FlatTable.root(header)
         batch = message.table(2)
         if message.int8(1) != RECORD_BATCH or batch is None:
@@ -77,7 +77,7 @@ class BatchHeader:
 
     @classmethod
     def of_dictionary(cls, header: bytes | memoryview) -> tuple[int, bool, BatchHeader]:
-        """Of a dictionary batch: the dictionary's number, whether it is continued, and the header of its values."""
+        """Of a dictionary batch: the id of the dictionary, whether it is a delta, and the header of its values."""
         message = FlatTable.root(header)
         dictionary = message.table(2)
         values = None if dictionary is None else dictionary.table(1)
@@ -100,20 +100,20 @@ def header_type(header: bytes | memoryview) -> int:
 
 
 def schema_header(schema: pa.Schema) -> bytes:
-    """The header of the message that announces a schema."""
+    """The header of a schema message."""
     data: bytes = schema.serialize().to_pybytes()
     return data[8:] if data.startswith(_CONTINUATION) else data[4:]
 
 
 def decode_schema_message(header: bytes | memoryview) -> pa.Schema:
-    """The schema in a header; WireFormatError when it is damaged or something else."""
+    """The schema in a header; WireFormatError when it is damaged, or of another message."""
     data = bytes(header)
     message = FlatTable.root(data)
     schema = message.table(2)
     if message.int8(1) != SCHEMA or schema is None:
         raise WireFormatError("expected a schema message first")
     if schema.int16(0) != _LITTLE_ENDIAN:
-        raise WireFormatError("numbers with the highest byte first are not read here; send them little-endian")
+        raise WireFormatError("big-endian numbers are not supported; send them little-endian")
     return read_schema(_CONTINUATION + struct.pack("<I", len(data)) + data)
 
 
@@ -121,8 +121,8 @@ def read_schema(message: bytes) -> pa.Schema:
     """The schema in an encapsulated IPC message.
 
     Raises:
-        WireFormatError: it is damaged, or something else.
-        UnsupportedTypeError: it has types that are not read here.
+        WireFormatError: it is damaged, or another message.
+        UnsupportedTypeError: it has types that are not supported.
 
     """
     try:

@@ -1,9 +1,9 @@
-"""Updates to record batches: what an engine's update becomes on the wire.
+"""Updates to record batches: the sending side of :mod:`barrage_server.wire.reader`.
 
 All added rows come first, then all modified rows, never both in one batch; only the first batch carries the metadata;
-an update without rows is one batch without rows. Modified rows are cut at the same positions of every column's own
-row set, so that a column with fewer modified rows has shorter pieces and then none (deephaven-core's splitting, which
-its clients count on).
+an update without rows is one batch without rows. Modified rows are cut at the same positions of every column's own row
+set, so that a column with fewer modified rows has shorter pieces and then none (as deephaven-core splits, on which its
+clients rely).
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from barrage_server.wire.schema import list_schema
 __all__ = ["BATCH_ROWS", "MessageWriter", "OutgoingMessage", "RowsReader", "Uneven", "ipc_messages", "record_batches"]
 
 FIRST_BATCH_ROWS: Final = 4096
-"""The first batch of added rows is small, so that the receiver has something to show."""
+"""Rows of the first batch of added rows: few, so that the receiver can show them early."""
 BATCH_ROWS: Final = 65536
 UNLIMITED_ROWS: Final = (1 << 31) - 1
 DEFAULT_MESSAGE_BYTES: Final = 96 << 20
-"""Stock clients refuse messages above 100 MiB unless they say otherwise."""
+"""Bytes. Stock clients refuse messages above 100 MiB by default."""
 HARD_MESSAGE_BYTES: Final = (1 << 31) - (1 << 16)
-"""Protobuf's limit of 2 GiB, less what surrounds the data."""
+"""Protobuf's limit of 2 GiB, minus the framing."""
 _BOUNDS: Final = struct.Struct("<ii")
 _OVERHEAD: Final = 1024
 _COLUMN_OVERHEAD: Final = 160  # nodes, buffers and padding of a column, in bytes
 
 
 class RowsReader(Protocol):
-    """Reads rows of those that are sent."""
+    """Reads ranges of the rows of a message."""
 
     def __call__(self, start: int, stop: int) -> Sequence[pa.Array]:
-        """Rows ``[start, stop)``: one array per schema column, in order; empty if the column was not asked for."""
+        """Rows ``[start, stop)``: one array per schema column, in order; empty if the column is not subscribed."""
 
 
 class Metadata(Protocol):
-    """What a message says of its rows: :class:`UpdateMetadata`, or what gives the same bytes."""
+    """The metadata of a message: :class:`UpdateMetadata`, or an object that encodes to the same bytes."""
 
     def encode(self, batch_counts: tuple[int, int] | None = None) -> bytes:
         """See :meth:`UpdateMetadata.encode`."""
@@ -63,17 +63,17 @@ class Metadata(Protocol):
 
 
 class Uneven(Enum):
-    """What to do with columns of different lengths in a batch that is not in ``columns_as_list`` form."""
+    """The treatment of columns of different lengths in a batch that is not in ``columns_as_list`` form."""
 
     EVEN = "even"
-    """Pad them with nulls; pyarrow can carry nothing else. The receiver cuts them to the counts in the metadata."""
+    """Pad them with nulls, as pyarrow requires. The receiver cuts them to the counts in the metadata."""
     RAGGED = "ragged"
-    """Send them as they are; only :func:`ipc_messages` can."""
+    """Send them unpadded; only :func:`ipc_messages` can."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """An update and the means to read its data.
+    """An update, and the functions that read its data.
 
     - ``add_count``: rows that the metadata includes; ``read_adds`` reads them.
     - ``mod_counts``: modified rows per column; ``read_mods(column, start, stop)`` reads rows ``[start, stop)`` of one
@@ -108,13 +108,13 @@ class MessageWriter:
     def __init__(self, schema: pa.Schema, options: SubscriptionOptions, uneven: Uneven = Uneven.RAGGED) -> None:
         """``schema``: the plain one, as :func:`barrage_server.wire.schema.barrage_schema` gives it.
 
-        ``uneven``: what :meth:`ipc_messages` does with columns that differ in length.
+        ``uneven``: the treatment of columns that differ in length by :meth:`ipc_messages`.
         """
         self._options = options
         self._pads = uneven is Uneven.EVEN and not options.columns_as_list
         self._is_list = options.columns_as_list
         self.schema: pa.Schema = list_schema(schema) if self._is_list else schema
-        """As it goes on the wire."""
+        """The schema on the wire."""
         self._types: list[pa.DataType] = schema.types
         self._list_types: list[pa.DataType] = self.schema.types
         self._empty = [empty_array(data_type) for data_type in self._types]
@@ -128,7 +128,7 @@ class MessageWriter:
         self._first_rows = FIRST_BATCH_ROWS if options.batch_size == 0 else rows
 
     def record_batches(self, message: OutgoingMessage) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-        """The update's record batches with their app_metadata (None on all but the first), read as they are asked for.
+        """The update's record batches with their app_metadata (None on all but the first), read lazily.
 
         Without ``columns_as_list``, columns shorter than the longest are padded with nulls.
         """
@@ -139,7 +139,7 @@ class MessageWriter:
     def ipc_messages(self, message: OutgoingMessage) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
         """The update as raw messages: header, app_metadata (None on all but the first), and the body in pieces.
 
-        Columns of modified rows may differ in length, unless the writer is to keep them even.
+        Columns of modified rows may differ in length, unless ``uneven`` is EVEN.
         """
         for columns, length, app_metadata in self._messages(message):
             arrays = _padded(columns, length) if self._pads else columns
@@ -158,17 +158,17 @@ class MessageWriter:
         return self._rows
 
     def fits(self, rows: int, nbytes: int, metadata_bytes: int) -> bool:
-        """Whether a message of so many rows, bytes of data and bytes of app_metadata is not cut for its size."""
+        """Whether a message of this size (rows, bytes of data, bytes of app_metadata) is a single batch."""
         if self._row_bytes is not None:
             nbytes = max(nbytes, math.ceil(rows * self._row_bytes))
         return nbytes + metadata_bytes <= self._max_bytes
 
     def list_batch(self, columns: Sequence[pa.Array], offsets: Sequence[npt.NDArray[np.int32]]) -> pa.RecordBatch:
-        """Many messages of one batch each: a row for each, with the list of its values in each column.
+        """Many messages as one batch: a row for each, with the list of its values in each column.
 
         Args:
-            columns: the values of all messages, one after the other.
-            offsets: for each column where those of each message begin, and where the last end.
+            columns: the concatenated values of all messages, per column.
+            offsets: for each column the start of each message's values, and the end of the last (int32).
 
         """
         arrays = [
@@ -200,14 +200,15 @@ class MessageWriter:
             yield self._empty, 0, app_metadata
 
     def _cuts(self, count: int, room: int, first: int) -> list[tuple[int, int]]:
-        """Where batches start and stop; the first has at most ``first`` rows and ``room`` bytes."""
+        """Start and stop of each batch; the first has at most ``first`` rows and ``room`` bytes."""
         rest = self._rows
         if self._row_bytes is not None:
             first = max(1, min(first, int(room / self._row_bytes)))
             rest = max(1, min(rest, int(self._max_bytes / self._row_bytes)))
         if count <= first:
             return [(0, count)] if count else []
-        # The second batch ends where it would without a smaller first one: there, storage may be cut as well.
+        # The second batch ends where it would without a smaller first one: aligned with storage pieces, so that slices
+        # are zero-copy.
         bounds = [0, first, *range(rest if first < rest else first + rest, count, rest), count]
         return list(pairwise(bounds))
 
@@ -248,7 +249,7 @@ class MessageWriter:
 
     def _pieces(self, arrays: list[pa.Array], length: int, room: int) -> Iterator[tuple[list[pa.Array], int]]:
         """The same rows, cut so that each piece has at most ``room`` bytes if it has more than one row."""
-        # What is held is quick to tell, and is enough to know that a small message is one.
+        # The bytes in memory are quick to compute, and suffice to recognise a small message.
         size = 0 if self._row_bytes is not None else sum(array.get_total_buffer_size() for array in arrays)
         if size > room:
             size = sum(array.nbytes for array in arrays)
@@ -269,7 +270,7 @@ class MessageWriter:
                 yield from self._pieces(cut, stop - start, room)
 
     def _as_lists(self, arrays: list[pa.Array]) -> list[pa.Array]:
-        """Each column as a list array with one list, which holds it. Nothing is copied."""
+        """Each column as a list array with one list of its values. Zero-copy."""
         bounds = {length: pa.py_buffer(_BOUNDS.pack(0, length)) for length in set(map(len, arrays))}
         return [
             pa.Array.from_buffers(data_type, 1, [None, bounds[len(array)]], null_count=0, children=[array])
@@ -280,9 +281,9 @@ class MessageWriter:
 def record_batches(
     message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions, uneven: Uneven = Uneven.EVEN
 ) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
-    """:meth:`MessageWriter.record_batches` for one message; whoever sends several keeps a writer.
+    """:meth:`MessageWriter.record_batches` for one message; for several, keep a writer.
 
-    ``uneven`` must be EVEN: a record batch cannot be ragged.
+    ``uneven`` must be EVEN: columns of a record batch have one length.
     """
     if uneven is not Uneven.EVEN:
         raise ValueError("record batches cannot be ragged: use ipc_messages, or Uneven.EVEN")
@@ -292,7 +293,7 @@ def record_batches(
 def ipc_messages(
     message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions
 ) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
-    """:meth:`MessageWriter.ipc_messages` for one message; whoever sends several keeps a writer."""
+    """:meth:`MessageWriter.ipc_messages` for one message; for several, keep a writer."""
     return MessageWriter(schema, options).ipc_messages(message)
 
 
@@ -309,13 +310,13 @@ def _padded(arrays: list[pa.Array], length: int) -> list[pa.Array]:
 
 
 def _message_limit(asked: int, columns: int) -> int:
-    """The most bytes of data in one message, with room left for what surrounds them."""
+    """The most bytes of data in one message, without its framing."""
     limit = min(asked, HARD_MESSAGE_BYTES) if asked > 0 else DEFAULT_MESSAGE_BYTES
     return max(1, limit - _OVERHEAD - _COLUMN_OVERHEAD * columns)
 
 
 def _row_bytes(data_types: Sequence[pa.DataType]) -> float | None:
-    """Bytes of one row with its validity bits; None when rows differ."""
+    """Bytes of one row with its validity bits; None when rows differ in size."""
     bits = 0
     for data_type in data_types:
         if types.is_nested(data_type) or not (types.is_primitive(data_type) or types.is_decimal(data_type)):

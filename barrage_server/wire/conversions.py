@@ -1,7 +1,7 @@
-"""Columns in other types: what a client gets where it cannot read a column's own type.
+"""Conversions of columns to types that a client can read.
 
-Every function takes an array, which may be a slice, and gives one of the same length; nulls stay null. Values that the
-new type cannot hold become null, which happens only to dates and times out of range.
+Every function takes an array, which may be a slice, and returns one of the same length; nulls stay null. Dates and
+times out of the range of the new type become null.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _HEX: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode
 
 
 def scaled(array: pa.Array, target: pa.DataType, factor: int) -> pa.Array:
-    """A date, time, timestamp or duration array as one of 64 bits whose unit is ``factor`` times as fine.
+    """A date, time, timestamp or duration array as one of 64 bits with a unit ``factor`` times finer.
 
-    Null where that is beyond 64 bits. No copy if the factor is 1.
+    Null where the value exceeds 64 bits. No copy if the factor is 1.
     """
     if factor == 1:
         return array.view(target)
     count, nulls = len(array), array.null_count
     narrow = array.type.bit_width == 32
     values = cells(array, np.int32 if narrow else np.int64)
-    data = pa.py_buffer(values * np.int64(factor))  # of what does not fit, some number: it is null
+    data = pa.py_buffer(values * np.int64(factor))  # arbitrary where it overflows: the value is null
     limit = _INT64_MAX // factor
     if narrow or _are_within(values, -limit, limit):
         return pa.Array.from_buffers(target, count, [validity(array), data], null_count=nulls)
@@ -58,7 +58,7 @@ def scaled(array: pa.Array, target: pa.DataType, factor: int) -> pa.Array:
 
 
 def in_a_day(array: pa.Array) -> pa.Array:
-    """A time array; null where a time is not within a day. Arrow forbids such times, but does not look."""
+    """A time array; null where a time is outside of a day, which Arrow forbids but does not check."""
     last = _DAY_NANOSECONDS // NANOSECONDS[array.type.unit] - 1
     values = cells(array, np.int32 if array.type.bit_width == 32 else np.int64)
     if _are_within(values, 0, last):
@@ -68,7 +68,7 @@ def in_a_day(array: pa.Array) -> pa.Array:
 
 
 def whole_days(array: pa.Array) -> pa.Array:
-    """A date64 array whose values begin their days, as Arrow demands of them without looking."""
+    """A date64 array of whole days, which Arrow requires but does not check."""
     values = cells(array, np.int64)
     beyond = values % _DAY_MILLISECONDS
     if not beyond.any():
@@ -78,7 +78,7 @@ def whole_days(array: pa.Array) -> pa.Array:
 
 
 def unsized(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A string or binary array of any kind as ``target``: plain string or binary. The bytes are not copied."""
+    """A string or binary array of any kind as ``target``: plain string or binary. Zero-copy for the bytes."""
     offsets, data = byte_runs(array)
     buffers = [validity(array), offsets_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(target, len(array), buffers, null_count=array.null_count)
@@ -99,7 +99,7 @@ def lists(array: pa.Array, target: pa.DataType, convert: Convert | None) -> pa.A
     elif valid is None:
         offsets, first, last = list_runs(array)
         elements = array.values.slice(first, last - first)
-    else:  # clients on the C++ core look at offsets only: to them a null list is one without elements
+    else:  # clients on the C++ core read offsets only: a null list is an empty one to them
         offsets = np.concatenate(([0], np.cumsum(valid * array.type.list_size)))
         elements = array.flatten()
     if convert is not None:
@@ -125,7 +125,7 @@ def _are_within(values: Numbers, first: int, last: int) -> bool:
 
 
 def _valid_within(array: pa.Array, values: Numbers, first: int, last: int) -> pa.Buffer:
-    """The validity bitmap of the array's values that lie between two others."""
+    """The validity bitmap of the values from ``first`` to ``last``."""
     fits = (values >= first) & (values <= last)
     valid = bits(array)
     if valid is not None:
@@ -134,7 +134,7 @@ def _valid_within(array: pa.Array, values: Numbers, first: int, last: int) -> pa
 
 
 def with_null_values(array: pa.Array) -> pa.Array:
-    """The same array with Deephaven's null values under its nulls, for readers that look at either."""
+    """The same array with Deephaven's null values under its nulls, for readers of either form."""
     encoded = to_deephaven_nulls(array)
     if encoded is array or types.is_nested(array.type):
         return array

@@ -16,10 +16,10 @@ __all__ = ["DictionaryDecoder", "survives_streams"]
 
 
 def survives_streams(data_type: pa.DataType) -> bool:
-    """Whether pyarrow writes the dictionaries in a type such that they can be read again, from any batch of a stream.
+    """Whether pyarrow writes the dictionaries of a type so that every batch of a stream can be read.
 
-    Of a dictionary in another one it does not notice all changes; and one of an extension type is read as an extension
-    type that is stored as a dictionary, which most cannot be.
+    For a dictionary in a dictionary it misses some changes; a dictionary of an extension type is read as an extension
+    type stored as a dictionary, which most do not allow.
     """
     return _survives(data_type, within=False)
 
@@ -36,43 +36,43 @@ def _survives(data_type: pa.DataType, *, within: bool) -> bool:
 
 
 class DictionaryDecoder:
-    """Reads record batches of one stream; dictionaries come before the batches that use them, and are read once.
+    """Reads the record batches of one stream; dictionaries come before the batches that use them, and are read once.
 
     Args:
-        schema_header: of the stream's first message, whose numbers of dictionaries are the sender's.
-        limit: bytes of a batch when it is decompressed, and of all dictionaries together.
+        schema_header: header of the stream's first message, with the sender's ids of dictionaries.
+        limit: most bytes of a decompressed batch, and of all dictionaries together.
 
     """
 
     def __init__(self, schema_header: bytes, limit: int) -> None:
         self._limit = limit
-        self._sizes: dict[int, int] = {}  # of each dictionary
+        self._sizes: dict[int, int] = {}  # bytes, by id of the dictionary
         self._messages = _Messages()
         self._messages.put(encapsulated(schema_header, b""))
         self._reader: pa.RecordBatchStreamReader | None = None
 
     def add(self, header: bytes | memoryview, body: bytes | memoryview) -> None:
-        """Take a dictionary batch.
+        """Add a dictionary batch.
 
         Raises:
             WireFormatError: it is damaged.
-            LimitError: there is too much in all dictionaries.
+            LimitError: the dictionaries together are too large.
 
         """
         number, is_continued, values = BatchHeader.of_dictionary(header)
         body, size = self._check_body(values, body)
         self._sizes[number] = size + (self._sizes.get(number, 0) if is_continued else 0)
-        # one that waits is replaced only when a batch is read
+        # a dictionary takes effect when a batch is read
         if max(sum(self._sizes.values()), self._messages.nbytes + size) > self._limit:
-            raise LimitError(f"The dictionaries of one stream may have {self._limit:,} bytes, and these have more.")
+            raise LimitError(f"The dictionaries of one stream may have {self._limit:,} bytes, and these exceed it.")
         self._messages.put(encapsulated(header, body))
 
     def batch(self, header: bytes | memoryview, body: bytes | memoryview) -> pa.RecordBatch:
-        """Decode a record batch. It is not checked.
+        """Decode a record batch, without checking its values.
 
         Raises:
             WireFormatError: it is damaged, or a dictionary is missing.
-            LimitError: it is too large when it is decompressed.
+            LimitError: it is too large after decompression.
 
         """
         body, _ = self._check_body(BatchHeader.decode(header), body)
@@ -85,7 +85,7 @@ class DictionaryDecoder:
             raise WireFormatError("damaged record batch: it does not fit its schema or its dictionaries") from error
 
     def _check_body(self, batch: BatchHeader, body: bytes | memoryview) -> tuple[bytes | memoryview, int]:
-        """A body without what lies behind it, and its bytes when it is decompressed."""
+        """A body without trailing bytes, and its decompressed size in bytes."""
         if batch.body_length > len(body):
             raise WireFormatError(
                 f"damaged record batch: {len(body)} bytes of body where {batch.body_length} are announced"
@@ -95,7 +95,7 @@ class DictionaryDecoder:
 
 
 class _Messages(io.RawIOBase):
-    """A file of what was put in and not read yet."""
+    """A file of messages that were added and not read yet."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -9,10 +9,9 @@ __all__ = ["empty_array"]
 
 
 def empty_array(data_type: pa.DataType) -> pa.Array:
-    """An array of no elements, which takes next to no memory whatever the type.
+    """An array without elements, which takes almost no memory for any type.
 
-    Arrow makes a null of the first member of a dense union even so, which may be of any width, and of the members of a
-    union at any depth.
+    Arrow's own empty dense union has a null of its first member, which may be of any width, at any depth.
     """
     if not _has_union(data_type):
         return pa.nulls(0, data_type)
@@ -45,7 +44,7 @@ def _has_union(data_type: pa.DataType) -> bool:
 
 
 def _buffers(data_type: pa.DataType) -> int:
-    """Of a nested type, beside the validity."""
+    """Number of buffers of a nested type, without the validity."""
     if types.is_union(data_type):
         return 2 if data_type.mode == "dense" else 1
     if types.is_list_view(data_type) or types.is_large_list_view(data_type):

@@ -1,7 +1,7 @@
-"""Kinds of clients, which column types each of them can read, and what it gets in place of the others.
+"""Families of clients: the column types that each can read, and the conversions of the others.
 
-The rules are the table in ``docs/types.md``; where they come from is said beside each. A type that a family reads only
-as long as there is no null, or only some values of which it reads rightly, counts as one that it cannot read.
+The rules are the table in ``docs/types.md``; comments give their sources. A type that a family reads only without
+nulls, or reads correctly for some values only, counts as unreadable.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _SAME: Final = frozenset(
         types.lib.Type_STRING,
     }
 )
-"""What every family reads as it is. A uint16 is Java's char."""
+"""Types that every family reads. A uint16 is Java's char."""
 
-# Java and JavaScript read unsigned bytes and ints by way of signed ones, whose null value stands for 128 or 2^31 there.
-# No reader looks at validity bits of numbers, and half floats have no null value of their own.
+# Java and JavaScript read unsigned bytes and ints through signed ones, whose null value then means 128 or 2^31. No
+# reader uses validity bits of numbers, and half floats have no null value.
 _WIDENED: Final = {
     types.lib.Type_UINT8: pa.int16(),
     types.lib.Type_UINT32: pa.int64(),
@@ -68,7 +68,7 @@ _WIDENED: Final = {
 
 
 class ClientFamily(Enum):
-    """A kind of client, by what its readers understand.
+    """A kind of client, by the types that it reads.
 
     ``ARROW``: plain Arrow Flight clients and this project's own; they read everything a table can hold.
     ``TICKING``: Deephaven's clients on the C++ core (Python, C++, C#, Go, R); they read the fewest types.
@@ -84,14 +84,14 @@ class ClientFamily(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnView:
-    """What one family sees of a table's columns.
+    """The columns of a table as one family sees them.
 
     Attributes:
-        schema: as it is sent: converted types, with the ``deephaven:type`` that their readers need, and names that they
-            accept. All other metadata is the table's.
+        schema: the schema on the wire: converted types, with the ``deephaven:type`` that their readers need, and names
+            that they accept. All other metadata is the table's.
         sources: the table's column number of each column sent.
-        left_out: names of the columns that cannot be shown.
-        is_plain: every column is sent, and as it is; then ``schema`` is the table's own.
+        left_out: names of the columns without a conversion.
+        is_plain: every column is sent unchanged; then ``schema`` is the table's own.
 
     """
 
@@ -103,7 +103,7 @@ class ColumnView:
 
     @classmethod
     def of(cls, schema: pa.Schema, family: ClientFamily) -> ColumnView:
-        """What ``family`` sees of a table with ``schema``."""
+        """The view of ``family`` on a table with ``schema``."""
         plain = cls(schema, tuple(range(len(schema))))
         if family is ClientFamily.ARROW:
             return plain
@@ -125,7 +125,7 @@ class ColumnView:
         return cls(sent, tuple(sources), tuple(left_out), False, tuple(converters))
 
     def convert(self, number: int, array: pa.Array) -> pa.Array:
-        """Values of the view's column ``number``, as they are sent. Most columns come back as they are.
+        """Values of the view's column ``number`` in its type on the wire. Most columns are returned unchanged.
 
         Raises:
             MessageTooLargeError: the values have more than 2 GiB in a type that cannot hold more.
@@ -136,10 +136,10 @@ class ColumnView:
 
 
 def attributes_for(attributes: Mapping[str, object], family: ClientFamily) -> Mapping[str, object]:
-    """Those of a table's attributes that ``family`` takes as they are meant.
+    """The attributes of a table that ``family`` interprets correctly.
 
     JavaScript (42.7) puts the rows of a blink table at 0, 1, 2 … of its own, and then looks for them under their keys,
-    which go on from cycle to cycle here. As any other table it reads one rightly.
+    which continue from cycle to cycle here. Without the attribute it reads the table correctly.
     """
     if family is not ClientFamily.JAVASCRIPT:
         return attributes
@@ -148,7 +148,9 @@ def attributes_for(attributes: Mapping[str, object], family: ClientFamily) -> Ma
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """How a family gets a type: as which one, how it is converted (None: not at all), and the tag that it needs."""
+    """The reading of a type by a family: the type on the wire, the conversion (None for none), and the tag that it
+    needs.
+    """
 
     data_type: pa.DataType
     convert: Convert | None = None
@@ -156,13 +158,13 @@ class _Reading:
 
 
 def _tag_of(field: pa.Field) -> str:
-    """The Java type that a field says it is; empty if it says nothing."""
+    """The Java type in a field's metadata; empty if absent."""
     metadata: dict[bytes, bytes] = field.metadata or {}
     return metadata.get(_TYPE, b"").decode(errors="replace")
 
 
 def _tagged(field: pa.Field, reading: _Reading) -> pa.Field:
-    """The field as it is sent, of an extension type as its storage.
+    """The field on the wire; an extension type as its storage.
 
     A tag that its readers would not expect is dropped: they would refuse the table.
     """
@@ -178,7 +180,7 @@ def _tagged(field: pa.Field, reading: _Reading) -> pa.Field:
 
 
 def _reading(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading | None:
-    """How ``family`` gets a column of ``data_type`` that is tagged ``tag``; None if it cannot."""
+    """The reading of a column of ``data_type`` with tag ``tag`` by ``family``; None if it cannot be sent."""
     if isinstance(data_type, pa.BaseExtensionType):
         stored = _reading(data_type.storage_type, tag, family)
         return stored and _Reading(stored.data_type, _chain(lambda array: array.storage, stored.convert), stored.tag)
@@ -204,19 +206,19 @@ def _scalar(data_type: pa.DataType, tag: str, family: ClientFamily) -> _Reading 
     if types.is_timestamp(data_type):
         return _timestamp(data_type, tag, family)
     if types.is_duration(data_type):
-        # Java multiplies other units without looking at overflow; the others have no reader
+        # Java multiplies other units without checking for overflow; the other families have no reader
         target = pa.duration("ns") if family is ClientFamily.JAVA else pa.int64()
         return _rescaled(data_type, target, NANOSECONDS[data_type.unit])
     if types.is_date(data_type) or types.is_time(data_type):
         return _date_or_time(data_type, family)
     if types.is_binary(data_type) or types.is_large_binary(data_type) or types.is_fixed_size_binary(data_type):
         return _binary(data_type, tag, family)
-    return None  # structs, unions, and intervals, whose Java reader looks for validity bits that it has not read
+    return None  # structs, unions, and intervals, whose Java reader expects validity bits that it has skipped
 
 
 def _big_number(data_type: pa.DataType, family: ClientFamily) -> _Reading:
-    # Java's reader of Arrow decimals looks for validity bits that it has not read (FixedWidthChunkReader), and its
-    # reader of uint64 takes 2^63 for null.
+    # Java's reader of Arrow decimals expects validity bits that it has skipped (FixedWidthChunkReader), and its reader
+    # of uint64 reads 2^63 as null.
     if family is ClientFamily.TICKING:
         return _Reading(pa.string(), lambda array: array.cast(pa.string()))
     if types.is_decimal(data_type):
@@ -316,7 +318,7 @@ def _both(array: pa.Array, first: Convert, second: Convert) -> pa.Array:
 
 
 def _is_zone(name: str) -> bool:
-    """Whether Java, too, is sure to know a time zone: an offset such as +02:00, or a place."""
+    """Whether Java certainly knows a time zone: an offset such as +02:00, or a place."""
     if _OFFSET.fullmatch(name):
         return True
     if "/" not in name or name.startswith(("posix/", "right/")):

@@ -96,7 +96,7 @@ class FlatTable:
         return self._integer(slot, 8, True, 0)
 
     def _target(self, at: int) -> int:
-        """Where the offset stored at ``at`` points to, with room for four bytes there."""
+        """Target of the offset stored at ``at``, with at least four bytes there."""
         target: int = at + _UINT32.unpack_from(self._data, at)[0]
         if target > len(self._data) - 4:
             raise WireFormatError("damaged flatbuffer: an offset points outside the message")
@@ -120,7 +120,7 @@ class FlatTable:
         return None if found is None else self._data[found[0] : found[0] + found[1]]
 
     def bytes_span(self, slot: int) -> tuple[int, int] | None:
-        """Where a vector of bytes starts and stops within the message: two vectors with one span are one vector."""
+        """Start and stop of a vector of bytes within the message; equal spans are the same vector."""
         found = self._vector(slot, 1)
         return None if found is None else (found[0], found[0] + found[1])
 

@@ -1,6 +1,7 @@
-"""The way in of foreign Arrow: each batch of a stream is checked, counted, and brought to plain form, in this order.
+"""The intake of foreign Arrow data: each batch of a stream is checked, measured, and brought to plain form, in this
+order.
 
-Nothing behind it can fail for how values were laid out or encoded.
+No later code can fail because of how values were laid out or encoded.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from barrage_server.wire.soundness import check_batch, check_readable, check_sch
 __all__ = ["MOST_BATCH_BYTES", "Intake"]
 
 MOST_BATCH_BYTES: Final = 1 << 31
-"""Bytes of one batch in plain form: what one message could carry without any encoding."""
+"""Most bytes of one batch in plain form: the capacity of one message without encodings."""
 
 
 class Intake:
-    """Takes the batches of one stream.
+    """Checks and converts the batches of one stream.
 
     Args:
-        schema: as the stream states it.
-        limit: bytes of all batches together, until :meth:`reset`; None: each by itself is bounded, and no more.
-        refusal: what the sender is told who sends more.
-        left_out: numbers of columns that are not looked at.
+        schema: the schema of the stream.
+        limit: most bytes of all batches together, until :meth:`reset`; None: only each batch is bounded.
+        refusal: text of the error beyond ``limit``.
+        left_out: numbers of columns to ignore.
 
     Attributes:
-        schema: that of the plain batches.
-        nbytes: bytes of what was taken since the start, or since :meth:`reset`.
+        schema: the schema of the plain batches.
+        nbytes: bytes taken since the start, or since :meth:`reset`.
 
     Raises:
         WireFormatError: the schema is damaged.
@@ -65,7 +66,7 @@ class Intake:
 
         Raises:
             WireFormatError: the batch is damaged.
-            LimitError: it is more than may come.
+            LimitError: a limit is exceeded.
 
         """
         check_batch(batch, self._left_out)
@@ -75,7 +76,7 @@ class Intake:
         size = sum(map(plain_size, seen))
         if size > MOST_BATCH_BYTES:
             raise LimitError(
-                f"A batch of {size:,} bytes, once its values are written out, is more than the {MOST_BATCH_BYTES:,} "
+                f"A batch of {size:,} bytes when decoded is more than the {MOST_BATCH_BYTES:,} "
                 f"that one message may carry. Send smaller batches."
             )
         self._count(size)
@@ -91,7 +92,7 @@ class Intake:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def reset(self) -> None:
-        """Count from zero again: what was taken has gone where it belongs."""
+        """Count from zero again, after the caller has stored the batches."""
         self.nbytes = 0
 
     def _count(self, nbytes: int) -> None:

@@ -1,4 +1,4 @@
-"""Arrow arrays taken apart into field nodes and buffers, and put together again: the columnar format of IPC bodies.
+"""Arrow arrays to field nodes and buffers, and back: the columnar format of IPC bodies.
 
 pyarrow refuses record batches whose columns differ in length, which Barrage uses for modified rows, so these are
 written and read here. Buffers are padded to 8 bytes and their padded length is what is announced; an array without
@@ -27,8 +27,8 @@ _LIST_BOUNDS: Final = struct.Struct("<ii")
 _INT32: Final = np.dtype(np.int32)
 _INT64: Final = np.dtype(np.int64)
 _FIXED_WIDTH: Final = (types.is_primitive, types.is_decimal, types.is_fixed_size_binary, types.is_interval)
-# What Arrow allows an array to have, as far as all of its implementations go. Nulls take no bytes, so that nothing else
-# keeps a damaged header from announcing more of them than anybody could hold.
+# Most elements of an array in all implementations of Arrow. Nulls take no bytes, so that no other check bounds their
+# number in a damaged header.
 _MOST: Final = (1 << 31) - 1
 
 
@@ -64,7 +64,7 @@ class Parts:
 def take_apart(arrays: list[pa.Array], *, as_lists: bool = False) -> Parts:
     """Nodes, buffers and body of columns that may differ in length. Data that is contiguous is not copied.
 
-    ``as_lists``: of columns of one list each, which holds the array.
+    ``as_lists``: as columns of one list each, with the values of the array.
     """
     parts = Parts()
     for array in arrays:
@@ -78,7 +78,7 @@ def take_apart(arrays: list[pa.Array], *, as_lists: bool = False) -> Parts:
 
 def _take_apart(array: pa.Array, parts: Parts) -> None:
     while isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage  # the schema says what it stands for
+        array = array.storage  # the schema has the extension type
     data_type = array.type
     length, null_count = len(array), array.null_count
     parts.node(length, null_count)
@@ -135,13 +135,13 @@ def _take_struct(array: pa.Array, _buffers: list[pa.Buffer], parts: Parts) -> No
 
 
 def _take_sparse_union(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
-    """The type codes, and of each member what the slice covers."""
+    """The type codes, and the part of each member that the slice covers."""
     parts.buffer(buffers[1].slice(array.offset, len(array)), len(array))
     _take_struct(array, buffers, parts)
 
 
 def _take_dense_union(array: pa.Array, buffers: list[pa.Buffer], parts: Parts) -> None:
-    """The type codes, the offsets, and of each member what they cover."""
+    """The type codes, the offsets, and the part of each member that they cover."""
     data_type, length = array.type, len(array)
     codes = buffers[1].slice(array.offset, length)
     parts.buffer(codes, length)
@@ -175,7 +175,7 @@ _TAKERS: Final[dict[int, Callable[[pa.Array, list[pa.Buffer], Parts], None]]] = 
     types.lib.Type_SPARSE_UNION: _take_sparse_union,
     types.lib.Type_DENSE_UNION: _take_dense_union,
 }
-"""What adds the buffers of an array with elements after its validity, by the type; for others, its values."""
+"""The functions that add the buffers after the validity of an array with elements, by type; by default its values."""
 
 
 def _take_apart_empty(data_type: pa.DataType, parts: Parts) -> None:
@@ -201,7 +201,7 @@ def _bits(buffer: pa.Buffer, offset: int, length: int, parts: Parts) -> None:
 
 
 def _offsets(array: pa.Array, buffer: pa.Buffer, parts: Parts) -> tuple[int, int]:
-    """Add offsets that start at 0; the range of the child or of the data that they cover."""
+    """Add offsets that start at 0; returns the range of the child or of the data that they cover."""
     data_type = array.type
     dtype = _INT64 if types.is_large_list(data_type) or _is_large(data_type) else _INT32
     width = dtype.itemsize
@@ -217,8 +217,8 @@ def assemble(
 ) -> list[pa.Array]:
     """Columns from field nodes and buffers (both as bytes of 16 each) and the body, without a copy of the data.
 
-    WireFormatError when nodes or buffers are missing or left over, or when they contradict the body; offsets and
-    texts are checked, so that no damaged array gets further, unless ``check`` is False and the caller does it.
+    WireFormatError when nodes or buffers are missing or surplus, or contradict the body. Offsets and texts are checked,
+    unless ``check`` is False and the caller does it.
     """
     source = _Source(
         np.frombuffer(nodes, np.int64).reshape(-1, 2).tolist(),
@@ -241,7 +241,7 @@ def assemble(
 
 
 class _Source:
-    """Field nodes and buffers, handed out in order."""
+    """Field nodes and buffers, in order."""
 
     __slots__ = ("_body", "_nodes", "_spans")
 
@@ -267,7 +267,7 @@ class _Source:
         return self._body.slice(offset, size)
 
     def finish(self) -> None:
-        """Nothing may be left."""
+        """Raise unless all nodes and buffers were used."""
         if next(self._nodes, None) is not None or next(self._spans, None) is not None:
             raise WireFormatError(
                 "damaged record batch: it has more field nodes or buffers than its schema has columns for"
@@ -313,12 +313,14 @@ def _assemble(data_type: pa.DataType, source: _Source, depth: int) -> pa.Array:
         buffers.append(source.buffer((8 if types.is_large_list(data_type) else 4) * (length + 1)))
     arrays = [_assemble(child, source, depth + 1) for child in children]
     if types.is_map(data_type) and (arrays[0].null_count or arrays[0].field(0).null_count):
-        raise WireFormatError("damaged record batch: a key or an entry of a map is null")  # it would end the process
+        raise WireFormatError(
+            "damaged record batch: a key or an entry of a map is null"
+        )  # pyarrow would crash the process
     return pa.Array.from_buffers(data_type, length, buffers, children=arrays)
 
 
 def _storage(data_type: pa.DataType) -> pa.DataType:
-    """What an extension type is made of; any other type itself."""
+    """The storage type of an extension type; any other type itself."""
     while isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
     return data_type
@@ -332,7 +334,7 @@ def _children(data_type: pa.DataType) -> list[pa.DataType]:
 
 
 def _own_buffers(data_type: pa.DataType) -> int:
-    """How many buffers a type has, those of its children not counted."""
+    """The number of buffers of a type, without those of its children."""
     if types.is_union(data_type):
         return 2 if data_type.mode == "dense" else 1
     if types.is_struct(data_type) or types.is_fixed_size_list(data_type):

@@ -1,7 +1,7 @@
 """The Barrage messages in app_metadata, as values.
 
-``encode()`` of each gives the finished bytes, wrapper included; :func:`decode_message` reads any of them. The wire
-format is ``schema/barrage.fbs``. In every value None stands for an absent field, which the format tells apart from an
+``encode()`` of each returns the finished bytes, wrapper included; :func:`decode_message` reads any of them. The wire
+format is ``schema/barrage.fbs``. In every value None means an absent field, which the format distinguishes from an
 empty one.
 """
 

@@ -58,7 +58,7 @@ def has_deephaven_null(data_type: pa.DataType) -> bool:
 def to_deephaven_nulls(array: pa.Array) -> pa.Array:
     """The same array with nulls as values; no copy where there is no null.
 
-    A value that happens to equal the sentinel becomes null for the receiver: the encoding cannot tell them apart.
+    A value equal to the sentinel becomes null for the receiver: the encoding cannot distinguish them.
     """
     sentinel = _SENTINELS.get(array.type.id)
     if sentinel is None:

@@ -1,9 +1,8 @@
 """Arrays brought to the form that tables hold: plain types, and one contiguous layout.
 
-Arrow allows the same values to be laid out in many ways, and not all of its functions are safe with all of them: they
-read beyond the buffers of sliced nested lists, or of arrays without elements that have no offsets. What is *plain* has
-none of this: no dictionaries, run ends or views; nested arrays are no slices, and their children are as long as they
-must be; every array with offsets has them.
+Arrow has many layouts of the same values, and some of its functions are unsafe with some of them: they read beyond the
+buffers of sliced nested lists, or of empty arrays without offsets. A *plain* array has no dictionaries, run ends or
+views; nested arrays are not slices, and their children have exactly the needed length; offsets are always present.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ __all__ = ["check_item_counts", "is_plain", "to_plain"]
 
 _MOST: Final = (1 << 31) - 1
 _PIECE: Final = 1 << 20
-"""Elements that are picked at once, whose positions take memory for a while."""
+"""Elements gathered at a time, which bounds the memory of their positions."""
 
 
 def to_plain(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The values of an array as a plain one; the array itself when it is that.
+    """The values of an array as a plain one; the array itself if it is plain.
 
     Args:
         array: a sound array (:mod:`barrage_server.wire.soundness`), which may be a slice.
-        target: its plain type. It may also differ in the names of list items and in what may be null, and where the
-            array is of type null, in everything.
+        target: its plain type. It may differ in the names of list items and in nullability, and entirely where the
+            array is of type null.
 
     Raises:
         LimitError: the values are too large for one array.
@@ -55,7 +54,7 @@ def is_plain(array: pa.Array) -> bool:
 def check_item_counts(array: pa.Array) -> None:
     """Raise :class:`pa.ArrowInvalid` when items of lists, at any depth, are more than their offsets can count.
 
-    Arrow's functions do not look.
+    Arrow's functions do not check.
     """
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
@@ -100,7 +99,7 @@ def _has_offsets(array: pa.Array) -> bool:
 
 
 def _convert(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """As :func:`to_plain`, without a look at whether it is plain already. The result is no slice."""
+    """As :func:`to_plain`, without the check whether it is plain already. The result is not a slice."""
     if len(array) == 0:
         return empty_array(target)
     if types.is_null(array.type) and not types.is_null(target):
@@ -119,7 +118,7 @@ def _child(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A slice of values that are not nested as an array that begins with its buffers."""
+    """A slice of values that are not nested, as an array with offset 0."""
     kind, count, first = target.id, len(array), array.offset
     buffers = array.buffers()
     if kind == lib.Type_NA:
@@ -164,11 +163,11 @@ def _view(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A list, or a list view laid out like one, with every item once for each of the lists that it is in."""
+    """A list, or a list view laid out like one, with every item once per list that has it."""
     offsets, moves = view_moves(array)
-    laid_out = _list_buffers(offsets, target)  # first: it refuses more items than can be counted
+    laid_out = _list_buffers(offsets, target)  # first, because it refuses too many items
     total, item = int(offsets[-1]), target.field(0).type
-    if (moves == moves[:1]).all():  # the lists follow upon each other
+    if (moves == moves[:1]).all():  # the lists are contiguous
         items = _child(array.values.slice(int(moves[0]), total), item)
     else:
 
@@ -190,7 +189,7 @@ def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _list_buffers(offsets: npt.NDArray[Any], target: pa.DataType) -> list[pa.Buffer]:
-    """What a list has beside its validity, from offsets that begin with zero; a list view has its sizes as well."""
+    """The buffers of a list after its validity, from offsets that begin with zero; with sizes for a list view."""
     whole = _offsets_buffer(offsets, target)
     if target.id in _LISTS:
         return [whole]
@@ -225,7 +224,7 @@ def _sparse_union(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _dense_union(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Every child holds the values that are there, in their order."""
+    """Every child has exactly the values in use, in their order."""
     codes, origins = codes_of(array), places_of(array)
     offsets = np.zeros(len(array), np.int32)
     children = []
@@ -267,7 +266,7 @@ def _concatenated(pieces: list[pa.Array], data_type: pa.DataType) -> pa.Array:
 
 
 def _check_size(array: pa.Array, target: pa.DataType) -> None:
-    """Of bytes that are counted in 32 bits there must not be more than that."""
+    """Raise when the bytes exceed offsets of 32 bits."""
     if target.id in (lib.Type_STRING, lib.Type_BINARY) and plain_size(array, target) - 4 * len(array) > _MOST:
         raise _too_large(target)
 

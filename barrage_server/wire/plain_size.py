@@ -1,7 +1,7 @@
-"""How much memory a received array takes once its encodings are undone, computed without undoing them.
+"""The size of a received array in plain form, computed without decoding it.
 
-Dictionaries, run ends, views and lists that overlap say in a few bytes what takes gigabytes to write out. What a sender
-may hand over is therefore counted in the plain form of the values.
+Dictionaries, run ends, views and overlapping lists can encode gigabytes in a few bytes. Limits for senders are
+therefore in bytes of the plain form.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from barrage_server.wire.soundness import codes_of, offsets_of, places_of
 __all__ = ["held_size", "plain_batch_size", "plain_size"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
-_Sizes: TypeAlias = npt.NDArray[np.float64]  # exact below 2**53, and never wrapping around above
+_Sizes: TypeAlias = npt.NDArray[np.float64]  # exact below 2**53, and without overflow above
 _View = np.dtype([("size", np.int32), ("rest", "V12")])
 
 NO_WIDTH: Final = 8
-"""Bytes that a value counts for whose type takes none, such as null: rows and their keys take some."""
+"""Bytes counted for a value of a type without bytes, such as null: its row and key take memory."""
 
 _SMALL_OFFSET: Final = 4
 _LARGE_OFFSET: Final = 8
@@ -35,8 +35,8 @@ def plain_size(array: pa.Array, target: pa.DataType | None = None) -> int:
 
     Args:
         array: a sound array (:mod:`barrage_server.wire.soundness`), which may be a slice.
-        target: the plain type that it is brought to. It matters where the array is of type null, whose values take as
-            much as those of the type that they become.
+        target: the plain type that it is brought to. It matters where the array is of type null: its values take the
+            size of nulls of that type.
 
     """
     count, kind = len(array), array.type.id
@@ -54,7 +54,7 @@ def plain_batch_size(batch: pa.RecordBatch) -> int:
 
 
 def held_size(arrays: Iterable[pa.Array]) -> int:
-    """Bytes of memory that plain arrays keep in use: all of the messages that they are views of."""
+    """Bytes of memory that plain arrays keep alive, including all of the messages that they are views of."""
     held: dict[int, int] = {}
     for array in arrays:
         for buffer in array.buffers():
@@ -146,10 +146,10 @@ def _dictionary(array: pa.Array, target: pa.DataType | None, starts: _Positions,
 def _spans_and_all(
     values: pa.Array, target: pa.DataType | None, starts: _Positions, stops: _Positions
 ) -> tuple[_Sizes, float]:
-    """:func:`_spans`, and what decoding takes beside the result: values that are encoded themselves are decoded in
-    full, used or not.
+    """:func:`_spans`, and the bytes that decoding needs besides the result: nested encoded values are decoded in full,
+    used or not.
 
-    Both in one walk: with two of them, each level of nesting would double the work.
+    Both in one walk: with two walks, each level of nesting would double the work.
     """
     if not len(values) or not _has_encoding(values.type):
         return _spans(values, target, starts, stops), 0.0
@@ -177,7 +177,7 @@ def _runs(array: pa.Array, target: pa.DataType | None, starts: _Positions, stops
     sums = np.concatenate(([0.0], np.cumsum(np.diff(bounds) * each)))
 
     def before(positions: _Positions) -> _Sizes:
-        """Bytes of all that lies before positions."""
+        """Bytes of all elements before each position."""
         runs = np.minimum(ends.searchsorted(positions, "left"), len(ends) - 1)
         result: _Sizes = sums[runs] + (positions - bounds[runs]) * each[runs]
         return result
@@ -194,7 +194,7 @@ def _union(array: pa.Array, target: pa.DataType | None, starts: _Positions, stop
             total = total + _spans(array.field(number), _child(target, number), starts, stops)
         return total
     codes, offsets = codes_of(array), places_of(array).astype(np.int64)
-    # Where a member is not chosen, a table keeps a null of it (engine/storage.py).
+    # A table keeps a null of each member that a row does not use (engine/storage.py).
     nulls = [_null_width(data_type.field(number).type) for number in range(data_type.num_fields)]
     each = np.full(len(array), _UNION_CODE + sum(nulls))
     full = 0.0
@@ -225,7 +225,7 @@ def _view_sizes(array: pa.Array) -> _Sizes:
 
 
 def _child(target: pa.DataType | None, number: int, given: pa.DataType | None = None) -> pa.DataType | None:
-    """The type that a child is brought to, as far as it is known."""
+    """The plain type of a child, if known."""
     if target is None or number >= target.num_fields:
         return None
     if types.is_map(target):
@@ -251,14 +251,14 @@ def _null_width(data_type: pa.DataType) -> float:
 
 
 def _uniform_width(data_type: pa.DataType) -> float | None:
-    """Bytes of a value where all values of a type take the same."""
+    """Bytes of a value of a type of uniform size, else None."""
     while isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
     return None if types.is_nested(data_type) or data_type.id in _UNEVEN else _fixed_width(data_type)
 
 
 def _fixed_width(data_type: pa.DataType) -> float:
-    """Bytes of a value beside what is of variable length."""
+    """Bytes of the fixed-width part of a value."""
     if types.is_null(data_type):
         return float(NO_WIDTH)
     try:

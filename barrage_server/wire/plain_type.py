@@ -1,4 +1,4 @@
-"""Which types are plain: every value stands for itself."""
+"""Plain types: types without encodings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     """The plain type that holds the values of ``data_type``, at every depth of nesting.
 
     Raises:
-        UnsupportedTypeError: there is none, or it is nested too deep.
+        UnsupportedTypeError: there is none, or the type is nested too deep.
 
     """
     return _plain(data_type, 0)
@@ -31,7 +31,9 @@ def _plain(data_type: pa.DataType, depth: int) -> pa.DataType:
     check_storage(data_type)
     if isinstance(data_type, pa.BaseExtensionType):
         stored = _plain(data_type.storage_type, depth + 1)
-        return data_type if stored == data_type.storage_type else stored  # one of encoded values: as the values
+        return (
+            data_type if stored == data_type.storage_type else stored
+        )  # an extension type of encoded values: as the values
     if pat.is_dictionary(data_type) or pat.is_run_end_encoded(data_type):
         return _plain(data_type.value_type, depth + 1)
     if pat.is_string_view(data_type):
@@ -50,7 +52,7 @@ def _plain(data_type: pa.DataType, depth: int) -> pa.DataType:
     if pat.is_large_list_view(data_type):
         return _keep(data_type, pa.large_list_view(field(data_type.value_field)))
     if pat.is_fixed_size_list(data_type):
-        if data_type.list_size < 0:  # which Arrow reads without a word, from a damaged schema
+        if data_type.list_size < 0:  # Arrow reads it from a damaged schema without an error
             raise UnsupportedTypeError(f"Lists cannot have the fixed size {data_type.list_size}.")
         return _keep(data_type, pa.list_(field(data_type.value_field), data_type.list_size))
     if pat.is_struct(data_type):
@@ -66,7 +68,7 @@ def _plain(data_type: pa.DataType, depth: int) -> pa.DataType:
 
 
 def is_fixed_width(data_type: pa.DataType) -> bool:
-    """Whether all values of a type that is not nested take the same number of bytes, which is not zero."""
+    """Whether all values of a type that is not nested take the same number of bytes, above zero."""
     if pat.is_fixed_size_binary(data_type):
         return bool(data_type.byte_width > 0)
     return bool(
@@ -89,7 +91,5 @@ def is_bytes_like(data_type: pa.DataType) -> bool:
 
 
 def _keep(data_type: pa.DataType, plain: pa.DataType) -> pa.DataType:
-    """The given type itself when nothing in it had to change: rebuilding could lose details such as metadata of nested
-    fields.
-    """
+    """The given type itself if nothing in it changed: rebuilding could lose metadata of nested fields."""
     return data_type if plain == data_type else plain

@@ -1,4 +1,4 @@
-"""Shortened lists, for clients that only show the beginning or the end of each."""
+"""Shortened lists, for clients that show only the beginning or the end of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST: Final = (1 << 31) - 1
 def preview(array: pa.Array, limit: int) -> pa.Array:
     """A list array with at most ``|limit|`` elements in each list: the first ones, the last if ``limit`` is negative.
 
-    0 is no limit. Arrays of other types, and those whose lists are all short, come back as they are.
+    0 is no limit. Arrays of other types, and arrays of short lists only, are returned unchanged.
     """
     large = types.is_large_list(array.type) or types.is_large_list_view(array.type)
     is_view = types.is_list_view(array.type) or types.is_large_list_view(array.type)

@@ -1,7 +1,7 @@
-"""FlightData as raw bytes, for doors that speak gRPC themselves: protobuf by hand, batches with uneven columns.
+"""FlightData as raw bytes, for endpoints on plain gRPC: protobuf by hand, batches with uneven columns.
 
-Deephaven's readers want the body's tag on every record batch even when the body is empty, and in this order: header,
-app_metadata, body. Generated protobuf code leaves empty fields out, which is why none is used.
+Deephaven's readers require the body's tag on every record batch even when the body is empty, and in this order: header,
+app_metadata, body. Generated protobuf code omits empty fields, and is therefore not used.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMMAND_DESCRIPTOR: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A FlightDescriptor: its type (1 path, 2 command), and the one or the other."""
+    """A FlightDescriptor: its type (1 path, 2 command), and the path or the command."""
 
     type: int = 0
     command: bytes = b""
@@ -83,9 +83,9 @@ def encode_flight_data(
 
 
 def schema_flight_data(schema: pa.Schema) -> bytes:
-    """The message that a stream of batches begins with: a schema's header, and nothing else.
+    """The first message of a stream of batches: a schema's header without a body.
 
-    (The same schema as an encapsulated message, as ``ExportedTableCreationResponse.schema_header`` wants it, is
+    (The same schema as an encapsulated message, for ``ExportedTableCreationResponse.schema_header``, is
     ``schema.serialize()``.)
     """
     return encode_flight_data(schema_header(schema), None, None)
@@ -118,11 +118,10 @@ def decode_ragged_batch(
 ) -> list[pa.Array]:
     """The columns of a record batch, which may differ in length; WireFormatError when it is damaged.
 
-    ``check``: False when the caller checks that the columns are sound. ``most``: bytes of a body when it is
-    decompressed; LimitError when there would be more.
+    ``check``: False when the caller checks the columns. ``most``: most bytes of a decompressed body; LimitError beyond.
 
-    ``schema``: as it was on the wire. If its columns are of equal length, a batch may be compressed, and have types
-    that this project does not write: views of strings and bytes, and run ends.
+    ``schema``: the schema on the wire. A batch with columns of equal length may be compressed, and may have types that
+    this project does not write: string and binary views, and run ends.
     """
     batch = BatchHeader.decode(header)
     if batch.body_length > len(body):
@@ -141,7 +140,7 @@ def decode_ragged_batch(
 
 
 def _has_foreign(data_type: pa.DataType) -> bool:
-    """Whether a type, or one in it, has a layout that is left to pyarrow."""
+    """Whether a type, or one nested in it, has a layout that pyarrow decodes."""
     while isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
     foreign = types.is_string_view(data_type) or types.is_binary_view(data_type) or types.is_run_end_encoded(data_type)
@@ -163,7 +162,7 @@ def _read_by_arrow(
 
 
 def check_decompressed_size(batch: BatchHeader, body: bytes | memoryview, most: int) -> int:
-    """How many bytes a compressed batch takes when it is decompressed; LimitError when they are more than ``most``.
+    """Decompressed size of a batch in bytes; LimitError when it exceeds ``most``.
 
     Every buffer begins with its size as an int64, -1 if it is not compressed.
     """
@@ -197,7 +196,7 @@ def _descriptor(view: memoryview) -> Descriptor:
 
 
 def _fields(view: memoryview, *, integers: bool = False) -> Iterator[tuple[int, memoryview]]:
-    """Field numbers and values of a protobuf message; integers, if asked for, as 8 little-endian bytes."""
+    """Field numbers and values of a protobuf message; with ``integers``, varints as 8 little-endian bytes."""
     at, end = 0, len(view)
     while at < end:
         tag, at = _read_varint(view, at)

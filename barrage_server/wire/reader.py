@@ -25,12 +25,12 @@ Column: TypeAlias = pa.Array | pa.ChunkedArray
 class IncomingMessage:
     """One whole update.
 
-    - ``add_columns``: per schema column the rows of ``metadata.included_rows``, in key order. A column that was not
-      asked for is empty, or all null from a sender that must pad.
-    - ``mod_columns``: per schema column the rows of its ``metadata.modified_rows``; empty where nothing is modified,
-      or where the column was not asked for.
+    - ``add_columns``: per schema column the rows of ``metadata.included_rows``, in key order. A column outside of the
+      subscription is empty, or all null from a sender that pads.
+    - ``mod_columns``: per schema column the rows of its ``metadata.modified_rows``; empty without modified rows, and
+      for a column outside of the subscription.
 
-    Chunked when they came in several batches.
+    Chunked if they came in several batches.
     """
 
     metadata: UpdateMetadata
@@ -39,7 +39,7 @@ class IncomingMessage:
 
 
 class _Pending:
-    """An update whose batches are still coming in."""
+    """An update with batches outstanding."""
 
     __slots__ = ("add_batches", "adds", "adds_left", "metadata", "mod_batches", "mods", "mods_left", "mods_wanted")
 
@@ -67,10 +67,10 @@ class _Pending:
 
 
 class MessageReader:
-    """Puts the record batches of one stream together to updates.
+    """Assembles the record batches of one stream to updates.
 
-    It knows from the metadata how many rows, and often how many batches, an update has. Batches may have columns of
-    different lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
+    The metadata has the number of rows, and often of batches, of an update. Batches may have columns of different
+    lengths (:meth:`feed_columns`), columns as lists, or columns padded with nulls.
     """
 
     __slots__ = ("_in_band", "_intake", "_is_list", "_left_out", "_pending", "_types", "schema")
@@ -84,12 +84,11 @@ class MessageReader:
         max_update_bytes: int | None = None,
         left_out: Callable[[pa.Schema], Collection[int]] = lambda _schema: (),
     ) -> None:
-        """``columns_as_list``: None tells it from the schema.
+        """``columns_as_list``: None derives it from the schema.
 
-        ``max_update_bytes``: of one update in plain form, which is kept until it is complete.
+        ``max_update_bytes``: most bytes, in plain form, of one update, which is kept until it is complete.
 
-        ``left_out``: numbers of the columns of a schema that were not asked for, and of whose types nothing can be
-        read here.
+        ``left_out``: numbers of the columns outside of the subscription, whose types may be unreadable.
         """
         check_schema(schema_on_the_wire)
         self._is_list = is_list_schema(schema_on_the_wire) if columns_as_list is None else columns_as_list
@@ -107,14 +106,14 @@ class MessageReader:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the stream may end here: no update is half received."""
+        """Whether the stream may end here: no update is incomplete."""
         return self._pending is None
 
     def feed(self, batch: pa.RecordBatch | None, app_metadata: bytes | None) -> IncomingMessage | None:
-        """Take the next record batch; the update, if it is the last one of it.
+        """Add the next record batch; returns the update if this completes it.
 
-        ``batch`` None: a message without data, which has no place in an update but is ignored when it carries
-        nothing. WireFormatError when the batch does not fit its update; the stream is of no use after that.
+        ``batch`` None: a message without data, which is ignored if it has no metadata either. WireFormatError when the
+        batch does not fit its update; the stream cannot be read further.
         """
         if batch is None:
             if app_metadata is None:
@@ -128,7 +127,7 @@ class MessageReader:
     ) -> IncomingMessage | None:
         """As :meth:`feed`, for columns that may differ in length, and are sound and plain.
 
-        ``length``: of the batch as its header has it.
+        ``length``: the length of the batch in its header.
         """
         pending = self._begin(app_metadata) if app_metadata is not None else self._pending
         if pending is None:
@@ -200,7 +199,7 @@ def _take_adds(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
 
 
 def _take_mods(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
-    """Each column gives as many rows as it has left to give; what lies behind them is padding."""
+    """Take from each column the rows outstanding; further values are padding."""
     if rows > pending.mods_left:
         raise WireFormatError(f"a record batch of {rows} modified rows where {pending.mods_left} are left")
     done = max(pending.mods_wanted, default=0) - pending.mods_left
@@ -214,7 +213,7 @@ def _take_mods(pending: _Pending, arrays: list[pa.Array], rows: int) -> None:
 
 
 def _unwrap(column: pa.Array) -> pa.Array:
-    """What the only list of a column holds."""
+    """The values of the only list of a column."""
     if len(column) != 1 or column.null_count or not pa.types.is_list(column.type):
         raise WireFormatError("a column as list must hold exactly one list, and that not null")
     start, stop = column.offsets.to_pylist()

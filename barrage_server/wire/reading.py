@@ -1,4 +1,4 @@
-"""What a client says of the messages that it has read: so that few of them are under way when it is slow."""
+"""A client's reports of the messages that it has read, which bound the messages in flight to a slow one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barrage_server.wire.json_message import REQUIRED, JsonMessage
 __all__ = ["ReadingReport"]
 
 _READ: Final = b"barrage-read:"
-_MOST_BYTES: Final = 256  # both numbers at their longest take 70; reports are read where others wait
+_MOST_BYTES: Final = 256  # the longest valid report has about 70; reports are parsed on the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class ReadingReport(JsonMessage):
     """app_metadata of a client's message in ``DoExchange``, beside its requests.
 
     Attributes:
-        messages: how many messages it has read since its last report.
-        unread: the most messages that it wants to be sent ahead of its reports, from now on; ``None``: as before.
+        messages: number of messages read since the last report.
+        unread: most messages that the server may send ahead of the reports, from now on; ``None``: as before.
 
     """
 
@@ -35,10 +35,10 @@ class ReadingReport(JsonMessage):
 
     @classmethod
     def decode(cls, app_metadata: bytes) -> ReadingReport | None:
-        """The report in ``app_metadata``; ``None`` when it is something else.
+        """The report in ``app_metadata``; ``None`` for other app_metadata.
 
         Raises:
-            WireFormatError: it is damaged, longer than a report can be, or a number is out of its range.
+            WireFormatError: it is damaged or too long, or a number is out of its range.
 
         """
         if not app_metadata.startswith(_READ):

@@ -1,4 +1,4 @@
-"""What a client asks for: subscriptions, snapshots, publications."""
+"""Requests of clients: subscriptions, snapshots, publications."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHORT_VIEWPORT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOptions:
-    """How answers are written. Zeros leave the choice to the server.
+    """Options of the answers. Zeros mean the server's default.
 
     - ``use_deephaven_nulls``: nulls of fixed-width numbers are sentinel values in the data instead of validity bits.
     - ``min_update_interval_ms``: the least time between two updates (not used by snapshots).
@@ -112,7 +112,7 @@ class SubscriptionRequest:
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview, *, viewport: RowSet | None = None) -> SubscriptionRequest:
-        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes.
+        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes.
 
         ``viewport``: what the request is for, whatever its own viewport is, which is not read then.
         """
@@ -141,7 +141,7 @@ class SubscriptionRequest:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRequest:
-    """Asks for the present content, once. Of the options, the update interval and ``columns_as_list`` are not sent."""
+    """Requests the present content once. The update interval and ``columns_as_list`` of the options are not sent."""
 
     ticket: bytes
     columns: tuple[int, ...] | None = None
@@ -174,7 +174,7 @@ class SnapshotRequest:
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> SnapshotRequest:
-        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes."""
+        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes."""
         table = FlatTable.root(payload)
         options = table.table(3)
         chosen = SubscriptionOptions()
@@ -210,7 +210,7 @@ class PublicationRequest:
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> PublicationRequest:
-        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes."""
+        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes."""
         table = FlatTable.root(payload)
         options = table.table(1)
         return cls(_ticket(table), options is not None and options.boolean(1))

@@ -1,7 +1,7 @@
-"""Schemas as they travel: Arrow types with Deephaven's metadata beside them, plain or with every column as a list.
+"""Schemas on the wire: Arrow types with Deephaven's metadata, plain or with every column as a list.
 
-Field metadata names the Java type of each column and how it may be used; schema metadata carries the table's
-attributes. Clients of this project need neither; Deephaven's Java and JavaScript clients do.
+Field metadata has the Java type and the role of each column; schema metadata has the table's attributes. Clients of
+this project need neither; Deephaven's Java and JavaScript clients do.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def is_list_like(data_type: pa.DataType) -> bool:
 
 
 def java_type(data_type: pa.DataType) -> str | None:
-    """The Java type that Deephaven holds an Arrow type as; None where it has none, so that the client decides."""
+    """The Java type of an Arrow type in Deephaven; None where it has none, and the client decides."""
     if isinstance(data_type, pa.BaseExtensionType):
-        return None  # and those that are made in Python have no hash
+        return None  # extension types defined in Python are not hashable
     known = _JAVA_TYPES.get(data_type)
     if known is not None:
         return known
@@ -100,16 +100,14 @@ _JAVA_FAMILIES: Final = (
 def barrage_schema(
     schema: pa.Schema, *, attributes: Mapping[str, object] | None = None, key_columns: Sequence[str] = ()
 ) -> pa.Schema:
-    """The schema of a table as it is sent: Deephaven's metadata added, every column nullable.
+    """The schema of a table on the wire: with Deephaven's metadata, every column nullable.
 
-    Columns are nullable because a batch may have to pad columns that the receiver did not ask for. A
-    ``deephaven:type`` that a field has already is kept, so that binary columns can be tagged
-    ``java.math.BigDecimal``; so is all metadata that is not Deephaven's.
+    Columns are nullable because a batch may pad columns outside of the subscription. An existing ``deephaven:type`` of
+    a field is kept, so that binary columns can be tagged ``java.math.BigDecimal``; so is all other metadata.
 
-    ``attributes``: of the table, such as ``{"AppendOnly": True}``. A false one is not sent; one that is neither bool,
-    int, float nor str is only named as unsent. ``key_columns``: marked as keys of an input table, and all others as its
-    values.
-    UnknownColumnError when a key column is not in the schema.
+    ``attributes``: of the table, such as ``{"AppendOnly": True}``. A false one is not sent; one that is not a bool,
+    int, float or str is only listed as unsent. ``key_columns``: marked as keys of an input table, and all others as its
+    values. UnknownColumnError when a key column is not in the schema.
     """
     keys, known = frozenset(key_columns), frozenset(schema.names)
     for name in key_columns:
@@ -171,7 +169,7 @@ def _attribute(name: str, value: object) -> dict[bytes, bytes]:
 
 
 def table_attributes(schema: pa.Schema) -> dict[str, object]:
-    """The attributes that a received schema carries, by name, as bool, int, float or str; unsent ones are left out."""
+    """The attributes in a received schema, by name, as bool, int, float or str, without unsent ones."""
     metadata: dict[bytes, bytes] = dict(schema.metadata or {})
     found: dict[str, object] = {}
     for key, value in metadata.items():
@@ -197,14 +195,14 @@ def _attribute_value(java: str, text: str) -> object:
 
 
 def key_columns(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns that a received schema marks as keys of an input table."""
+    """The columns marked as keys of an input table in a received schema."""
     return tuple(field.name for field in schema if (field.metadata or {}).get(_KEY) == b"true")
 
 
 def list_schema(schema: pa.Schema) -> pa.Schema:
     """The ``columns_as_list`` form: each column a list, never null, of the column's field.
 
-    Metadata goes on both, save that of an extension type, which the list is not.
+    Both get the metadata, except that of an extension type, which only the column has.
     """
     return pa.schema(
         [
@@ -216,7 +214,7 @@ def list_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def without_extension(metadata: Mapping[bytes, bytes] | None) -> dict[bytes, bytes] | None:
-    """Metadata of a field without what makes its type an extension type for readers that know it."""
+    """Metadata of a field without the keys that mark its type as an extension type."""
     kept = {key: value for key, value in (metadata or {}).items() if not key.startswith(_EXTENSION)}
     return kept or None
 
@@ -233,5 +231,5 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Undo :func:`list_schema`; SchemaMismatchError when a column is not a list."""
     for field in schema:
         if not types.is_list(field.type):
-            raise SchemaMismatchError(f"column {field.name!r} is not a list: this is no columns_as_list schema")
+            raise SchemaMismatchError(f"column {field.name!r} is not a list: this is not a columns_as_list schema")
     return pa.schema([field.type.value_field for field in schema], metadata=schema.metadata)

@@ -1,7 +1,7 @@
-"""Whether a received array can be used without reading outside its buffers.
+"""Checks that a received array can be used without reading outside of its buffers.
 
-An Arrow array is trusted by all that reads it: offsets that lead astray read the memory of the process, or end it. So
-every array that comes from outside is checked once, in full and at every depth, before anything else looks at it.
+Arrow's functions trust the arrays that they read: wrong offsets read the memory of the process, or crash it. Every
+array from outside is therefore checked once, in full and at every depth, before any other use.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ __all__ = [
 ]
 
 MAX_DEPTH: Final = 64
-"""How deep types may be nested."""
+"""Greatest depth of nested types."""
 
 LARGE: Final = frozenset({lib.Type_LARGE_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_LIST, lib.Type_LARGE_LIST_VIEW})
 """Types whose offsets have 64 bits."""
 
 _UNREADABLE: Final = frozenset({lib.Type_INTERVAL_MONTHS, lib.Type_INTERVAL_DAY_TIME})
-"""Types of which pyarrow has no arrays."""
+"""Types without arrays in pyarrow."""
 
 _BLOCK: Final = 1 << 16
-"""Offsets that are compared at once: they and the result stay in the processor's cache."""
+"""Offsets compared at a time: they and the result stay in the processor's cache."""
 
 _PIECE: Final = 1 << 19
 """Bytes of texts that are looked at together: many, and few where the first of them tells."""
 
 
 def check_schema(schema: pa.Schema) -> None:
-    """Raise unless all that a received schema says can be read.
+    """Raise unless a received schema can be read.
 
     Raises:
         WireFormatError: a name, a time zone or the like is not UTF-8.
@@ -62,7 +62,7 @@ def check_schema(schema: pa.Schema) -> None:
 
 
 def _texts_of(field: pa.Field, depth: int) -> list[str]:
-    """The texts in a field, which are decoded when they are asked for."""
+    """The texts in a field; reading them decodes them."""
     if depth > MAX_DEPTH:
         raise UnsupportedTypeError(f"types nested deeper than {MAX_DEPTH} levels are not supported")
     texts, data_type = [field.name], field.type
@@ -228,7 +228,7 @@ def _validate_fully(array: pa.Array) -> None:
     try:
         array.validate(full=True)
     except (pa.ArrowException, ValueError) as error:
-        raise _damaged(array.type, "its values lie outside of its buffers, or are no UTF-8") from error
+        raise _damaged(array.type, "its values lie outside of its buffers, or are not UTF-8") from error
 
 
 def _check_list(array: pa.Array) -> None:

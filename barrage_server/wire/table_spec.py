@@ -1,4 +1,4 @@
-"""What a source table is beside its name and its columns, and which of that goes together."""
+"""Kind, key and capacity of a source table, and their valid combinations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["TableSpec"]
 
 @dataclass(frozen=True, slots=True)
 class TableSpec:
-    """The kind of a table, with what that kind needs.
+    """The kind of a table, with its key or capacity.
 
     Attributes:
-        kind: what may happen to its rows.
-        key: key columns; just for the kind ``keyed``, which needs some.
-        capacity: rows that are kept; just for the kind ``ring``, which needs it.
+        kind: the kind, which says how rows change.
+        key: key columns; required for the kind ``keyed``, empty for others.
+        capacity: number of rows of a ring; required for the kind ``ring``, None for others.
 
     Raises:
         KeyMismatchError: a key is missing, or the kind has none.
@@ -31,11 +31,9 @@ class TableSpec:
     capacity: int | None = None
 
     def __post_init__(self) -> None:
-        """Check that it goes together."""
+        """Check the combination."""
         if self.key and self.kind is not TableKind.KEYED:
-            raise KeyMismatchError(
-                f"A table of kind '{self.kind}' has no key; leave the key out, or use the kind 'keyed'."
-            )
+            raise KeyMismatchError(f"A table of kind '{self.kind}' has no key; omit the key, or use the kind 'keyed'.")
         if self.kind is TableKind.KEYED and not self.key:
             raise KeyMismatchError(
                 "A table of kind 'keyed' needs a key: name the key columns that rows are matched by."
@@ -52,7 +50,7 @@ class TableSpec:
         capacity: int | None = None,
         otherwise: TableKind = TableKind.APPEND,
     ) -> TableSpec:
-        """Of the kind that is named, or else that a key or a capacity needs; without them that of ``otherwise``."""
+        """The spec of the named kind, else of the kind that a key or a capacity implies, else of ``otherwise``."""
         if kind is None:
             kind = TableKind.KEYED if key else TableKind.RING if capacity is not None else otherwise
         return cls(kind, tuple(key or ()), capacity)

@@ -1,4 +1,4 @@
-"""Whether a mode of publishing goes together with what is said of its table."""
+"""The valid combinations of a mode of publishing with kind, key and capacity of its table."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def check_target(
     *,
     is_new: bool,
 ) -> None:
-    """Refuse what no table can be.
+    """Refuse contradictions.
 
     Args:
-        kind: the kind named, or None.
+        kind: the given kind, or None.
         key: names of the key columns.
         capacity: rows that a ring keeps.
-        mode: how rows are applied, or None for what suits the table.
-        is_new: nothing else says what the table is: a ring needs its capacity, a keyed table its key. Else the table
-            may be there, and have them.
+        mode: how rows are applied, or None for the default of the table.
+        is_new: the table is new: a ring needs its capacity, a keyed table its key. Otherwise an existing table may have
+            them.
 
     Raises:
         InvalidRequestError: the capacity, or the mode, is not for this kind.
-        KeyMismatchError: the key is not for this kind, lacks, or names a column twice.
+        KeyMismatchError: the key is not for this kind, is missing, or names a column twice.
     """
     if key and len(set(key)) < len(key):
         raise KeyMismatchError(f"The key names a column twice: {', '.join(key)}.")
@@ -42,7 +42,7 @@ def check_target(
     if is_new or key or capacity is not None:
         named = TableSpec.implied(kind, key, capacity).kind
     if kind is None and capacity is None:
-        return  # the mode says what a new table is, or fits the table that is there
+        return  # the mode implies the kind of a new table, or fits the existing one
     if mode in (PublishMode.UPSERT, PublishMode.DELETE) and named is not TableKind.KEYED:
         raise InvalidRequestError(f"A table of kind '{named}' has no key, and takes no {mode}.")
     if mode is PublishMode.REPLACE and named not in _REPLACEABLE:

@@ -1,8 +1,8 @@
-"""Tickets and descriptor paths: which table is meant.
+"""Tickets and descriptor paths of tables.
 
 Tables are globals of the server, in Deephaven's words the *scope*: ticket ``s/<name>``, path ``["scope", name]``. A
-path of one element is taken as a table's name, as plain Arrow Flight clients write it, and a ticket without a known
-prefix as well.
+path of one element is a table's name, as plain Arrow Flight clients write it, and so is a ticket without a known
+prefix.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def name_of_path(path: Sequence[bytes | str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExportTicket:
-    """What a session has given a number: ``e`` and an int32, or the path ``["export", "<number>"]``."""
+    """An export of a session, by number: ``e`` and an int32, or the path ``["export", "<number>"]``."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class SharedTicket:
-    """What a session has published for others: ``h`` and bytes that it chose, or the path ``["shared", "<hex>"]``."""
+    """An object that a session has shared: ``h`` and bytes of its choice, or the path ``["shared", "<hex>"]``."""
 
     identifier: bytes
 
@@ -93,7 +93,7 @@ class ApplicationTicket:
 
 
 SessionTicket = ExportTicket | SharedTicket | ApplicationTicket | str
-"""A ticket as Deephaven's clients use it; a str is the name of a table in the scope."""
+"""A ticket of Deephaven's clients; a str is the name of a table in the scope."""
 
 
 def export_ticket(number: int) -> bytes:
@@ -102,7 +102,7 @@ def export_ticket(number: int) -> bytes:
 
 
 def parse_ticket(ticket: bytes) -> SessionTicket:
-    """What a ticket of a Deephaven client means (deephaven-core's ticket resolvers).
+    """Parse a ticket of a Deephaven client (deephaven-core's ticket resolvers).
 
     InvalidRequestError when it is empty, or neither of a known kind nor a table's name.
     """
@@ -118,18 +118,18 @@ def parse_ticket(ticket: bytes) -> SessionTicket:
 
 
 def parse_path(path: Sequence[bytes | str]) -> SessionTicket:
-    """What a descriptor path of a Deephaven client means; InvalidRequestError when it is of no known kind."""
+    """Parse a descriptor path of a Deephaven client; InvalidRequestError when its kind is unknown."""
     parts = [part if isinstance(part, str) else _text(part) for part in path]
     if len(parts) == 2 and parts[0] == "export":
         try:
             return parse_ticket(export_ticket(int(parts[1])))
         except (ValueError, struct.error) as error:
-            raise InvalidRequestError(f"{parts[1][:20]!r} is no number of an export") from error
+            raise InvalidRequestError(f"{parts[1][:20]!r} is not the number of an export") from error
     if len(parts) == 2 and parts[0] == "shared":
         try:
             return SharedTicket(bytes.fromhex(parts[1]))
         except ValueError as error:
-            raise InvalidRequestError(f"{parts[1][:20]!r} is no shared ticket in hex") from error
+            raise InvalidRequestError(f"{parts[1][:20]!r} is not a shared ticket in hex") from error
     if len(parts) == 4 and parts[0] == "app":
         return ApplicationTicket("/".join(parts))
     return name_of_path(parts)

@@ -1,4 +1,4 @@
-"""BarrageUpdateMetadata: what one update does to the rows, sent with the first of its record batches."""
+"""BarrageUpdateMetadata: the row changes of one update, sent with the first of its record batches."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class UpdateMetadata:
     """One update, without its data.
 
     - ``first_seq``, ``last_seq``: steps of the update graph that it covers; -1 for a static table.
-    - ``effective_viewport``, ``effective_column_set``: what a snapshot answers; None: the whole table, all columns.
+    - ``effective_viewport``, ``effective_column_set``: the request that a snapshot answers; None: the whole table, all
+      columns.
     - ``removed_rows``: keys before the shifts; all other row sets: keys after them. In the flattened dialect of
       viewports row sets are positions inside the viewport instead, and ``shift_data`` is None.
     - ``added_rows_included``: rows with data in this message; None: the same as ``added_rows``.
     - ``modified_rows``: one row set per column, or ``()``, or None when the field is absent.
     - ``table_size``: rows in the whole table.
-    - ``num_add_batches``, ``num_mod_batches``: record batches that follow, this message's own included. On the wire
-      they share one "unknown": when either is nonzero both are known, otherwise both are None and the receiver counts
-      rows.
+    - ``num_add_batches``, ``num_mod_batches``: number of record batches, including the first. On the wire they share
+      one "unknown": when either is nonzero both are known, otherwise both are None and the receiver counts rows.
     """
 
     first_seq: int = -1
@@ -73,17 +73,17 @@ class UpdateMetadata:
 
     @property
     def included_rows(self) -> RowSet:
-        """The rows whose data the add batches hold."""
+        """The added rows with data."""
         included = self.added_rows if self.added_rows_included is None else self.added_rows_included
         return RowSet.EMPTY if included is None else included
 
     @property
     def mod_count(self) -> int:
-        """The rows of the mod batches taken together: as many as the most modified column has."""
+        """Number of rows of all mod batches: that of the column with most modified rows."""
         return max((rows.size for rows in self.modified_rows or ()), default=0)
 
     def size_estimate(self) -> int:
-        """About how many bytes :meth:`encode` gives; cheap, and meant for telling a large message from a small one."""
+        """Estimated bytes of :meth:`encode`; cheap, to tell large messages from small ones."""
         sets = [self.effective_viewport, self.added_rows, self.removed_rows, self.added_rows_included]
         sets += {id(rows): rows for rows in self.modified_rows or ()}.values()
         ranges = sum([rows.range_count for rows in sets if rows])
@@ -101,7 +101,7 @@ class UpdateMetadata:
 
     @classmethod
     def decode_payload(cls, payload: bytes | memoryview) -> UpdateMetadata:
-        """Read a payload that :func:`barrage_server.wire.wrapper.unwrap` gave; WireFormatError on damaged bytes."""
+        """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes."""
         table = FlatTable.root(payload)
         columns = table.bytes_vector(5)
         shifts = table.bytes_vector(8)
@@ -128,7 +128,7 @@ class UpdateMetadata:
 
 
 class MetadataFrame:
-    """The metadata of messages that differ in nothing but their modified rows."""
+    """The metadata of messages that differ in their modified rows only."""
 
     __slots__ = ("_head",)
 
@@ -251,9 +251,8 @@ def _modified(table: FlatTable, payload: bytes | memoryview) -> tuple[RowSet, ..
     if nodes is None:
         return None
     view = memoryview(payload)
-    # Tables may share their rows, which are then decoded once. Rows that overlap without being shared are no
-    # encoder's work but a way to make a small message cost much: all of them together cannot be longer than the
-    # message.
+    # Tables may share their rows, which are then decoded once. No encoder writes rows that overlap otherwise, which
+    # would make a small message expensive: together they must not be longer than the message.
     decoded: dict[tuple[int, int], RowSet] = {}
     budget = len(view)
     result: list[RowSet] = []

@@ -29,7 +29,7 @@ def wrap(message_type: int, payload: bytes) -> bytes:
 
 
 def is_barrage(data: bytes | memoryview) -> bool:
-    """Whether app_metadata claims by its magic to be a Barrage message; False for anything else."""
+    """Whether app_metadata claims by its magic to be a Barrage message; False otherwise."""
     try:
         return FlatTable.root(data).uint32(0) == MAGIC
     except WireFormatError:

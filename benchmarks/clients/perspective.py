@@ -49,7 +49,7 @@ async def connected(port: int) -> AsyncIterator[Any]:
 
 @loop.function
 def moves(port: int, table: str, firsts: list[int], width: int, seconds: float) -> list[float]:
-    """Read windows of a view one after the other, for so many seconds at most; the seconds of each."""
+    """Read consecutive windows of a view, for a bounded time; returns the seconds of each."""
 
     async def run() -> list[float]:
         async with connected(port) as client:
@@ -96,7 +96,7 @@ async def _follow(stack: AsyncExitStack, port: int, table: str) -> Following:
 
 @loop.function
 def ages(port: int, table: str, rows: int) -> list[float]:
-    """Follow a table until so many rows have come; how old each was on arrival, in seconds."""
+    """Follow a table until a number of rows have come; returns the age of each on arrival, in seconds."""
 
     async def run() -> list[float]:
         async with AsyncExitStack() as stack:

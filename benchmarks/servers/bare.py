@@ -14,7 +14,7 @@ _METADATA = bytes(300)
 
 
 class BareServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
-    """Gives everybody the same batches."""
+    """Sends the same batches to every caller."""
 
     def __init__(self) -> None:
         self.batches: list[pa.RecordBatch] = []

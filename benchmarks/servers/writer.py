@@ -83,5 +83,5 @@ class Writer:
             while not self._stopped.wait(max(0.0, due - time.time())):
                 self._write(data.stamped(next(self._batches), due))
                 due += self._seconds
-        except BaseException as error:  # kept for whoever stops it
+        except BaseException as error:  # raised by stop()
             self._error = error

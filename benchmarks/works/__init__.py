@@ -1,6 +1,7 @@
-"""What is measured: each module does one kind of work on every system that can do it.
+"""The works: each module measures one kind of work on every system that can do it.
 
-A work is registered with the seconds that it may take in full; then it is ended, and the others go on.
+A work is registered with the time limit of its full run, in seconds; beyond it, the work is ended and the others
+continue.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Work:
     """One benchmark.
 
     Attributes:
-        run: does it.
-        seconds: that a full run of it may take.
+        run: the function that measures it.
+        seconds: time limit of a full run.
     """
 
     run: Callable[[Bench], None]

@@ -31,9 +31,9 @@ def run(bench: Bench) -> None:
 def search(
     bench: Bench, system: str, rates: Sequence[float], attempt: Callable[[str, float], Steady]
 ) -> dict[float, Steady]:
-    """Try rates from low to high with tables of their own; what was sustained.
+    """Try rates from low to high with a new table for each; returns the sustained ones.
 
-    A server that dies of a rate, as one without enough memory does, has not sustained it.
+    A server that dies at a rate, for lack of memory, has not sustained it.
     """
     end = time.monotonic() + bench.sizes.search
     sustained: dict[float, Steady] = {}
@@ -59,7 +59,7 @@ def search(
 
 
 def report(bench: Bench, work: str, system: str, sustained: dict[float, Steady]) -> None:
-    """The highest rate, what it cost, and what a million rows per second cost where that was tried."""
+    """The highest rate, its cost, and the cost of a million rows per second where that was tried."""
     if not sustained:
         bench.outcome.notes.append(f"{system}: {work}: no rate that was tried is sustained")
         return
@@ -80,7 +80,7 @@ def _try(bench: Bench, system: systems.System, name: str, rate: float) -> Steady
             interval_ms=BATCH_MS,
             settle=bench.sizes.settle,
             measure=bench.sizes.measure,
-            # rows that nobody reads in time are memory
+            # rows that the subscriber does not read in time take memory
             patience=1.0,
         )
     finally:

@@ -28,7 +28,7 @@ Costs = dict[str, list[tuple[float, float]]]
 
 
 def run(bench: Bench) -> None:
-    """What should follow the change, and beside it what must follow the table."""
+    """Costs that should follow the change, and costs that must follow the table."""
     flat: Costs = {}
     following: Costs = {}
     for rows in bench.sizes.growth:

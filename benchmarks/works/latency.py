@@ -41,7 +41,7 @@ def ages(
         used, end = source.cpu_seconds() - used, time.time()
         time.sleep(0.05)
         window = receiver.between(begin, time.time())
-    # of a message with two rows the older one counts, which has waited longer
+    # of a message with two rows the older one counts
     waited = (window.at - window.oldest)[window.rows > 0]
     return list(waited), used / (end - begin)
 

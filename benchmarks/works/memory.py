@@ -41,7 +41,7 @@ def _rows(bench: Bench, work: str, system: str, before: int, after: int) -> None
 
 
 def _updates(bench: Bench) -> None:
-    """Rows of a keyed table change, a hundred at a time, while somebody follows."""
+    """Rows of a keyed table change, a hundred at a time, with one subscriber."""
     rows, changed = bench.sizes.keyed, bench.sizes.updates
     with systems.ours() as ours, ExitStack() as stack:
         ours.make("t", "keyed", rows)

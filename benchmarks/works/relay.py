@@ -1,4 +1,4 @@
-"""What a relay costs: a table followed directly, and by way of another server of this project that follows it."""
+"""The cost of a relay: a table followed directly, and through another server of this project."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE: Final = 60.0
 
 
 def run(bench: Bench) -> None:
-    """The two take turns; ratios say how much better it is without the relay."""
+    """The two alternate; ratios are of following directly to the relay."""
     with systems.ours() as origin, systems.ours() as relay:
         origin.make("t", "append", 0)
         relay.process.call("follow", port=origin.port, name="t", interval_ms=1)
@@ -41,7 +41,7 @@ def run(bench: Bench) -> None:
 
 
 def _burst(bench: Bench, origin: systems.System, system: systems.System, table: str) -> float:
-    """Rows per second until all that are appended at ``origin`` have been received from ``system``."""
+    """Rows per second until all rows appended at ``origin`` are received from ``system``."""
     rows = max(BATCH, bench.sizes.rows // 2 // BATCH * BATCH)
     origin.make(table, "append", 0)
     if system is not origin:

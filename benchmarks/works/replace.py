@@ -1,6 +1,6 @@
 """A keyed table replaced by a content of which one row in a hundred differs.
 
-No peer finds out by itself what differs.
+No peer computes the difference by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHARE: Final = 0.01
 
 
 def run(bench: Bench) -> None:
-    """A subscriber counts what is sent."""
+    """A subscriber counts the rows and bytes sent."""
     rows, times = bench.sizes.keyed, bench.sizes.repeats
     with systems.ours() as ours:
         bench.step("loading")

@@ -1,4 +1,4 @@
-"""Structured Streaming writes the rows of Parquet files in micro-batches to a table that somebody follows."""
+"""Structured Streaming writes the rows of Parquet files in micro-batches to a table with a subscriber."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CALLS: Final = 4
 
 
 def run(bench: Bench) -> None:
-    """The same query with different sinks, in one Spark session that is warm."""
+    """The same query with different sinks, in one warm Spark session."""
     folder = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     try:
         with _session(folder) as spark, systems.ours() as ours:
@@ -73,7 +73,7 @@ class Query:
         self._count = 0
 
     def run(self, sink: Callable[[Any], Any]) -> tuple[float, list[float]]:
-        """Run to the end of the files; the seconds altogether, and those of each micro-batch."""
+        """Run to the end of the files; returns the total seconds, and those of each micro-batch."""
         self._count += 1
         checkpoint = self._scratch / f"checkpoint-{self._files.name}-{self._count}"
         stream = (

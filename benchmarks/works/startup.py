@@ -29,7 +29,7 @@ _LIMIT_SECONDS: Final = 30.0
 
 
 def run(bench: Bench) -> None:
-    """This project's is the command that a user runs, with a table to read."""
+    """For this project, the command line with a declared table."""
     bench.add(WORK, WHAT, OURS, [_ours(bench) for _ in range(bench.sizes.repeats)], "s")
     bench.peer(DEEPHAVEN, lambda: _deephaven(bench))
     bench.peer(PERSPECTIVE, lambda: _perspective(bench))

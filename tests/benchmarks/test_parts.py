@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from itertools import islice
 
@@ -47,11 +48,14 @@ def test_one_row_of_each_view_changes() -> None:
 
 
 def test_a_writer_tells_what_it_has_failed_with() -> None:
+    failed = threading.Event()
+
     def write(_: object) -> None:
+        failed.set()
         raise ValueError("full")
 
     writer = Writer(write, appended(0, 1), 0.001)
-    writer._thread.join(10)
+    assert failed.wait(10)
     with pytest.raises(ValueError, match="full"):
         writer.stop()
 

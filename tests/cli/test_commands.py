@@ -17,6 +17,7 @@ from barrage_server.cli.boundary import EXIT_FAILURE, EXIT_USAGE
 from barrage_server.cli.text import sentence
 from barrage_server.demo import DemoOptions
 from barrage_server.engine import KeyedTable
+from tests.server.follower import until
 
 from .conftest import Command, Program
 
@@ -75,7 +76,7 @@ def test_input_without_a_row_makes_no_table_and_changes_none(
     path.write_text(text)
     code, _, err = command("publish", server.uri, "new", path)
     assert code == EXIT_FAILURE
-    assert "would name the columns of a new table. Make the table first, with 'barrage-server create'" in err
+    assert "to name the columns of a new table. Create the table first, with 'barrage-server create'" in err
     code, _, err = command("publish", server.uri, "quotes", path)
     assert (code, quotes.size) == (0, 3), err
 
@@ -267,10 +268,7 @@ def test_watch_waits_for_a_table_that_is_still_to_come(server: bs.Server, comman
 
 def _when_subscribed(server: bs.Server, change: object) -> None:
     assert callable(change)
-    for _ in range(2000):
-        if server.statistics().subscriptions:
-            break
-        threading.Event().wait(0.01)
+    until(lambda: server.statistics().subscriptions)
     change()
 
 
@@ -298,19 +296,23 @@ def _when_subscribed(server: bs.Server, change: object) -> None:
         (
             ["create", "{uri}", "made", "price"],
             EXIT_USAGE,
-            "'price' is no column: write NAME:TYPE, as in price:double.",
+            "'price' is not a column: write NAME:TYPE, as in price:double.",
         ),
         (["create", "{uri}", "made", "a:int8", "a:int8"], EXIT_USAGE, "There are two columns 'a'."),
         (["create", "{uri}", "made", "a:int8", "--kind", "heap"], EXIT_USAGE, "--kind is one of append, ring"),
         (["create", "{uri}", "made", "a:int8", "--kind", "ring"], EXIT_USAGE, "needs a capacity"),
         (["create", "{uri}", "made", "a:int8", "--key", "a", "--capacity", "5"], EXIT_USAGE, "takes no capacity"),
-        (["create", "{uri}", "made", "a:int8", "--key", "b"], EXIT_USAGE, "The key 'b' is no column; there are 'a'."),
+        (
+            ["create", "{uri}", "made", "a:int8", "--key", "b"],
+            EXIT_USAGE,
+            "The key 'b' is not a column; there are 'a'.",
+        ),
         (["create", "{uri}", "quotes", "a:int8"], EXIT_FAILURE, "exists and differs"),
         (["create", "{uri}", "made", "a:int9"], EXIT_USAGE, "'int9' is not an Arrow type"),
         (["drop", "{uri}"], EXIT_USAGE, "Missing argument 'TABLE...'"),
         (["publish", "{uri}", "quotes", "-"], EXIT_USAGE, "add --format"),
         (["snapshot", "{uri}", "quotes", "-o", "-"], EXIT_USAGE, "add --format"),
-        (["snapshot", "{uri}", "quotes", "-o", "x", "--format", "xml"], EXIT_USAGE, "'xml' is no format"),
+        (["snapshot", "{uri}", "quotes", "-o", "x", "--format", "xml"], EXIT_USAGE, "'xml' is not a format"),
         (["snapshot", "{uri}", "quotes", "-o", "nowhere/x.csv"], EXIT_USAGE, "There is no folder 'nowhere'"),
         (["tables", "http://127.0.0.1:1"], EXIT_USAGE, "write grpc://"),
         (["tables", "grpc://127.0.0.1:99999"], EXIT_USAGE, "ports are 1 to 65535. Try 'barrage-server tables --help'."),
@@ -387,7 +389,7 @@ def test_the_debug_variable_brings_the_traceback(
 
 def test_tokens_let_in_and_keep_out(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     with bs.Server(token="right") as server:
-        for args, problem in (((), "asks for a token"), (("--token", "wrong"), "does not accept this token")):
+        for args, problem in (((), "requires a token"), (("--token", "wrong"), "does not accept this token")):
             code, _, err = command("tables", server.uri, *args)
             assert code == EXIT_FAILURE
             assert f"{server.uri} {problem}: pass it with --token, or better as BARRAGE_TOKEN" in err

@@ -48,7 +48,7 @@ def test_a_pipe_carries_every_format(wanted: FileFormat, monkeypatch: pytest.Mon
 def test_a_pipe_needs_the_name_of_a_format() -> None:
     with pytest.raises(InvalidRequestError, match="add --format: parquet, arrow"):
         format_of(STANDARD)
-    with pytest.raises(InvalidRequestError, match="'xml' is no format; --format is one of parquet"):
+    with pytest.raises(InvalidRequestError, match="'xml' is not a format; --format is one of parquet"):
         format_of(STANDARD, "xml")
     assert format_of(Path("a.txt"), "csv") is FileFormat.CSV
 
@@ -56,7 +56,7 @@ def test_a_pipe_needs_the_name_of_a_format() -> None:
 def test_a_terminal_gets_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     sink = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=sink, flush=sink.flush, isatty=lambda: True))
-    with pytest.raises(InvalidRequestError, match="parquet is no text for a terminal"):
+    with pytest.raises(InvalidRequestError, match="parquet is not text, and stdout is a terminal"):
         write_file(TABLE, STANDARD, "parquet")
     write_file(TABLE, STANDARD, "csv")
     assert sink.getvalue().startswith(b'"sym","price","size"\n')
@@ -98,7 +98,7 @@ def test_an_arrow_stream_is_recognised_by_its_content(tmp_path: Path) -> None:
     ("name", "content", "text"),
     [
         ("missing.parquet", None, "There is no file"),
-        ("trades.xlsx", b"x", "no ending that is known here; use one of .parquet"),
+        ("trades.xlsx", b"x", "no known ending; use one of .parquet"),
         ("trades.parquet", b"not parquet at all", "cannot be read as parquet"),
         ("trades.arrow", b"not arrow at all", "cannot be read as arrow"),
         ("trades.jsonl", b"{1: 2}", "cannot be read as jsonl"),

@@ -15,9 +15,10 @@ from rich.cells import cell_len
 
 import barrage_server as bs
 from barrage_server.cli.terminal import Terminal
-from barrage_server.cli.watch import Watch, _View
+from barrage_server.cli.watch import View, Watch
 from barrage_server.cli.watch_screen import Line, Screen
 from barrage_server.cli.window import Scroll
+from tests.server.follower import until
 
 SOON = 30.0
 WIDTH, HEIGHT = 80, 24
@@ -109,7 +110,7 @@ class _Sized(DummyOutput):
 @contextmanager
 def shown(live: bs.LiveTable, scroll: Scroll) -> Iterator[tuple[PipeInput, Screen, Terminal]]:
     screen = Screen(live.name, scroll, is_whole=False)
-    view = _View(screen, live, follows_screen=True)
+    view = View(screen, live, follows_screen=True)
     with create_pipe_input() as keys:
         terminal = Terminal(view.frame, view.keys(), source=keys, sink=_Sized())
         with terminal.running():
@@ -145,7 +146,7 @@ def test_the_server_is_asked_for_the_rows_on_the_screen_and_no_others(numbers: b
 def test_help_is_a_key_away(numbers: bs.Server) -> None:
     with bs.connect(numbers.uri) as client, client.subscribe("numbers", viewport=range(5)) as live:
         screen = Screen("numbers", Scroll(), is_whole=False)
-        keys = _View(screen, live, follows_screen=True).keys()
+        keys = View(screen, live, follows_screen=True).keys()
         for name in ("?", "h"):
             keys[name]()
             lines = texts(screen.frame(live, WIDTH, HEIGHT))
@@ -162,7 +163,7 @@ def test_keys_that_end_it(numbers: bs.Server, key: str, interrupts: bool) -> Non
         def until_ended() -> None:
             with shown(live, Scroll()) as (keys, _, terminal):
                 keys.send_text(key)
-                assert terminal._ended.wait(SOON)
+                until(lambda: terminal.has_ended, SOON)
 
         if interrupts:
             with pytest.raises(KeyboardInterrupt):
@@ -178,13 +179,13 @@ def test_what_drawing_raises_reaches_the_caller() -> None:
     with create_pipe_input() as keys:
         terminal = Terminal(draw, {}, source=keys, sink=_Sized())
         with pytest.raises(ZeroDivisionError), terminal.running():
-            assert terminal._ended.wait(SOON)
+            until(lambda: terminal.has_ended, SOON)
 
 
 def test_a_whole_table_is_scrolled_without_the_server(numbers: bs.Server) -> None:
     with bs.connect(numbers.uri) as client, client.subscribe("numbers") as live:
         screen = Screen("numbers", Scroll(), is_whole=True)
-        view = _View(screen, live, follows_screen=False)
+        view = View(screen, live, follows_screen=False)
         view.frame(WIDTH, HEIGHT)
         view.keys()["pagedown"]()
         assert texts(view.frame(WIDTH, HEIGHT))[2].startswith("k21")

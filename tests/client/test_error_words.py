@@ -73,7 +73,7 @@ def test_a_wrong_address_ends_with_one_full_stop(uri: str) -> None:
 
 
 def test_a_wrong_protocol_is_one_exception(server: bs.Server) -> None:
-    with pytest.raises(bs.InvalidRequestError, match="speaks no TLS") as caught:
+    with pytest.raises(bs.InvalidRequestError, match="does not use TLS") as caught:
         bs.connect(f"dh://127.0.0.1:{server.port}")
     assert (
         "exception"

@@ -16,6 +16,7 @@ import barrage_server as bs
 from barrage_server.client import KEEP
 from barrage_server.engine import UpdateGraph
 from barrage_server.rowset import RowSet
+from tests.server.follower import until
 
 SCHEMA = pa.schema([("sym", pa.string()), ("price", pa.float64()), ("size", pa.int32())])
 DIALECTS = ["key-space", "flattened"]
@@ -343,11 +344,7 @@ def test_the_server_forgets_a_subscription_that_is_closed(server: bs.Server, cli
     for live in lives:
         live.close()
     assert threading.active_count() < threads
-    for _ in range(200):
-        if client.statistics()["tables"][0]["subscribers"] == 0:
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError("subscriptions leak on the server")
+    until(lambda: client.statistics()["tables"][0]["subscribers"] == 0)
 
 
 def test_ctrl_c_ends_a_wait_at_once(server: bs.Server, client: bs.Client) -> None:

@@ -307,6 +307,7 @@ def test_a_deaf_client_of_a_dropped_table_is_cut_off(server: Server, quotes: Key
 
 
 def test_messages_stay_below_the_size_that_a_client_can_take(server: Server, blobs: AppendTable) -> None:
+    """A client with a limit of 4 MiB receives all rows: waiting for them fails when a message exceeds the limit."""
     limit = 4 << 20
     blobs.append({"blob": MANY_BYTES[:16]})
     options = SubscriptionOptions(min_update_interval_ms=1, max_message_size=limit)
@@ -333,6 +334,7 @@ def test_a_stream_that_is_opened_while_the_server_closes_is_refused() -> None:
 
 @pytest.mark.slow
 def test_a_thousand_subscribers_of_one_table_are_all_served() -> None:
+    """Each gets the snapshot and an update, from fewer than 50 writer threads."""
     with Server() as server, fl.connect(server.uri) as client:
         quotes = server.keyed_table("quotes", SCHEMA, key=["sym"])
         quotes.upsert({"sym": ["A", "B"], "price": [1.0, 2.0]})

@@ -190,6 +190,7 @@ ACTIONS = {
 
 
 def test_mutated_actions(served: Server, watched: Follower) -> None:
+    """``outcome`` checks that each call ends with an answer or an error of ours, ``watched`` that the server lives."""
     chance = random.Random(2000)
     with clients.connect(served) as client:
         for _ in range(CASES):
@@ -199,6 +200,7 @@ def test_mutated_actions(served: Server, watched: Follower) -> None:
 
 
 def test_mutated_publishing(served: Server, watched: Follower) -> None:
+    """``outcome`` checks that each call ends with an answer or an error of ours, ``watched`` that the server lives."""
     chance = random.Random(3000)
     rows = pa.record_batch({"sym": ["A", "B"], "price": [1.0, 2.0]}, schema=SCHEMA)
     update = UpdateMetadata(is_snapshot=True).encode()

@@ -104,6 +104,7 @@ def test_columns_that_change_in_different_rows_and_more_of_them_than_fit_into_a_
 
 @pytest.mark.parametrize("part_cells", [1_000, 30_000])
 def test_a_first_snapshot_in_parts(pydeephaven: Pydeephaven, part_cells: int) -> None:
+    """The parts add up to the rows of the table, which ``catch_up`` compares."""
     limits = SubscriptionLimits(default_interval_ms=1, snapshot_part_cells=part_cells)
     with Server(deephaven_port=0, subscriptions=limits) as server:
         table = server.append_table("t", pa.schema([("n", pa.int64()), ("text", pa.string())]))

@@ -66,6 +66,7 @@ def test_every_example_is_listed() -> None:
 
 @pytest.mark.parametrize("document", PYTHON_DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
 def test_programs_run(document: Path, server: bs.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each program of a page runs without an error, one after the other as a reader pastes them."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for block in code(document, "python"):

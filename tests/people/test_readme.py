@@ -10,14 +10,13 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import barrage_server as bs
+from tests.server.follower import until
 
 from .markdown import ROOT, Code, code, is_for_a_peer
 
@@ -170,10 +169,7 @@ def test_the_spark_snippet_is_complete_as_pasted(first_terminal: int, tmp_path: 
 
 
 def _when_it_is_there(client: bs.Client, table: str) -> bs.LiveTable:
-    deadline = time.monotonic() + SOON
-    while table not in {info.name for info in client.tables()}:
-        assert time.monotonic() < deadline, f"{table} did not come"
-        threading.Event().wait(0.2)
+    until(lambda: table in {info.name for info in client.tables()}, SOON)
     return client.subscribe(table)
 
 

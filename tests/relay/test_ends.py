@@ -11,6 +11,7 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable
+from barrage_server.server.sockets import shut_all
 from tests.relay.conftest import Upstream
 from tests.server.follower import until
 
@@ -89,8 +90,7 @@ def test_lost_connections_leave_nothing_behind(upstream: Upstream, relay: bs.Ser
     followed = relay.follow(f"{upstream.uri}/quotes", interval_ms=1, max_delay=0.05)
     threads = _own_threads()
     for count in range(2, 12):
-        for stream in upstream.server._hub.streams.open("subscription"):
-            stream.end(bs.UnavailableError("the stream is cut"))
+        assert shut_all(upstream.server.port)
         _until_connected(followed, count)
     until(lambda: len(upstream.server.statistics().subscriptions) == 1)
     assert _own_threads() <= threads | {"barrage-pump"}
@@ -107,8 +107,7 @@ def test_a_relay_holds_one_replica(upstream: Upstream, relay: bs.Server) -> None
     del client, live
     table = followed.table
     assert table.nbytes <= alone
-    for stream in upstream.server._hub.streams.open("subscription"):
-        stream.end(bs.UnavailableError("the stream is cut"))
+    assert shut_all(upstream.server.port)
     until(lambda: followed.statistics().connections == 2)
     assert followed.table is table
     assert table.nbytes <= alone

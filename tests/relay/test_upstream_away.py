@@ -14,6 +14,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.engine import KeyedTable, Table, TableUpdate
 from barrage_server.rowset import RowSet
+from barrage_server.server.sockets import shut_all
 from tests.relay.conftest import Upstream
 from tests.server.follower import until
 
@@ -80,8 +81,7 @@ def test_nothing_is_told_when_nothing_differs(upstream: Upstream, followed: bs.F
     messages: queue.Queue[bs.Update] = queue.Queue()
     live.on_update(messages.put)
     step = followed.table.version.step
-    for entry in upstream.server._hub.streams.open("subscription"):
-        entry.end(bs.UnavailableError("the stream is cut"))
+    assert shut_all(upstream.server.port)
     until(lambda: followed.statistics().connections == 2)
     assert followed.table.version.step == step
     assert messages.empty()

@@ -21,6 +21,7 @@ from barrage_server.errors import (
 from barrage_server.flight_errors import from_flight
 from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Server
+from barrage_server.server.streams import Streams
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.metadata import PublicationRequest, SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
@@ -87,6 +88,7 @@ def refused(client: fl.FlightClient, *requests: Any, options: fl.FlightCallOptio
 
 
 def test_a_follower_keeps_up_with_every_kind_of_change(client: fl.FlightClient, quotes: KeyedTable) -> None:
+    """``wait`` fails unless the replica gets the content of the table after each change."""
     with Follower(client, "quotes") as follower:
         follower.wait(lambda follower: follower.content() == [["A", 1.0], ["B", 2.0]])
         quotes.upsert({"sym": ["C", "A"], "price": [3.0, 1.5]})
@@ -327,6 +329,7 @@ def test_too_many_subscriptions_are_refused_until_one_leaves(door: str) -> None:
 
 
 def test_a_blink_table_starts_empty_and_shows_every_row_once(server: Server, client: fl.FlightClient) -> None:
+    """``wait`` fails unless exactly the rows after the subscription come, in order."""
     events = server.blink_table("events", SCHEMA)
     events.append({"sym": ["before"], "price": [0.0]})
     with Follower(client, "events") as follower:
@@ -392,7 +395,7 @@ def test_a_table_that_was_made_anew_is_not_the_one_of_the_stream(
     with Follower(client, "quotes") as follower:
         follower.wait(lambda follower: follower.messages)
         with monkeypatch.context() as patch:
-            patch.setattr(type(server._hub.streams), "open", lambda *_: ())
+            patch.setattr(Streams, "open", lambda *_: ())
             server.drop("quotes")
         server.append_table("quotes", SCHEMA)
         follower.send(SubscriptionRequest(b"s/quotes", viewport=RowSet.from_range(0, 1), options=QUICK))

@@ -68,7 +68,7 @@ def test_what_takes_long_does_not_run_on_the_event_loop(
         stream.send(request)
         assert len(stream.message().add_columns[0]) > 0
         stream.reader.cancel()
-    until(lambda: not big.statistics().subscriptions)
+    until(lambda: not big._hub.streams.count("subscription"))
     assert set(threads) == {"serve", "due"} | ({"read"} if is_long else set())
     assert "barrage-deephaven" not in set().union(*threads.values())
 
@@ -114,7 +114,6 @@ def test_a_client_that_goes_while_its_request_is_served_leaves_nothing(
         serve(self, *arguments)
 
     monkeypatch.setattr(Conversation, "serve", slow)
-    table = big.table("big")
     with fl.connect(address(big, DEEPHAVEN)) as client:
         stream = Stream(client)
         stream.send(heavy_requests()["scattered viewport"])
@@ -129,4 +128,4 @@ def test_a_client_that_goes_while_its_request_is_served_leaves_nothing(
             for each in further:
                 each.message()
                 each.reader.cancel()
-    until(lambda: not big._hub.followers.count(table))
+    until(lambda: all(not entry.subscribers for entry in big.statistics().tables))

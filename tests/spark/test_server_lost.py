@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from barrage_server.spark.gap import check_gap
 from barrage_server.spark.publisher import Publisher
 from barrage_server.spark.settings import OnGap, PublishSettings
 from barrage_server.wire.protocol import PublishMode, TableKind
+from tests.server.follower import until
 from tests.spark.feeding import Drain, Feed, by
 
 if TYPE_CHECKING:
@@ -59,13 +59,6 @@ def restarting(spark: SparkSession) -> Iterator[Restarting]:
     made = Restarting()
     yield made
     made.server.close()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def _writer(route: str, frame: DataFrame, uri: str, **options: object) -> DataStreamWriter:
@@ -233,7 +226,7 @@ def test_stopping_a_query_ends_its_wait(feed: Feed, restarting: Restarting, tmp_
     restarting.server.close()
     with attempts(restarting.port) as made:
         feed.add({"v": [2]})
-        until(lambda: len(made) > 2 or not query.isActive)
+        until(lambda: len(made) > 2 or not query.isActive, _SECONDS)
         assert query.isActive
         stopping = threading.Thread(target=query.stop)
         stopping.start()
@@ -260,7 +253,7 @@ def test_a_query_that_was_stopped_in_its_wait_goes_on_where_it_was(
         .option("checkpointLocation", str(checkpoint))
         .start()
     )
-    until(lambda: "waiting for the server" in caplog.text)
+    until(lambda: "waiting for the server" in caplog.text, _SECONDS)
     running.stop()
     drain(_writer("driver", feed.stream(), restarting.uri, on_gap="warn"), checkpoint)
     assert restarting.rows("v") == [{"v": 2}]

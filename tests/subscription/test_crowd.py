@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from barrage_server.engine import KeyedTable, TableVersion, UpdateGraph
+from barrage_server.engine import KeyedTable, UpdateGraph
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, TableFeed, Window
-from barrage_server.subscription.crowd import Crowd, CrowdMessage
-from barrage_server.subscription.shared_rows import SharedRows
+from barrage_server.subscription.crowd import CrowdMessage
+from barrage_server.wire.batches import MessageWriter
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
 from barrage_server.wire.raw import decode_flight_data
@@ -49,31 +50,33 @@ class Stand:
 
 @pytest.mark.parametrize("dialect", list(Dialect))
 @pytest.mark.parametrize("reverse", [False, True])
-def test_everybody_gets_the_rows_in_view(dialect: Dialect, reverse: bool) -> None:
+def test_every_subscriber_gets_the_rows_in_view(dialect: Dialect, reverse: bool) -> None:
+    """``settle`` compares each subscriber's rows with the table."""
     stand = Stand(dialect, reverse=reverse)
     for step, keys in enumerate((range(0, ROWS, 7), range(3, 40), range(ROWS - 1, ROWS), range(ROWS))):
         stand.write(keys, step + 1)
         stand.settle()
 
 
-def test_a_change_is_cut_once_for_all_who_stand_at_the_same_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_is_built_once_for_all_subscribers_at_the_same_step(monkeypatch: pytest.MonkeyPatch) -> None:
     stand = Stand()
-    cuts = 0
-    cut = Crowd._cut
+    built = 0
+    list_batch = MessageWriter.list_batch
 
-    def counting(crowd: Crowd, shared: SharedRows, first_step: int, version: TableVersion) -> object:
-        nonlocal cuts
-        cuts += 1
-        return cut(crowd, shared, first_step, version)
+    def counting(*arguments: Any) -> pa.RecordBatch:
+        nonlocal built
+        built += 1
+        return list_batch(*arguments)
 
-    monkeypatch.setattr(Crowd, "_cut", counting)
+    monkeypatch.setattr(MessageWriter, "list_batch", counting)
     for step in range(3):
         stand.write(range(0, ROWS, VIEW), step + 1)
         stand.settle()
-        assert cuts == step + 1
+        assert built == step + 1
 
 
-def test_who_comes_goes_or_looks_elsewhere_is_sent_its_own_rows() -> None:
+def test_subscribers_that_join_leave_or_move_get_their_own_rows() -> None:
+    """``settle`` compares each subscriber's rows with the table."""
     stand = Stand()
     for step in range(6):
         stand.write(range(step, ROWS, 3), step + 1)
@@ -83,7 +86,7 @@ def test_who_comes_goes_or_looks_elsewhere_is_sent_its_own_rows() -> None:
         stand.settle()
 
 
-def test_who_is_behind_is_sent_everything_since() -> None:
+def test_a_subscriber_that_is_behind_gets_everything_since() -> None:
     """Some take every change and some every third, so that spans of the history overlap."""
     stand = Stand()
     for step in range(9):

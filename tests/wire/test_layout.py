@@ -217,6 +217,7 @@ def test_types_that_are_read_and_not_written(array: pa.Array) -> None:
 @settings(max_examples=300)
 @given(st.sampled_from(FOREIGN), st.data())
 def test_damaged_bodies_of_such_types(array: pa.Array, data: st.DataObject) -> None:
+    """Changed bodies give an array that can be read, or WireFormatError."""
     message = pa.ipc.read_message(pa.record_batch([array], names=["c0"]).serialize())
     body = bytearray(message.body.to_pybytes())
     for _ in range(data.draw(st.integers(1, 4))):

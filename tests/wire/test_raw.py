@@ -83,6 +83,7 @@ def test_the_empty_message() -> None:
 @settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_noise(noise: bytes) -> None:
+    """Arbitrary bytes give a value or WireFormatError."""
     try:
         decode_flight_data(noise)
         decode_flight_data(b"\x0a" + bytes([len(noise)]) + noise)

@@ -186,6 +186,7 @@ class TestMessage:
 
     @given(SCHEMAS, st.data())
     def test_damage(self, schema: pa.Schema, data: st.DataObject) -> None:
+        """A changed header gives a schema or WireFormatError."""
         header = bytearray(schema_header(schema))
         at = data.draw(st.integers(0, len(header) - 1))
         header[at] = data.draw(st.integers(0, 255))

@@ -47,7 +47,7 @@ BAD_TEXTS = texts([0, 1_000_000, 6])
 DAMAGED: dict[str, Callable[[], pa.Array]] = {
     "texts that run backwards": lambda: texts([0, 5, 2, 6]),
     "texts that lead far away and come back": lambda: texts([0, 1 << 30, 1 << 30, 2]),
-    "texts that are no UTF-8": lambda: texts([0, 2, 3], b"ab\xff"),
+    "texts that are not UTF-8": lambda: texts([0, 2, 3], b"ab\xff"),
     "texts that are cut within a character": lambda: texts([0, 1, 2], "é".encode()),
     "another number of nulls": lambda: pa.Array.from_buffers(
         pa.int32(), 4, [pa.py_buffer(b"\x0f"), pa.py_buffer(bytes(16))], 3

@@ -498,6 +498,8 @@ class TestStop:
         bounded(body)
 
     def test_a_front_that_was_never_started_or_is_stopped_stops_again(self) -> None:
+        """``stop`` returns, and raises nothing."""
+
         async def body() -> None:
             await WebFront(echo).stop(1)
 
