@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import barrage_server as bs
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.log import LOGGERS, Throttle, one_line, printable
 
 HOSTILE = "x\n2026-01-01 00:00:00,000 INFO barrage_server.server: forged\r\x1b[31mred\x85\u2028\u202e\x00\x7f\ud800"

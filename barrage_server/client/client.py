@@ -31,7 +31,7 @@ from barrage_server.client.view import View, column_names
 from barrage_server.client.window import Viewport, positions_of
 from barrage_server.engine import ReplicaTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, UnavailableError, UnsupportedOperationError
-from barrage_server.flight_errors import other_protocol
+from barrage_server.flight.errors import other_protocol
 from barrage_server.pem import Pem
 from barrage_server.public import public
 from barrage_server.subscription import Dialect

@@ -18,7 +18,7 @@ from barrage_server.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
-from barrage_server.flight_errors import from_flight, is_told
+from barrage_server.flight.errors import from_flight, is_told
 
 __all__ = ["is_passing", "translated", "typed_error"]
 

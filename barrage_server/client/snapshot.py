@@ -18,7 +18,7 @@ from barrage_server.client.stream import SubscriptionStream
 from barrage_server.client.view import View, tell_left_out, unreadable
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import UnavailableError
-from barrage_server.flight_errors import decode_end
+from barrage_server.flight.errors import decode_end
 from barrage_server.subscription import Window
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionOptions, SubscriptionRequest

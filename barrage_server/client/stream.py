@@ -11,7 +11,7 @@ import pyarrow.flight as flight
 from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated, typed_error
 from barrage_server.errors import AuthenticationError, BarrageError, UnavailableError
-from barrage_server.flight_errors import decode_end
+from barrage_server.flight.errors import decode_end
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,20 +17,11 @@ from barrage_server.client.failures import translated
 from barrage_server.client.lookup import look_up
 from barrage_server.client.patience import Progress, patiently
 from barrage_server.engine.frames import arrow_rows
-from barrage_server.errors import BarrageError, PublishError, SchemaMismatchError, UnavailableError, UnknownTableError
+from barrage_server.errors import BarrageError, SchemaMismatchError, UnavailableError, UnknownTableError
+from barrage_server.flight.staging import CommitCalls, chunks, stage
 from barrage_server.wire.dictionaries import survives_streams
 from barrage_server.wire.intake import Intake
-from barrage_server.wire.protocol import (
-    ABORT_ACTION,
-    COMMIT_ACTION,
-    STAGE_COMMAND,
-    AbortRequest,
-    CommitRequest,
-    CommitResult,
-    StageEnd,
-    StageRequest,
-    StageResult,
-)
+from barrage_server.wire.protocol import CommitRequest, CommitResult, StageRequest, StageResult
 
 __all__ = ["Uploadable", "Uploader", "act", "record_batches_of"]
 
@@ -38,7 +29,6 @@ Uploadable = Any
 """Rows to publish: a pyarrow table, record batch or record batch reader, a mapping of columns, or anything that speaks
 the Arrow PyCapsule protocol, such as a pandas or polars data frame."""
 
-_BATCH_BYTES: Final = 8 << 20
 _ARRAYS: Final = (pa.Array, pa.ChunkedArray)
 
 
@@ -57,58 +47,24 @@ def record_batches_of(
     """
     rows = arrow_rows(data, types)
     if isinstance(rows, pa.RecordBatch):
-        batches = _sliced([rows])
+        batches = chunks([rows])
     else:
-        batches = _sliced(rows if isinstance(rows, pa.RecordBatchReader) else rows.to_batches())
+        batches = chunks(rows if isinstance(rows, pa.RecordBatchReader) else rows.to_batches())
     if all(map(survives_streams, rows.schema.types)):
         return rows.schema, batches
     intake = Intake(rows.schema)
     return intake.schema, map(intake.take, batches)
 
 
-def _sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        rows = max(1, batch.num_rows * _BATCH_BYTES // max(1, batch.get_total_buffer_size()))
-        for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
+class _ChannelCalls(CommitCalls):
+    """The short calls over a client's connection."""
 
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
 
-def stage(
-    channel: Channel, request: StageRequest, schema: pa.Schema, batches: Iterator[pa.RecordBatch], progress: Progress
-) -> StageResult:
-    """Send rows to where nobody sees them yet. Without the end marker, sent last, the server drops them."""
-    rows = 0
-    with translated(channel.address):
-        descriptor = flight.FlightDescriptor.for_command(STAGE_COMMAND)
-        writer, answers = channel.client().do_put(descriptor, schema, channel.options())
-        try:
-            writer.write_metadata(request.to_json())
-            for batch in batches:
-                progress.check()
-                _write(writer, batch)
-                progress.advance()
-                rows += batch.num_rows
-            writer.write_metadata(StageEnd(rows).to_json())
-            writer.done_writing()
-            answer = answers.read()
-        except BaseException:
-            with suppress(pa.ArrowException):  # the server says that the end is missing, which is no news here
-                writer.close()
-            raise
-        writer.close()  # what the server has against it comes out here
-    if answer is None:
-        raise PublishError(f"The server did not confirm the rows for '{request.table}'; nothing was published.")
-    return StageResult.from_json(answer.to_pybytes())
-
-
-def _write(writer: flight.FlightStreamWriter, batch: pa.RecordBatch) -> None:
-    try:
-        writer.write_batch(batch)
-    except pa.ArrowException:
-        writer.close()  # raises the server's reason, where there is one
-        raise
+    def act(self, action: str, body: bytes, doing: str) -> bytes:  # noqa: ARG002  (errors name the address)
+        """The first result of an action."""
+        return act(self._channel, action, body)
 
 
 class Uploader:
@@ -121,6 +77,7 @@ class Uploader:
 
     def __init__(self, channel: Channel, timeout: float) -> None:
         self._channel = channel
+        self._calls = _ChannelCalls(channel)
         self._timeout = timeout
         self._lock = threading.Lock()
         self._name = f"client-{uuid.uuid4()}"
@@ -146,7 +103,7 @@ class Uploader:
         try:
             request = StageRequest(publisher, target.table, batch, attempt=uuid.uuid4().hex)
             staged = patiently(
-                lambda progress: stage(self._channel, request, schema, batches, progress),
+                lambda progress: self._stage(request, schema, batches, progress),
                 timeout=self._timeout,
                 what=f"publishing to '{target.table}'",
             )
@@ -179,17 +136,34 @@ class Uploader:
                 publisher, batch = f"{self._name}-{self._names}", -1
         return publisher, batch + 1
 
+    def _stage(
+        self, request: StageRequest, schema: pa.Schema, batches: Iterator[pa.RecordBatch], progress: Progress
+    ) -> StageResult:
+        def reported() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                progress.check()
+                yield batch
+                progress.advance()
+
+        with translated(self._channel.address):
+            return stage(self._open_put, request, schema, reported(), nullcontext)
+
+    def _open_put(
+        self, descriptor: flight.FlightDescriptor, schema: pa.Schema
+    ) -> tuple[flight.FlightStreamWriter, flight.FlightMetadataReader]:
+        writer, answers = self._channel.client().do_put(descriptor, schema, self._channel.options())
+        return writer, answers
+
     def _commit(self, request: CommitRequest) -> CommitResult:
-        body = request.to_json()
         try:
             try:
-                answer = act(self._channel, COMMIT_ACTION, body)
+                return self._calls.commit(request)
             except UnavailableError:
                 # It may have been committed, and only the answer lost: asking again does nothing a second time.
-                answer = act(self._channel, COMMIT_ACTION, body)
-            return CommitResult.from_json(answer)
+                return self._calls.commit(request)
         except BarrageError:
-            _abort(self._channel, request.tokens)
+            with suppress(BarrageError):  # what is staged expires on the server by itself
+                self._calls.abort(request.tokens)
             raise
 
 
@@ -203,10 +177,3 @@ def act(channel: Channel, action: str, body: bytes) -> bytes:
     results = channel.logged_in(ask)
     answer: bytes = results[0].body.to_pybytes() if results else b"{}"
     return answer
-
-
-def _abort(channel: Channel, tokens: tuple[str, ...]) -> None:
-    try:
-        act(channel, ABORT_ACTION, AbortRequest(tokens).to_json())
-    except BarrageError:
-        return  # they expire on the server by themselves

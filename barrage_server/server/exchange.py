@@ -16,13 +16,13 @@ import pyarrow.flight as fl
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, WireFormatError
-from barrage_server.flight_errors import encode_end
+from barrage_server.flight.errors import encode_end
+from barrage_server.flight.sockets import peer_name
 from barrage_server.log import count
 from barrage_server.server.auth import Call
 from barrage_server.server.conversation import Conversation, Manner, StreamRequest, dialect_of
 from barrage_server.server.hub import Hub
 from barrage_server.server.pump import Topic
-from barrage_server.server.sockets import peer_name
 from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect

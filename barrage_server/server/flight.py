@@ -9,13 +9,13 @@ import pyarrow.flight as fl
 
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.flight.sockets import peer_name
 from barrage_server.server.actions import check_empty, list_actions, run_action
 from barrage_server.server.auth import MIDDLEWARE, Call, Gate, HandshakeHandler
 from barrage_server.server.download import Download
 from barrage_server.server.exchange import Exchange
 from barrage_server.server.hub import Hub
 from barrage_server.server.put import Upload
-from barrage_server.server.sockets import peer_name
 from barrage_server.server.translate import boundary
 from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.schema import barrage_schema

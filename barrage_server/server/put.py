@@ -19,12 +19,12 @@ from barrage_server.errors import (
     UnavailableError,
     WireFormatError,
 )
+from barrage_server.flight.sockets import peer_name
 from barrage_server.log import count
 from barrage_server.publish import Target, publish_rows
 from barrage_server.publish.incoming import replica_update
 from barrage_server.server.checks import checked
 from barrage_server.server.hub import Hub
-from barrage_server.server.sockets import peer_name
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import PublicationRequest, decode_message
 from barrage_server.wire.protocol import (

@@ -21,6 +21,7 @@ from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.extras import missing_extra
+from barrage_server.flight.sockets import connected_peers, shut_all, shut_peer
 from barrage_server.log import count
 from barrage_server.pem import Pem, read_pem
 from barrage_server.process import Ending, end_with_process, leave_to_parent
@@ -33,7 +34,6 @@ from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
 from barrage_server.server.pump import Pump
-from barrage_server.server.sockets import connected_peers, shut_all, shut_peer
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Streams, SubscriptionStream, Watchdog

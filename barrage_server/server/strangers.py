@@ -26,7 +26,7 @@ class Strangers:
     Args:
         handshakes: handshakes without credentials at a time.
         seconds: how long one may take.
-        connected: the peers that are connected, as :func:`~barrage_server.server.sockets.peer_name` calls them.
+        connected: the peers that are connected, as :func:`~barrage_server.flight.sockets.peer_name` calls them.
         shut: ends the connection to a peer.
 
     """

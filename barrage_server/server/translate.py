@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from barrage_server.errors import AuthenticationError, BarrageError, InternalError
-from barrage_server.flight_errors import to_flight
+from barrage_server.flight.errors import to_flight
 from barrage_server.log import Throttle
 
 __all__ = ["boundary", "guarded", "safe_error"]

@@ -24,39 +24,23 @@ from barrage_server.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
-from barrage_server.flight_errors import from_flight, other_protocol
+from barrage_server.flight.errors import from_flight, other_protocol
+from barrage_server.flight.staging import FLIGHT_ERRORS, CommitCalls, chunks, stage
 from barrage_server.spark.waiting import Patience
-from barrage_server.wire.protocol import (
-    ABORT_ACTION,
-    COMMIT_ACTION,
-    HEALTH_ACTION,
-    LAST_BATCH_ACTION,
-    STAGE_COMMAND,
-    AbortRequest,
-    AbortResult,
-    CommitRequest,
-    CommitResult,
-    LastBatchRequest,
-    LastBatchResult,
-    StageEnd,
-    StageRequest,
-    StageResult,
-)
+from barrage_server.wire.protocol import HEALTH_ACTION, StageRequest, StageResult
 
 __all__ = ["Publisher", "publisher_for"]
 
-_LARGEST_MESSAGE: Final = 16 * 1024 * 1024
-"""Bytes of a record batch from which it is sent in parts."""
+_HELD_BYTES: Final = 16 << 20
+"""Bytes of rows that are kept to be sent again; once more than these were sent, a lost connection is an error."""
 _ACTION_SECONDS: Final = 60.0
 _CHECK_SECONDS: Final = 2.0
 _CHANNEL: Final = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
 
 _LOG_IN: Final = " Pass token=, or set BARRAGE_TOKEN where the driver starts."
 
-_FLIGHT_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
 
-
-class Publisher:
+class Publisher(CommitCalls):
     """A connection that stages batches and commits them. Safe to use from several threads.
 
     Attributes:
@@ -116,57 +100,13 @@ class Publisher:
 
     def _stage(self, request: StageRequest, schema: pa.Schema, parts: _Parts) -> StageResult:
         doing = f"stage rows for table {request.table!r} at {self.address}"
-        with _translated(doing):
-            descriptor = flight.FlightDescriptor.for_command(STAGE_COMMAND)
-            writer, results = self._client.do_put(descriptor, schema, self._options())
-        rows = 0
-        try:
-            for part in parts:
-                # The body of the loop is guarded, not the iterator: its errors are the job's own.
-                with _translated(doing), _server_error_first(writer):
-                    if rows == 0:
-                        writer.write_with_metadata(part, request.to_json())
-                    else:
-                        writer.write_batch(part)
-                rows += part.num_rows
-            with _translated(doing), _server_error_first(writer):
-                writer.write_metadata(StageEnd(rows).to_json())
-                writer.done_writing()
-                answer = results.read()
-                writer.close()
-        except BaseException:
-            with contextlib.suppress(*_FLIGHT_ERRORS):
-                writer.close()
-            raise
-        if answer is None:
-            raise PublishError(f"The server did not confirm the rows staged for table {request.table!r}; try again.")
-        return StageResult.from_json(answer.to_pybytes())
+        return stage(self._open_put, request, schema, parts, lambda: _translated(doing))
 
-    def commit(self, request: CommitRequest) -> CommitResult:
-        """Make what is staged visible, once; a repeated batch answers with ``duplicate`` set."""
-        doing = f"commit batch {request.batch} to table {request.table!r} at {self.address}"
-        return CommitResult.from_json(self._act(COMMIT_ACTION, request.to_json(), doing))
-
-    def abort(self, tokens: Iterable[str]) -> int:
-        """Drop staged rows; how many of the tokens were known. Unknown ones, expired for instance, are no error."""
-        wanted = tuple(tokens)
-        if not wanted:
-            return 0
-        answer = self._act(ABORT_ACTION, AbortRequest(wanted).to_json(), f"abort staged rows at {self.address}")
-        return AbortResult.from_json(answer).dropped
-
-    def abort_batch(self, publisher: str, table: str, batch: int) -> int:
-        """Drop all that ``publisher`` has staged as ``batch`` of ``table``; under how many tokens that lay."""
-        request = AbortRequest(publisher=publisher, table=table, batch=batch)
-        return AbortResult.from_json(
-            self._act(ABORT_ACTION, request.to_json(), f"abort staged rows at {self.address}")
-        ).dropped
-
-    def last_batch(self, publisher: str, table: str) -> int | None:
-        """The last batch that ``publisher`` committed to ``table``; None when there is none."""
-        request = LastBatchRequest(publisher, table).to_json()
-        answer = self._act(LAST_BATCH_ACTION, request, f"ask for the last batch of table {table!r} at {self.address}")
-        return LastBatchResult.from_json(answer).last_batch
+    def _open_put(
+        self, descriptor: flight.FlightDescriptor, schema: pa.Schema
+    ) -> tuple[flight.FlightStreamWriter, flight.FlightMetadataReader]:
+        writer, answers = self._client.do_put(descriptor, schema, self._options())
+        return writer, answers
 
     def close(self) -> None:
         """Close the connection."""
@@ -176,7 +116,10 @@ class Publisher:
         headers = [] if self._token is None else [(b"authorization", f"Bearer {self._token}".encode())]
         return flight.FlightCallOptions(headers=headers, timeout=seconds)
 
-    def _act(self, action: str, body: bytes, doing: str) -> bytes:
+    def act(self, action: str, body: bytes, doing: str) -> bytes:
+        """The first result of an action, which is repeated while the server cannot be reached."""
+        doing = f"{doing} at {self.address}"
+
         def once() -> bytes:
             with _translated(doing):
                 results = list(self._client.do_action(flight.Action(action, body), self._options(_ACTION_SECONDS)))
@@ -211,7 +154,7 @@ def _translated(doing: str) -> Iterator[None]:
     """Raise what pyarrow.flight raises in the body as an error of this package, which says what was being done."""
     try:
         yield
-    except _FLIGHT_ERRORS as error:
+    except FLIGHT_ERRORS as error:
         typed = from_flight(error)
         advice = _LOG_IN if isinstance(typed, AuthenticationError) else ""
         raise type(typed)(f"Could not {doing}: {typed}{advice}") from error
@@ -221,7 +164,7 @@ class _Parts:
     """Record batches in messages of bounded size, from the first each time, as long as few have been taken."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self._rest = (part for batch in batches for part in _parts(batch))
+        self._rest = chunks(batches)
         self._held: list[pa.RecordBatch] = []
         self._nbytes = 0
         self._whole = True
@@ -236,7 +179,7 @@ class _Parts:
         while self._whole and (number < len(self._held) or self._take()):
             yield self._held[number]
             number += 1
-            if number == len(self._held) and self._nbytes > _LARGEST_MESSAGE:
+            if number == len(self._held) and self._nbytes > _HELD_BYTES:
                 self._whole = False
                 self._held.clear()
         if not self._whole:
@@ -249,23 +192,3 @@ class _Parts:
         self._held.append(part)
         self._nbytes += part.nbytes
         return True
-
-
-def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """``batch`` in messages of bounded size; nothing for a batch without rows."""
-    rows = batch.num_rows
-    if rows == 0:
-        return
-    step = max(1, rows * _LARGEST_MESSAGE // max(batch.nbytes, _LARGEST_MESSAGE))
-    for start in range(0, rows, step):
-        yield batch.slice(start, step)
-
-
-@contextlib.contextmanager
-def _server_error_first(writer: flight.FlightStreamWriter) -> Iterator[None]:
-    """When a write breaks because the server has ended the stream, raise the server's reason, which closing tells."""
-    try:
-        yield
-    except _FLIGHT_ERRORS:
-        writer.close()
-        raise

@@ -15,7 +15,7 @@ from barrage_server.address import ServerAddress
 from barrage_server.arguments import integer, shown
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
 from barrage_server.pem import Pem, read_pem
-from barrage_server.wire.protocol import PublishMode, TableKind
+from barrage_server.wire.protocol import CommitRequest, PublishMode, TableKind
 from barrage_server.wire.target import check_target
 
 __all__ = [
@@ -129,6 +129,32 @@ class PublishSettings:
                     f"Table {self.table!r}: {what} names {', '.join(map(repr, absent))}, but the rows have only "
                     f"{', '.join(map(repr, schema.names))}."
                 )
+
+    def commit_request(
+        self, publisher: str, batch: int, schema: pa.Schema, tokens: Iterable[str | None], expected_last: int | None
+    ) -> CommitRequest:
+        """The commit of what tasks have staged as ``batch``.
+
+        Args:
+            publisher: the name under which the server remembers batches.
+            batch: the batch's number.
+            schema: of its rows.
+            tokens: of the parts, in the order in which they are applied; None for a part without rows.
+            expected_last: the last batch of the publisher that the server must know; None does not ask.
+        """
+        return CommitRequest(
+            publisher=publisher,
+            table=self.table,
+            batch=batch,
+            mode=self.mode or PublishMode.APPEND,
+            tokens=tuple(token for token in tokens if token),
+            key=self.key,
+            order_by=self.order_by,
+            schema=schema,
+            kind=self.kind,
+            capacity=self.capacity,
+            expected_last=expected_last,
+        )
 
     def to_options(self) -> dict[str, str]:
         """The options of the data source that say the same."""

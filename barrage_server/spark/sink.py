@@ -7,7 +7,7 @@ import logging
 import re
 import tempfile
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +45,7 @@ from barrage_server.spark.shipping import Receipt, Shipped, choose, expected_siz
 from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
 from barrage_server.spark.waiting import Patience, Wait, has_given_up
 from barrage_server.spark.workers import Workers, missing_module
-from barrage_server.wire.protocol import CommitRequest, PublishMode, StageRequest
+from barrage_server.wire.protocol import PublishMode, StageRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,13 +146,14 @@ class BarrageSink:
             tls_root_certs=parse_certificates(tls_root_certs),
         )
         self._shipped: dict[str, Shipped] = {}
+        self._committed: dict[str, int] = {}  # the last batch of each publisher, as the server has confirmed it
         publisher_for(self.settings.uri, self.settings.token, self.settings.tls_root_certs).check_server()
 
     def __repr__(self) -> str:
         return f"<BarrageSink {self.settings.table!r} at {self.settings.uri}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"settings": self.settings, "_shipped": {}}
+        return {"settings": self.settings, "_shipped": {}, "_committed": {}}
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Publish ``frame`` as batch ``batch_id``: what Spark calls once per micro-batch.
@@ -170,19 +171,14 @@ class BarrageSink:
         connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_patience(patience)
         batch = _Batch(frame, batch_id, settings, schema, connection)
         wait = Wait(patience)
-        while True:
+        # The server is asked once per query: after that each batch follows the one before, which its commit checks.
+        last = self._committed.pop(batch.publisher, None)
+        if last is None or last != batch_id - 1:
             last = connection.last_batch(batch.publisher, settings.table)
+        while True:
             if last is not None and batch_id <= last:
-                _log.info("batch %d of table %r is there already (last is %d)", batch_id, settings.table, last)
-                if batch_id < last:  # Spark replays the last batch alone
-                    _log.warning(
-                        "batch %d of table %r is taken for a repetition: publisher %r has committed batches up to %d. "
-                        "A query that begins anew, with another checkpoint, needs another publisher, or a new table.",
-                        batch_id,
-                        settings.table,
-                        batch.publisher,
-                        last,
-                    )
+                self._committed[batch.publisher] = last
+                _log_repetition(batch, last)
                 if query is not None:
                     # Computed all the same, and thrown away: a query with state must bring its state to this batch.
                     frame.write.format("noop").mode("overwrite").save()
@@ -195,11 +191,14 @@ class BarrageSink:
                 if has_given_up(error):
                     raise
                 wait.pause(error)
+                last = connection.last_batch(batch.publisher, settings.table)
             except PublishError:
                 # The server may have been restarted between staging and commit. Else the fault is another.
-                if connection.last_batch(batch.publisher, settings.table) == last:
+                before, last = last, connection.last_batch(batch.publisher, settings.table)
+                if last == before:
                     raise
             else:
+                self._committed[batch.publisher] = batch_id
                 return
 
     def _ship(self, batch: _Batch, last: int | None) -> None:
@@ -268,6 +267,20 @@ class _Batch:
         return self.connection.with_patience(Patience(self.settings.uri, 0.0))
 
 
+def _log_repetition(batch: _Batch, last: int) -> None:
+    """Tell that ``batch`` is there already."""
+    _log.info("batch %d of table %r is there already (last is %d)", batch.number, batch.settings.table, last)
+    if batch.number < last:  # Spark replays the last batch alone
+        _log.warning(
+            "batch %d of table %r is taken for a repetition: publisher %r has committed batches up to %d. "
+            "A query that begins anew, with another checkpoint, needs another publisher, or a new table.",
+            batch.number,
+            batch.settings.table,
+            batch.publisher,
+            last,
+        )
+
+
 def _through_driver(batch: _Batch, last: int | None) -> int:
     """Collect the batch, stage it as one, commit it; its size in bytes."""
     from barrage_server.spark.arrow_types import with_nullable_fields
@@ -275,7 +288,7 @@ def _through_driver(batch: _Batch, last: int | None) -> int:
     rows = with_nullable_fields(batch.frame).toArrow().cast(batch.schema)
     request = StageRequest(batch.publisher, batch.settings.table, batch.number, uuid.uuid4().hex)
     staged = batch.connection.stage(request, batch.schema, rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE))
-    _commit(batch, (staged.token,) if staged else (), last)
+    _commit(batch, (staged.token if staged else None,), last)
     return int(rows.nbytes)
 
 
@@ -296,31 +309,18 @@ def _from_executors(batch: _Batch, last: int | None) -> int | None:
         with contextlib.suppress(BarrageError):
             batch.impatient.abort_batch(batch.publisher, batch.settings.table, batch.number)
         raise _typed(error) or missing_module(error) or error from error
-    _commit(batch, tuple(part.token for part in parts if part.token), last)
+    _commit(batch, [part.token for part in parts], last)
     return sum(part.nbytes for part in parts)
 
 
-def _commit(batch: _Batch, tokens: tuple[str, ...], last: int | None) -> None:
+def _commit(batch: _Batch, tokens: Sequence[str | None], last: int | None) -> None:
     """Make what is staged under ``tokens`` visible as one batch, or drop it."""
-    settings = batch.settings
-    commit = CommitRequest(
-        publisher=batch.publisher,
-        table=settings.table,
-        batch=batch.number,
-        mode=settings.mode or PublishMode.APPEND,
-        tokens=tokens,
-        key=settings.key,
-        order_by=settings.order_by,
-        schema=batch.schema,
-        kind=settings.kind,
-        capacity=settings.capacity,
-        expected_last=last,
-    )
+    request = batch.settings.commit_request(batch.publisher, batch.number, batch.schema, tokens, last)
     try:
-        batch.connection.commit(commit)
+        batch.connection.commit(request)
     except BarrageError:
         with contextlib.suppress(BarrageError):
-            batch.impatient.abort(tokens)
+            batch.impatient.abort(request.tokens)
         raise
 
 

@@ -24,7 +24,7 @@ from barrage_server.errors import (
 )
 from barrage_server.extras import missing_extra
 from barrage_server.spark.settings import PublishSettings
-from barrage_server.wire.protocol import CommitRequest, CommitResult, PublishMode, single_write_publisher
+from barrage_server.wire.protocol import CommitResult, PublishMode, single_write_publisher
 
 try:
     from pyspark import TaskContext
@@ -126,20 +126,8 @@ class _Writer:
         self, tasks: Sequence[StagedTask], publisher: str, batch: int, expected_last: int | None = None
     ) -> CommitResult:
         """Make the rows of ``tasks`` visible as one batch, in the order of their partitions."""
-        settings = self.settings
-        request = CommitRequest(
-            publisher=publisher,
-            table=settings.table,
-            batch=batch,
-            mode=settings.mode or PublishMode.APPEND,
-            tokens=tuple(task.token for task in tasks if task.token),
-            key=settings.key,
-            order_by=settings.order_by,
-            schema=self.schema,
-            kind=settings.kind,
-            capacity=settings.capacity,
-            expected_last=expected_last,
-        )
+        tokens = [task.token for task in tasks]
+        request = self.settings.commit_request(publisher, batch, self.schema, tokens, expected_last)
         return self.connect(_COMMIT_SECONDS).commit(request)
 
     def drop(self, tasks: Sequence[StagedTask]) -> None:
@@ -206,18 +194,26 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] 
         """On the driver: commit the micro-batch; one that was committed before changes nothing."""
         tasks = _tasks(messages)
         if tasks:
-            publisher = tasks[0].publisher
-            last = self.connect(_COMMIT_SECONDS).last_batch(publisher, self.settings.table)
-            try:
-                check_gap(self.settings, publisher, batchId, last)
-            except PublishError:
-                self.drop(tasks)
-                raise
-            # A batch that comes again is behind the last one, which the server sees for itself.
-            self.commit_tasks(tasks, publisher, batchId, last if last is not None and last < batchId else None)
+            self._commit_next(tasks, tasks[0].publisher, batchId)
         elif self.settings.mode is PublishMode.REPLACE:
             # No task has run, so nobody has said which query this is; to replace all rows by none is safe to repeat.
             self.commit_tasks((), f"empty-{uuid.uuid4()}", batchId)
+
+    def _commit_next(self, tasks: Sequence[StagedTask], publisher: str, batch: int) -> None:
+        """Commit the batch that follows the one before, which the server is asked about only when it refuses."""
+        expected = batch - 1 if batch > 0 else None
+        try:
+            self.commit_tasks(tasks, publisher, batch, expected)
+        except PublishError:
+            last = self.connect(_COMMIT_SECONDS).last_batch(publisher, self.settings.table)
+            if last == expected:
+                raise
+            try:
+                check_gap(self.settings, publisher, batch, last)
+            except PublishError:
+                self.drop(tasks)
+                raise
+            self.commit_tasks(tasks, publisher, batch, last)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002, N803
         """On the driver: the micro-batch has failed."""

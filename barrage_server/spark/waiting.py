@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from barrage_server.errors import BarrageError, DeadlineError, UnavailableError
-from barrage_server.flight_errors import other_protocol
+from barrage_server.flight.errors import other_protocol
 
 __all__ = ["Patience", "Wait", "has_given_up"]
 

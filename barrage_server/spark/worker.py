@@ -14,13 +14,12 @@ import contextlib
 import gc
 import os
 import socket
-import stat
-from pathlib import Path
 from typing import Final
+
+from barrage_server.flight.sockets import tcp_sockets
 
 __all__ = ["PromptSockets", "keep_what_is_loaded"]
 
-_DESCRIPTORS: Final = Path("/proc/self/fd")
 _OPTION: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 
 
@@ -39,7 +38,12 @@ class PromptSockets:
     """
 
     def __init__(self) -> None:
-        self._sockets = [] if _OPTION is None else _tcp_sockets()
+        self._sockets: list[socket.socket] = []
+        if _OPTION is not None:
+            for each in tcp_sockets():
+                with contextlib.suppress(OSError):  # closed by another thread meanwhile
+                    # Not each.dup(): that makes the connection a blocking one for its owner, too.
+                    self._sockets.append(socket.socket(fileno=os.dup(each.fileno())))
 
     def acknowledge(self) -> None:
         """Acknowledge now. Linux goes back to waiting after a while, so once is not enough."""
@@ -60,21 +64,3 @@ class PromptSockets:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _tcp_sockets() -> list[socket.socket]:
-    found: list[socket.socket] = []
-    try:
-        descriptors = [int(each.name) for each in _DESCRIPTORS.iterdir()]
-    except OSError:
-        return found
-    for descriptor in descriptors:
-        # One may be closed by another thread meanwhile.
-        with contextlib.suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                each = socket.socket(fileno=os.dup(descriptor))
-                if each.family in (socket.AF_INET, socket.AF_INET6) and each.type == socket.SOCK_STREAM:
-                    found.append(each)
-                else:
-                    each.close()
-    return found

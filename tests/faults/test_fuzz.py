@@ -22,7 +22,7 @@ import pytest
 
 from barrage_server.engine import KeyedTable
 from barrage_server.errors import BarrageError, InternalError
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
 from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
 from barrage_server.wire.protocol import CommitRequest, CreateRequest, PutOptions, StageEnd, StageRequest

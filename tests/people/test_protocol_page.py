@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 
 import barrage_server as bs
 from barrage_server import errors
-from barrage_server.flight_errors import to_flight
+from barrage_server.flight.errors import to_flight
 from barrage_server.relay.statistics import RelayStatistics
 from barrage_server.rowset import (
     RowSet,

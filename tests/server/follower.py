@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 
 from barrage_server.errors import BarrageError
-from barrage_server.flight_errors import decode_end, from_flight
+from barrage_server.flight.errors import decode_end, from_flight
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.tickets import scope_ticket

@@ -20,7 +20,7 @@ from barrage_server.errors import (
     UnknownTableError,
     WireFormatError,
 )
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.server import Limits, Server
 from barrage_server.wire.protocol import CommitRequest, CreateRequest, PublishMode, TableKind
 from tests.server.conftest import SCHEMA, address

@@ -13,7 +13,7 @@ import pytest
 
 from barrage_server.cli.serve import any_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.server import Credentials, Server
 from barrage_server.server.auth import Bearers
 from barrage_server.wire.metadata import SubscriptionRequest

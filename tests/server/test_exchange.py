@@ -18,7 +18,7 @@ from barrage_server.errors import (
     UnknownTableError,
     WireFormatError,
 )
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Server
 from barrage_server.server.streams import Streams

@@ -8,7 +8,7 @@ import pytest
 
 from barrage_server.engine import KeyedTable
 from barrage_server.errors import InvalidRequestError, UnknownTableError
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
 from tests.server.conftest import SCHEMA, address
 from tests.server.follower import until

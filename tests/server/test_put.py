@@ -25,7 +25,7 @@ from barrage_server.errors import (
     UnsupportedTypeError,
     WireFormatError,
 )
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.publish import StagingLimits
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.server import Limits, Server

@@ -7,7 +7,7 @@ import pytest
 
 from barrage_server.engine import KeyedTable
 from barrage_server.errors import WireFormatError
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
 from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.metadata import SubscriptionRequest

@@ -14,7 +14,7 @@ import pytest
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.errors import LimitError
-from barrage_server.flight_errors import from_flight
+from barrage_server.flight.errors import from_flight
 from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Server
 from barrage_server.server.catalog import has_at_most

@@ -132,6 +132,80 @@ def test_a_commit_whose_answer_was_lost_is_repeated_without_harm(
     assert client.snapshot("t").num_rows == 3
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The publishers whose last batch was asked for."""
+    found = []
+    last_batch = Publisher.last_batch
+
+    def noted(self: Publisher, publisher: str, table: str) -> int | None:
+        found.append(publisher)
+        return last_batch(self, publisher, table)
+
+    monkeypatch.setattr(Publisher, "last_batch", noted)
+    return found
+
+
+def test_a_sink_asks_for_the_last_batch_once_per_query(
+    spark: SparkSession, server: bs.Server, client: bs.Client, asked: list[str]
+) -> None:
+    """Afterwards each batch follows the one before, as the server itself confirms."""
+    sink = BarrageSink(server.uri, table="t", ship="driver", publisher="p")
+    for batch in (0, 1, 1, 2, 3):  # a repetition is no news either
+        sink(spark.range(batch, batch + 1), batch)
+    assert asked == ["p", "p"]
+    again = BarrageSink(server.uri, table="t", ship="driver", publisher="p")
+    again(spark.range(3, 4), 3)
+    again(spark.range(4, 5), 4)
+    assert asked == ["p"] * 3
+    assert client.snapshot("t")["id"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_a_sink_that_did_not_ask_learns_from_the_refused_commit(
+    spark: SparkSession, server: bs.Server, client: bs.Client
+) -> None:
+    """The table was dropped, or another process has gone on with the query: nothing is lost or doubled unseen."""
+    sink = BarrageSink(server.uri, table="t", ship="driver", publisher="p")
+    for batch in (0, 1):
+        sink(spark.range(batch, batch + 1), batch)
+    BarrageSink(server.uri, table="t", ship="driver", publisher="p")(spark.range(2, 3), 2)
+    sink(spark.range(2, 3), 2)
+    assert client.snapshot("t")["id"].to_pylist() == [0, 1, 2]
+    client.drop("t")
+    with pytest.raises(bs.PublishError, match="lacks batches 0 to 2 of this query"):
+        sink(spark.range(3, 4), 3)
+    assert server.statistics().staging.entries == 0
+    whole = BarrageSink(server.uri, table="w", mode="replace", ship="driver", publisher="p")
+    whole(spark.range(1), 0)
+    client.drop("w")
+    whole(spark.range(2), 1)
+    assert client.snapshot("w").num_rows == 2
+
+
+def test_a_stream_writer_asks_only_when_its_commit_is_refused(
+    server: bs.Server, client: bs.Client, asked: list[str]
+) -> None:
+    schema = pa.schema([("v", pa.int64())])
+    options = {"uri": server.uri, "table": "t", "on_gap": "warn"}
+
+    def commit(number: int) -> None:
+        writer = StreamWriter(options, schema, overwrite=False)  # Spark makes one anew for each batch
+        writer.commit([writer.stage(iter([pa.record_batch([[number]], schema)]), "q", number)], number)
+
+    for number in (0, 1, 1, 2):
+        commit(number)
+    assert asked == []
+    assert client.snapshot("t")["v"].to_pylist() == [0, 1, 2]
+    commit(4)
+    assert asked == ["q"]
+    client.drop("t")
+    options["on_gap"] = "fail"
+    with pytest.raises(bs.PublishError, match="lacks batches 0 to 4 of this query"):
+        commit(5)
+    assert asked == ["q", "q"]
+    assert server.statistics().staging.entries == 0
+
+
 def test_two_queries_write_into_one_table(
     spark: SparkSession, drain: Drain, server: bs.Server, client: bs.Client, tmp_path: Path
 ) -> None:

@@ -122,7 +122,7 @@ def test_actions_and_stages_wait_for_the_server(away: Away) -> None:
 
 @pytest.mark.parametrize("limit", [0, 100, 10**9])
 def test_parts_begin_anew_until_too_many_were_taken(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
-    monkeypatch.setattr("barrage_server.spark.publisher._LARGEST_MESSAGE", limit or 1)
+    monkeypatch.setattr("barrage_server.spark.publisher._HELD_BYTES", limit or 1)
     batches = [pa.record_batch({"n": [number, number]}) for number in range(20)]
     everything = [number for number in range(20) for _ in range(2)]
 

@@ -13,9 +13,9 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from barrage_server.errors import UnavailableError
+from barrage_server.flight.sockets import peer_name
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.grpc_services import GrpcServices
-from barrage_server.server.sockets import peer_name
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["GrpcFront"]

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from barrage_server.errors import AuthenticationError, LimitError, WireFormatError
-from barrage_server.flight_errors import tagged_text
+from barrage_server.flight.errors import tagged_text
 from barrage_server.server.auth import open_to_all, parse_authorization
 from barrage_server.server.deephaven.call import Call, Status
 from barrage_server.server.deephaven.sessions import Session

@@ -19,7 +19,7 @@ from barrage_server.errors import (
     UnsupportedOperationError,
     WireFormatError,
 )
-from barrage_server.flight_errors import tagged_text
+from barrage_server.flight.errors import tagged_text
 from barrage_server.publish import apply_rows
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.deephaven.call import Call

@@ -25,11 +25,11 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.flight.sockets import peer_name
 from barrage_server.server.deephaven.call import Service
 from barrage_server.server.deephaven.multiplex import SUBPROTOCOL
 from barrage_server.server.deephaven.origins import is_welcome
 from barrage_server.server.deephaven.web_socket import ENVELOPE_BYTES, Socket, SocketLimits
-from barrage_server.server.sockets import peer_name
 
 __all__ = ["WebFront"]
 

@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from barrage_server.errors import InternalError, LimitError, UnavailableError, WireFormatError
+from barrage_server.flight.sockets import peer_name
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.multiplex import (
     GO_AWAY,
@@ -27,7 +28,6 @@ from barrage_server.server.deephaven.multiplex import (
     message_frame,
     trailers_frame,
 )
-from barrage_server.server.sockets import peer_name
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 

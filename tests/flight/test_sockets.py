@@ -10,7 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from barrage_server.server.sockets import parse_peer, shut_all, shut_peer
+from barrage_server.flight.sockets import parse_peer, shut_all, shut_peer, tcp_sockets
+from barrage_server.spark.worker import PromptSockets
 
 
 @pytest.fixture
@@ -105,3 +106,23 @@ def test_a_connection_is_shut_when_no_file_can_be_opened(
         assert second.recv(1) == b"x"
         assert shut_all(port) >= 1
         assert second.recv(1) == b""
+
+
+def test_a_borrowed_socket_stays_as_its_owner_has_set_it(listener: socket.socket) -> None:
+    """Whoever waits for events on a socket must not be made to wait for its bytes, by anyone who looks at it."""
+    client, accepted = connected(listener)
+    with client, accepted:
+        for timeout in (0.0, None):
+            accepted.settimeout(timeout)
+            assert accepted.getpeername() in [_peer(each) for each in tcp_sockets()]
+            with PromptSockets() as sockets:
+                sockets.acknowledge()
+                assert os.get_blocking(accepted.fileno()) is (timeout is None)
+            shut_peer("127.0.0.1:1", listener.getsockname()[1])
+            assert os.get_blocking(accepted.fileno()) is (timeout is None)
+
+
+def _peer(connection: socket.socket) -> object:
+    with suppress(OSError):
+        return connection.getpeername()
+    return None

@@ -12,7 +12,7 @@ import pytest
 
 from barrage_server import errors
 from barrage_server.errors import BarrageError, InternalError, UnavailableError
-from barrage_server.flight_errors import decode_end, encode_end, from_flight, to_flight
+from barrage_server.flight.errors import decode_end, encode_end, from_flight, to_flight
 from barrage_server.server.translate import boundary, guarded
 
 grpc: Any = import_module("grpc")  # it has no types

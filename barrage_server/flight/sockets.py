@@ -1,4 +1,4 @@
-"""Ends connections that Flight itself cannot end.
+"""The sockets under connections that others have opened: to end what Flight itself cannot end, to set options.
 
 ``pyarrow.flight`` has no way to cancel a call from the server, and a write to a client that does not read blocks for
 ever. What works is to shut the TCP socket under it: the call then fails at once. Linux and macOS.
@@ -9,16 +9,15 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
-import resource
 import socket
 import stat
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["connected_peers", "parse_peer", "peer_name", "shut_all", "shut_peer"]
+__all__ = ["connected_peers", "parse_peer", "peer_name", "shut_all", "shut_peer", "tcp_sockets"]
 
 _FD_DIRECTORIES = (Path("/proc/self/fd"), Path("/dev/fd"))
 _MOST_DESCRIPTORS = 1 << 20
@@ -71,21 +70,27 @@ def connected_peers(port: int) -> set[str]:
     return found
 
 
-def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
-    count = 0
+def tcp_sockets() -> Iterator[socket.socket]:
+    """Each TCP socket that this process has open, whoever opened it; borrowed until the next one is asked for."""
     for number in _descriptors():
         try:
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
                 continue
             with _borrowed(number) as connection:
-                if connection.family not in (socket.AF_INET, socket.AF_INET6):
-                    continue
-                local, remote = connection.getsockname(), connection.getpeername()
-                if local[1] == port and chosen(_normal(*_pair(remote))):
-                    connection.shutdown(socket.SHUT_RDWR)
-                    count += 1
-        except (OSError, ValueError):
-            continue  # not connected, or closed meanwhile: nothing to end
+                if connection.family in (socket.AF_INET, socket.AF_INET6) and connection.type == socket.SOCK_STREAM:
+                    yield connection
+        except OSError:
+            continue  # closed meanwhile
+
+
+def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
+    count = 0
+    for connection in tcp_sockets():
+        with suppress(OSError, ValueError):  # not connected, or closed meanwhile: nothing to end
+            local, remote = connection.getsockname(), connection.getpeername()
+            if local[1] == port and chosen(_normal(*_pair(remote))):
+                connection.shutdown(socket.SHUT_RDWR)
+                count += 1
     return count
 
 
@@ -96,6 +101,8 @@ def _descriptors() -> Iterable[int]:
             return [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
         except OSError:
             continue
+    import resource
+
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return range(_MOST_DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _MOST_DESCRIPTORS))
 

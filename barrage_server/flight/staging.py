@@ -1,0 +1,138 @@
+"""Publishing by stage and commit, as every publisher does it: rows are sent unseen, then made visible, once.
+
+Rows travel in chunks of bounded size. What a connection is, how its errors read and how long it is waited for differ
+between publishers: they give the calls, and the order of what is said is here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from barrage_server.errors import PublishError
+from barrage_server.wire.protocol import (
+    ABORT_ACTION,
+    COMMIT_ACTION,
+    LAST_BATCH_ACTION,
+    STAGE_COMMAND,
+    AbortRequest,
+    AbortResult,
+    CommitRequest,
+    CommitResult,
+    LastBatchRequest,
+    LastBatchResult,
+    StageEnd,
+    StageRequest,
+    StageResult,
+)
+
+__all__ = ["FLIGHT_ERRORS", "CommitCalls", "OpenPut", "chunks", "stage"]
+
+FLIGHT_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
+"""What ``pyarrow.flight`` raises when a call fails."""
+
+_CHUNK_BYTES: Final = 8 << 20
+
+OpenPut = Callable[[flight.FlightDescriptor, pa.Schema], tuple[flight.FlightStreamWriter, flight.FlightMetadataReader]]
+"""Begins a ``DoPut``, with the options and credentials of the connection."""
+
+
+def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """``batches`` in slices of 8 MiB at most, or one row; without those that have no rows."""
+    for batch in batches:
+        rows = batch.num_rows
+        step = max(1, rows * _CHUNK_BYTES // max(batch.nbytes, _CHUNK_BYTES))
+        for start in range(0, rows, step):
+            yield batch.slice(start, step)
+
+
+def stage(
+    open_put: OpenPut,
+    request: StageRequest,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    guarded: Callable[[], AbstractContextManager[None]],
+) -> StageResult:
+    """Send ``batches`` to where nobody sees them until a commit names their token.
+
+    When ``batches`` raises, what was sent is dropped there: the end marker is missing.
+
+    Args:
+        open_put: begins the call.
+        request: who stages what.
+        schema: of the batches.
+        batches: the rows, in :func:`chunks`.
+        guarded: a context for each call of Flight, and not for ``batches``, whose errors are the caller's own.
+
+    Raises:
+        PublishError: the server has taken everything and answered nothing.
+
+    """
+    with guarded():
+        writer, answers = open_put(flight.FlightDescriptor.for_command(STAGE_COMMAND), schema)
+    rows = 0
+    try:
+        with guarded(), _reason_first(writer):
+            writer.write_metadata(request.to_json())
+        for batch in batches:
+            with guarded(), _reason_first(writer):
+                writer.write_batch(batch)
+            rows += batch.num_rows
+        with guarded(), _reason_first(writer):
+            writer.write_metadata(StageEnd(rows).to_json())
+            writer.done_writing()
+            answer = answers.read()
+            writer.close()
+    except BaseException:
+        with suppress(*FLIGHT_ERRORS):  # the server says that the end is missing, which is no news here
+            writer.close()
+        raise
+    if answer is None:
+        raise PublishError(f"The server did not confirm the rows for table '{request.table}'; nothing was published.")
+    return StageResult.from_json(answer.to_pybytes())
+
+
+@contextmanager
+def _reason_first(writer: flight.FlightStreamWriter) -> Iterator[None]:
+    """When a write breaks because the server has ended the stream, raise the server's reason, which closing tells."""
+    try:
+        yield
+    except FLIGHT_ERRORS:
+        writer.close()
+        raise
+
+
+class CommitCalls(ABC):
+    """The short calls of a publisher about what is staged."""
+
+    @abstractmethod
+    def act(self, action: str, body: bytes, doing: str) -> bytes:
+        """The first result of an action; ``doing`` says in words what it is for."""
+
+    def commit(self, request: CommitRequest) -> CommitResult:
+        """Make what is staged visible, once; a repeated batch answers with ``duplicate`` set."""
+        doing = f"commit batch {request.batch} to table {request.table!r}"
+        return CommitResult.from_json(self.act(COMMIT_ACTION, request.to_json(), doing))
+
+    def abort(self, tokens: Iterable[str]) -> int:
+        """Drop staged rows; how many of the tokens were known. Unknown ones, expired for instance, are no error."""
+        wanted = tuple(tokens)
+        return self._abort(AbortRequest(wanted)) if wanted else 0
+
+    def abort_batch(self, publisher: str, table: str, batch: int) -> int:
+        """Drop all that ``publisher`` has staged as ``batch`` of ``table``; under how many tokens that lay."""
+        return self._abort(AbortRequest(publisher=publisher, table=table, batch=batch))
+
+    def last_batch(self, publisher: str, table: str) -> int | None:
+        """The last batch that ``publisher`` committed to ``table``; None when there is none."""
+        body = LastBatchRequest(publisher, table).to_json()
+        answer = self.act(LAST_BATCH_ACTION, body, f"ask for the last batch of table {table!r}")
+        return LastBatchResult.from_json(answer).last_batch
+
+    def _abort(self, request: AbortRequest) -> int:
+        return AbortResult.from_json(self.act(ABORT_ACTION, request.to_json(), "abort staged rows")).dropped
