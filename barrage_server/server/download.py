@@ -10,9 +10,10 @@ import pyarrow as pa
 from barrage_server.engine import TableVersion
 from barrage_server.errors import BarrageError
 from barrage_server.server.hub import Hub
+from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.translate import guarded
 
-__all__ = ["Download", "parts"]
+__all__ = ["Download", "DownloadStream", "parts"]
 
 _MESSAGE_BYTES = 4 << 20
 # Batches that are views of what is stored are made so many at a time: sending one throws what makes the next one out of
@@ -20,57 +21,73 @@ _MESSAGE_BYTES = 4 << 20
 _AHEAD = 32
 
 
-class Download:
-    """Batches that Flight fetches one by one from its own thread, after the handler has returned.
+class DownloadStream:
+    """What a DoGet stream is at every endpoint. It holds its version, so what is read does not change.
 
-    It holds its version, so what is read does not change, and it is watched like every other stream.
+    Args:
+        hub: the server's state.
+        peer: whom it goes to.
+        version: what is read.
+        schema: the schema of the stream.
+        stall: what the client is waited for.
+
     """
 
     kind = "download"
 
-    def __init__(self, hub: Hub, peer: str, version: TableVersion, schema: pa.Schema) -> None:
+    def __init__(self, hub: Hub, peer: str, version: TableVersion, schema: pa.Schema, stall: StallWatch) -> None:
         self.peer = peer
-        self._hub = hub
-        self._version = version.detached()  # a slow reader must not keep later history alive
-        self._schema = schema
-        self._fetched: float | None = None
+        self.hub = hub
+        self.version = version.detached()  # a slow reader must not keep later history alive
+        self.schema = schema
+        self.stall = stall
         self._ending: BarrageError | None = None
-
-    def reader(self) -> pa.RecordBatchReader:
-        """The stream of batches."""
-        return pa.RecordBatchReader.from_batches(self._schema, guarded(self._batches(), "reading a table", self.peer))
 
     def overdue(self, now: float) -> str | None:
         """Why the connection should be ended now."""
-        if self._ending is not None:
-            return str(self._ending)
-        since, limit = self._fetched, self._hub.limits.slow_client_seconds
-        if since is not None and now - since >= limit:
-            return f"the client did not take a batch for {now - since:.1f} s"
-        return None
+        return self.stall.overdue(now)
 
     def end(self, error: BarrageError) -> None:
         """Have no more batches sent."""
         self._ending = error
 
+    def check(self) -> None:
+        """Raise the error that the stream is to end with, if there is one."""
+        if self._ending is not None:
+            raise self._ending
+
+
+class Download(DownloadStream):
+    """Batches that Flight fetches one by one from its own thread, after the handler has returned."""
+
+    def __init__(self, hub: Hub, peer: str, version: TableVersion, schema: pa.Schema) -> None:
+        super().__init__(hub, peer, version, schema, StallWatch(hub.clock))
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The stream of batches."""
+        return pa.RecordBatchReader.from_batches(self.schema, guarded(self._batches(), "reading a table", self.peer))
+
+    def overdue(self, now: float) -> str | None:
+        """Why the connection should be ended now: also because the server ends the stream, and nobody fetches."""
+        return super().overdue(now) if self._ending is None else str(self._ending)
+
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        self._hub.streams.admit(self)
+        self.hub.streams.admit(self)
         try:
-            batches = (self._as_announced(part) for batch in self._version.batches() for part in parts(batch))
+            batches = (self._as_announced(part) for batch in self.version.batches() for part in parts(batch))
             ahead = 1
             while ready := tuple(islice(batches, ahead)):
-                ahead = _AHEAD if self._version.is_frozen else 1
+                ahead = _AHEAD if self.version.is_frozen else 1
                 for batch in ready:
-                    if self._ending is not None:
-                        raise self._ending
-                    self._fetched = self._hub.clock()
+                    self.check()
+                    self.stall.expect(Awaited.TAKE, self.hub.limits.slow_client_seconds)
                     yield batch
         finally:
-            self._hub.streams.release(self)
+            self.hub.streams.release(self)
 
     def _as_announced(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """With the stream's schema, which calls every column nullable. Nothing is copied."""
-        return pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
 
 
 def parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -14,8 +14,9 @@ from barrage_server.server.actions import check_empty, list_actions, run_action
 from barrage_server.server.auth import MIDDLEWARE, Call, Gate, HandshakeHandler
 from barrage_server.server.download import Download
 from barrage_server.server.exchange import Exchange
+from barrage_server.server.flight_source import FlightSource
 from barrage_server.server.hub import Hub
-from barrage_server.server.put import Upload
+from barrage_server.server.put import take_put
 from barrage_server.server.translate import boundary
 from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.schema import barrage_schema
@@ -98,7 +99,7 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     ) -> None:
         """Rows for a table."""
         with self._serving("DoPut", context):
-            Upload(self._hub, context, descriptor, reader, writer).run()
+            take_put(self._hub, FlightSource(context, descriptor, reader, writer))
 
     def do_exchange(
         self,

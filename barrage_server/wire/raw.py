@@ -20,6 +20,8 @@ from barrage_server.wire.layout import assemble
 from barrage_server.wire.soundness import check_sound
 
 __all__ = [
+    "COMMAND_DESCRIPTOR",
+    "PATH_DESCRIPTOR",
     "Descriptor",
     "FlightDataParts",
     "check_decompressed_size",
@@ -49,7 +51,7 @@ class Descriptor:
 
     type: int = 0
     command: bytes = b""
-    path: tuple[str, ...] = ()
+    path: tuple[str | bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

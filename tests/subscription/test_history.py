@@ -40,7 +40,7 @@ def begun(feed: TableFeed, now: float, request: SubscriptionRequest = REQUEST) -
 
 def nodes() -> int:
     gc.collect()
-    return sum(isinstance(found, UpdateNode) for found in gc.get_objects())
+    return sum(type(found) is UpdateNode for found in gc.get_objects())
 
 
 def run(table: Table, feed: TableFeed, polled: list[Subscription], others: list[Subscription]) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from barrage_server.server.stall import StallWatch
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["CODES", "Call", "Service", "Status"]
@@ -56,6 +57,7 @@ class Call(ABC):
         metadata: the request's headers by lower-case name; the first value of each.
         peer: the caller's address, as ``127.0.0.1:50000``.
         family: what kind of client calls, as far as headers and transport tell.
+        stall: what the client is waited for: to take what :meth:`write` sends.
 
     """
 
@@ -63,6 +65,7 @@ class Call(ABC):
     metadata: Mapping[str, str]
     peer: str
     family: ClientFamily
+    stall: StallWatch
 
     def let_in(self) -> None:  # noqa: B027  (most transports make no difference)
         """The call has shown good credentials."""

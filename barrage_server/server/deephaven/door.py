@@ -123,7 +123,8 @@ class DeephavenDoor:
 
     async def _open(self, port: int | None, web_port: int | None) -> None:
         if port is not None:
-            grpc_front = GrpcFront(self._service, self._service.names, self._state.hub.limits.message_bytes)
+            limits = self._state.hub.limits
+            grpc_front = GrpcFront(self._service, self._service.names, limits.message_bytes, limits.slow_client_seconds)
             self.port = await grpc_front.start(_bracketed(self._host), port, self._tls)
             self._fronts.append(grpc_front)
         if web_port is not None:

@@ -17,21 +17,18 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
-from barrage_server.log import count
-from barrage_server.server.conversation import Conversation, Manner, dialect_of, is_light
+from barrage_server.errors import BarrageError
+from barrage_server.server.conversation import Manner, dialect_of, is_light
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState
-from barrage_server.server.pump import Topic
-from barrage_server.server.statistics import SubscriptionGauges
+from barrage_server.server.exchange_stream import ExchangeStream
 from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
 from barrage_server.wire.arrow_message import RECORD_BATCH, BatchHeader, header_type
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.families import ClientFamily
-from barrage_server.wire.raw import Descriptor, decode_flight_data, schema_flight_data
-from barrage_server.wire.reading import ReadingReport
+from barrage_server.wire.raw import PATH_DESCRIPTOR, Descriptor, decode_flight_data, schema_flight_data
 from barrage_server.wire.tickets import parse_path
 
 __all__ = ["RawExchange"]
@@ -45,11 +42,10 @@ _BUNDLE_BYTES: Final = 1 << 20
 """A turn of the pump makes no more messages once it has this many bytes."""
 _LIGHT_BYTES: Final = 1 << 10
 """A request of more bytes is decoded and served on another thread than the event loop's."""
-_PATH: Final = 1
 
 
-class RawExchange:
-    """A stream of subscription or snapshot requests, and of their answers.
+class RawExchange(ExchangeStream):
+    """A stream of subscription or snapshot requests over plain gRPC.
 
     Args:
         state: the door's state.
@@ -58,20 +54,15 @@ class RawExchange:
 
     """
 
-    kind = "subscription"
-
     def __init__(self, state: DoorState, call: Call, session: Session) -> None:
-        self.peer = call.peer
-        self._state = state
-        self._hub = hub = state.hub
-        self._call = call
-        self._session = session
-        self._loop = asyncio.get_running_loop()
         # Java and JavaScript read columns of different lengths; a reader on Arrow's C++ core can not
         uneven = Uneven.RAGGED if call.family in (ClientFamily.JAVA, ClientFamily.JAVASCRIPT) else Uneven.EVEN
         manner = Manner(dialect_of(call.metadata.get("barrage-viewport"), Dialect.FLATTENED), uneven, call.family)
-        self._slot = hub.pump.add(self, Topic())
-        self._conversation = Conversation(hub, self._slot, manner)
+        super().__init__(state.hub, call.peer, session.user, manner, call.stall)
+        self._state = state
+        self._call = call
+        self._session = session
+        self._loop = asyncio.get_running_loop()
         self._descriptor: Descriptor | None = None
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._lock = threading.Lock()  # guards the next three, which the pump and the event loop share
@@ -84,15 +75,12 @@ class RawExchange:
         self._arrived = asyncio.Event()
         self._given_out = asyncio.Event()  # answers were made into a bundle
         self._half_closed = False
-        self._writing_since: float | None = None
-        self._batches = 0
-        self._nbytes = 0
 
     # On the event loop.
 
     async def run(self) -> None:
         """Serve the stream to its end. Raises what the client is to be told."""
-        self._hub.streams.admit(self)
+        self.hub.streams.admit(self)
         reader, writer = self._loop.create_task(self._read()), self._loop.create_task(self._write())
         reason: BarrageError | None = None
         try:
@@ -107,13 +95,13 @@ class RawExchange:
         finally:
             reader.cancel()
             writer.cancel()
-            if self._hub.pump.dismiss(self._slot):
-                self._clean_up()
+            if self.hub.pump.dismiss(self.slot):
+                self.leave()
             else:  # a thread is in its turn, which may take long
                 try:
-                    self._state.heavy.submit(self._clean_up)
+                    self._state.heavy.submit(self.leave)
                 except BarrageError:  # the endpoint is closed, and nothing else runs on its loop
-                    self._clean_up()
+                    self.leave()
             # last, for it may be cut off: a client that hangs up and a session that ends both cancel this call
             await asyncio.gather(reader, writer, return_exceptions=True)
         if reason is not None:
@@ -123,12 +111,12 @@ class RawExchange:
         try:
             while (message := await self._call.read()) is not None:
                 await self._serve(message)
-                while self._conversation.is_full:
+                while self.conversation.is_full:
                     self._given_out.clear()
-                    if self._conversation.is_full:
+                    if self.conversation.is_full:
                         await self._given_out.wait()
             self._half_closed = True
-            if self._conversation.is_subscription:
+            if self.conversation.is_subscription:
                 if self._call.family is ClientFamily.JAVASCRIPT:
                     self._settle(None)  # that is how it says that it has seen enough
             elif self._is_idle():
@@ -144,40 +132,32 @@ class RawExchange:
             self._descriptor = parts.descriptor
         header = parts.data_header
         if header and header_type(header) == RECORD_BATCH and BatchHeader.decode(header).length:
-            raise InvalidRequestError("DoExchange takes requests in app_metadata, and no rows. Publish with DoPut.")
+            self.refuse_rows()
         if not parts.app_metadata:
             return  # some clients open the stream with nothing but its descriptor
-        if len(parts.app_metadata) > self._hub.limits.request_bytes:
-            raise LimitError(f"A request has more than the {self._hub.limits.request_bytes:,} bytes that are allowed.")
-        report = ReadingReport.decode(parts.app_metadata)
-        if report is not None:
-            self._conversation.report(report)
-            self._hub.pump.wake(self._slot)
+        self.check_size(len(parts.app_metadata))
+        if self.reported(parts.app_metadata):
+            self.hub.pump.wake(self.slot)
             return
         # What a request takes grows with its bytes and with the rows that it asks for: other clients need the loop.
-        conversation = self._conversation
         if len(parts.app_metadata) <= _LIGHT_BYTES:
-            request = conversation.read(parts.app_metadata)
+            request = self.conversation.read(parts.app_metadata)
         else:
-            request = await self._aside(partial(conversation.read, parts.app_metadata))
-        is_first = not conversation.is_subscription
-        table = conversation.table if not request.ticket else None
+            request = await self._aside(partial(self.conversation.read, parts.app_metadata))
+        was_subscription = self.conversation.is_subscription
+        table = self.known_table(request)
         if table is None:
             table = await self._table(request.ticket)
         light = len(parts.app_metadata) <= _LIGHT_BYTES and is_light(request, table) and self._state.is_light(table)
         if light:
-            conversation.serve(request, table)
+            self.conversation.serve(request, table)
         else:
-            await self._aside(partial(conversation.serve, request, table))
-        if is_first and conversation.is_subscription:
-            if table not in self._state.private:
-                conversation.check_served(table)
-            window = "" if request.viewport is None else f" {request.viewport}"
-            logger.info("%s subscribes to %s%s", self.peer, table.name, window)
+            await self._aside(partial(self.conversation.serve, request, table))
+        self.served(request, table, was_subscription, has_name=table not in self._state.private)
         if light:
-            self._hub.pump.run(self._slot)
+            self.hub.pump.run(self.slot)
         else:
-            self._hub.pump.wake(self._slot)
+            self.hub.pump.wake(self.slot)
 
     async def _aside(self, work: Callable[[], Result]) -> Result:
         """``work()``, on a thread that is kept for what takes long."""
@@ -185,7 +165,7 @@ class RawExchange:
 
     async def _table(self, ticket: bytes) -> Table:
         descriptor = self._descriptor
-        if not ticket and descriptor is not None and descriptor.type == _PATH:
+        if not ticket and descriptor is not None and descriptor.type == PATH_DESCRIPTOR:
             return await self._state.resolve_parsed(self._session, parse_path(descriptor.path))
         return await self._state.resolve(self._session, ticket)
 
@@ -195,9 +175,7 @@ class RawExchange:
                 await self._arrived.wait()
                 self._arrived.clear()
                 while self._outgoing:
-                    self._writing_since = self._hub.clock()
                     await self._call.write(self._outgoing.popleft())
-                    self._writing_since = None
                 self._took()
         except BarrageError as error:
             self._settle(error)
@@ -210,8 +188,8 @@ class RawExchange:
             self._is_handed = False
             again, self._is_missed = self._is_missed, False
         if again:
-            self._hub.pump.wake(self._slot)
-        elif self._half_closed and not self._conversation.is_subscription and self._is_idle():
+            self.hub.pump.wake(self.slot)
+        elif self._half_closed and not self.conversation.is_subscription and self._is_idle():
             self._settle(None)
 
     def _take(self, bundle: list[bytes]) -> None:
@@ -221,7 +199,7 @@ class RawExchange:
 
     def _is_idle(self) -> bool:
         with self._lock:
-            return not (self._is_handed or self._is_missed or self._conversation.has_answers)
+            return not (self._is_handed or self._is_missed or self.conversation.has_answers)
 
     def _settle(self, error: BarrageError | None) -> None:
         """Have the stream end, for that reason."""
@@ -233,18 +211,6 @@ class RawExchange:
             self._done.set_result(None)
         else:
             self._done.set_exception(error)
-
-    def _clean_up(self) -> None:
-        self._hub.pump.remove(self._slot)
-        self._log_end()
-        self._conversation.close()
-        self._hub.streams.release(self)
-
-    def _log_end(self) -> None:
-        gauges = self.gauges()
-        if gauges is not None:
-            sent = f"{count(gauges.messages, 'messages')}, {count(gauges.rows, 'rows')}"
-            logger.info("%s left %s after %s", self.peer, gauges.table, sent)
 
     # On whatever thread has the turn.
 
@@ -264,26 +230,26 @@ class RawExchange:
 
     def _make_bundle(self, now: float) -> float | None:
         bundle: list[bytes] = []
-        size, wake_at = 0, None
+        size, batches, wake_at = 0, 0, None
         while size < _BUNDLE_BYTES:
             if self._pieces is None:
-                due = self._conversation.due(now)
+                due = self.conversation.due(now)
                 wake_at = due.wake_at
                 if not due.messages:
                     break
                 self._pieces = chain.from_iterable(message.flight_data() for message in due.messages)
                 if not self._begun:
                     self._begun = True
-                    bundle.append(schema_flight_data(self._conversation.schema))
+                    bundle.append(schema_flight_data(self.conversation.schema))
             piece = next(self._pieces, None)
             if piece is None:
                 self._pieces = None  # more may be due: the next part, or what happened while these were sent
             else:
                 bundle.append(piece)
-                self._batches += 1
+                batches += 1
                 size += len(piece)
         if bundle:
-            self._nbytes += size
+            self.wrote(batches, size)
             with self._lock:
                 self._is_handed = True
                 self._is_missed = self._pieces is not None
@@ -295,33 +261,6 @@ class RawExchange:
     def end(self, error: BarrageError) -> None:
         """Have the client told why its stream ends."""
         self._on_loop(self._settle, error)
-
-    def follows(self, table: Table) -> bool:
-        """Whether this stream is about ``table``."""
-        return self._conversation.table is table
-
-    def overdue(self, now: float) -> str | None:
-        """Why the connection should be ended now."""
-        since = self._writing_since
-        if since is None:
-            return None
-        if now - since >= self._hub.limits.slow_client_seconds:
-            return f"the client did not take a message for {now - since:.1f} s"
-        return None
-
-    def tidy(self, now: float) -> None:
-        """Fold the history that the subscription keeps alive. To be called about once a second."""
-        self._conversation.tidy(now)
-
-    def gauges(self) -> SubscriptionGauges | None:
-        """Figures of the subscription; ``None`` while there is none."""
-        return self._conversation.gauges(
-            peer=self.peer,
-            user=self._session.user,
-            nbytes=self._nbytes,
-            batches=self._batches,
-            writing_since=self._writing_since,
-        )
 
     def _on_loop(self, function: Callable[[Argument], None], argument: Argument) -> None:
         try:

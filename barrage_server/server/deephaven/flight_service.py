@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from barrage_proto import deephaven_pb2, flight_pb2
 from google.protobuf.message import DecodeError
@@ -26,17 +27,19 @@ from barrage_server.server.deephaven.exchange import RawExchange
 from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, parse_request, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import DoorState
-from barrage_server.server.deephaven.upload import ExportUpload, PutStream, reason
-from barrage_server.server.put import Upload
+from barrage_server.server.deephaven.upload import PutStream, reason, take_export
+from barrage_server.server.put import take_put
 from barrage_server.server.workers import Workers
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.protocol import TABLES_ACTION
+from barrage_server.wire.raw import PATH_DESCRIPTOR
 from barrage_server.wire.tickets import ExportTicket, SessionTicket, parse_path, path_of_name, scope_ticket
 
 __all__ = ["FlightService"]
 
+Result = TypeVar("Result")
+
 _SERVICE: Final = "/arrow.flight.protocol.FlightService"
-_PATH: Final = 1
 _REFUSING: Final = 4
 _PER_HANDSHAKE: Final = 25
 """Of the handshakes that the Flight endpoint takes, one is taken here for this many: each may hold a whole message."""
@@ -129,31 +132,29 @@ class FlightService:
     async def _do_put(self, call: Call, session: Session) -> None:
         stream = PutStream(call, self._state.hub.limits)
         descriptor = await stream.open()
-        target: SessionTicket | None = parse_path(descriptor.path) if descriptor.type == _PATH else None
+        target: SessionTicket | None = parse_path(descriptor.path) if descriptor.type == PATH_DESCRIPTOR else None
         if isinstance(target, ExportTicket):
             await self._put_export(session, stream, target.number)
         else:
-            upload = Upload(self._state.hub, stream, stream.descriptor, stream, stream)
-            await self._take(stream, upload)
+            await self._take(stream, partial(take_put, self._state.hub, stream))
 
     async def _put_export(self, session: Session, stream: PutStream, number: int) -> None:
         reserved = session.exports.reserve(number)
-        upload = ExportUpload(self._state.hub, stream, number)
         try:
-            await self._take(stream, upload)
+            table = await self._take(stream, partial(take_export, self._state.hub, stream, number))
         except BaseException as error:
             # the client may have taken the first result for success: whoever asks for the table is told
             if not reserved.done():
                 reserved.set_exception(reason(error))
             raise
-        if upload.table is not None and not reserved.done():
-            self._state.private.add(upload.table)
-            reserved.set_result(upload.table)
+        if not reserved.done():
+            self._state.private.add(table)
+            reserved.set_result(table)
 
-    async def _take(self, stream: PutStream, upload: Upload) -> None:
-        taken = asyncio.get_running_loop().run_in_executor(self._uploads, upload.run)
+    async def _take(self, stream: PutStream, take: Callable[[], Result]) -> Result:
+        taken = asyncio.get_running_loop().run_in_executor(self._uploads, take)
         try:
-            await asyncio.shield(taken)
+            return await asyncio.shield(taken)
         except asyncio.CancelledError:
             stream.cancel()
             with suppress(BarrageError, asyncio.CancelledError):  # the client has gone: there is nobody to tell
@@ -181,7 +182,7 @@ class FlightService:
     async def _table_of(self, session: Session, descriptor: flight_pb2.FlightDescriptor) -> Table:
         if self._state.hub.streams.closing:
             raise UnavailableError("The server is shutting down; connect again later.")
-        if descriptor.type != _PATH:
+        if descriptor.type != PATH_DESCRIPTOR:
             raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
         return await self._state.resolve_parsed(session, parse_path(descriptor.path))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,6 +17,7 @@ from barrage_server.errors import UnavailableError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.grpc_services import GrpcServices
+from barrage_server.server.stall import StallWatch
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["GrpcFront"]
@@ -46,13 +48,17 @@ class GrpcCall(Call):
 
     """
 
-    def __init__(self, method: str, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+    def __init__(
+        self, method: str, context: grpc.aio.ServicerContext[Any, Any], slow_client_seconds: float = 30.0
+    ) -> None:
         self.method = method
         self.metadata = _headers(context.invocation_metadata() or ())
         self.peer = peer_name(str(context.peer()))
         self.family = _family(self.metadata)
+        self.stall = StallWatch(time.monotonic)
         self.is_broken = False
         self._context = context
+        self._slow_client_seconds = slow_client_seconds
 
     async def read(self) -> bytes | None:
         """The next request message; ``None`` when the caller sends no more."""
@@ -67,7 +73,7 @@ class GrpcCall(Call):
 
     async def write(self, message: bytes) -> None:
         """Send a message."""
-        with self._connected():
+        with self._connected(), self.stall.taking(self._slow_client_seconds):
             await self._context.write(message)
 
     @contextmanager
@@ -92,11 +98,19 @@ class GrpcFront(grpc.GenericRpcHandler):
         service: runs the calls.
         names: the services that it has, for reflection and health.
         message_bytes: length of one request message.
+        slow_client_seconds: a stream whose client does not take a message for so long is overdue.
 
     """
 
-    def __init__(self, service: Service, names: Sequence[str], message_bytes: int = 100 << 20) -> None:
+    def __init__(
+        self,
+        service: Service,
+        names: Sequence[str],
+        message_bytes: int = 100 << 20,
+        slow_client_seconds: float = 30.0,
+    ) -> None:
         self._message_bytes = message_bytes
+        self._slow_client_seconds = slow_client_seconds
         self._service = service
         self._names = names
         self._server: grpc.aio.Server | None = None
@@ -144,13 +158,13 @@ class GrpcFront(grpc.GenericRpcHandler):
         method = str(details.method)
         if not method.startswith(_OURS):
             return self._own.find(method)
-        handler: Callable[..., Awaitable[None]] = _handler(method, self._service)
+        handler: Callable[..., Awaitable[None]] = _handler(method, self._service, self._slow_client_seconds)
         return grpc.stream_stream_rpc_method_handler(handler)
 
 
-def _handler(method: str, service: Service) -> Callable[..., Awaitable[None]]:
+def _handler(method: str, service: Service, slow_client_seconds: float = 30.0) -> Callable[..., Awaitable[None]]:
     async def handle(_requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        call = GrpcCall(method, context)
+        call = GrpcCall(method, context, slow_client_seconds)
         status = await service(call)
         if call.is_broken:  # a status that gRPC fails to send it would log, with a traceback
             await asyncio.sleep(_CANCELLED_SECONDS)

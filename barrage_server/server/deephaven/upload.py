@@ -1,7 +1,7 @@
 """One DoPut stream of the Deephaven door.
 
-What a stream of rows is for, and how it is applied, is the business of :class:`barrage_server.server.put.Upload`. It
-reads and waits like a Flight handler, so it runs on a thread, and here it is given what it reads from.
+What a stream of rows is for, and how it is applied, is the business of :mod:`barrage_server.server.put`. It reads and
+waits, so it runs on a thread, and here it is given what it reads from.
 """
 
 from __future__ import annotations
@@ -9,52 +9,42 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.flight as fl
 from barrage_proto import flight_pb2
 
 from barrage_server.engine import AppendTable, Table
-from barrage_server.errors import BarrageError, WireFormatError
+from barrage_server.errors import BarrageError, UnavailableError, WireFormatError
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
-from barrage_server.server.put import Upload
+from barrage_server.server.upload import RawMessage, UploadStream
 from barrage_server.wire.arrow_message import DICTIONARY_BATCH, header_type
 from barrage_server.wire.dictionaries import DictionaryDecoder
 from barrage_server.wire.protocol import STAGE_COMMAND
 from barrage_server.wire.raw import (
+    COMMAND_DESCRIPTOR,
     Descriptor,
     FlightDataParts,
     decode_flight_data,
     decode_ragged_batch,
     decode_schema_message,
 )
+from barrage_server.wire.soundness import check_schema
 
-__all__ = ["ExportUpload", "PutStream"]
+__all__ = ["PutStream", "reason", "take_export"]
 
 Result = TypeVar("Result")
 
-_PATH: Final = 1
-_COMMAND: Final = 2
 _NEWS_SECONDS: Final = 0.05
 _LIGHT_BYTES: Final = 1 << 12
 """A longer schema is read on another thread than the event loop's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A message as Flight's reader gives it."""
-
-    data: pa.RecordBatch | None
-    app_metadata: pa.Buffer | None
-
-
 class PutStream:
-    """A call that carries rows, in the shape in which a Flight handler sees one: context, reader and writer in one.
+    """A call that carries rows: an :class:`~barrage_server.server.upload.UploadSource`.
 
     :meth:`open` must be called on the event loop first; the rest belongs to the thread that takes the upload, which
     checks the rows.
@@ -67,6 +57,8 @@ class PutStream:
     """
 
     def __init__(self, call: Call, limits: Limits) -> None:
+        self.peer = call.peer
+        self.descriptor = Descriptor()
         self._call = call
         self._limits = limits
         self._limit = limits.put_bytes
@@ -78,7 +70,6 @@ class PutStream:
         self._schema: pa.Schema | None = None
         self._schema_header = b""
         self._decoder: DictionaryDecoder | None = None
-        self.descriptor = fl.FlightDescriptor.for_path()
 
     async def open(self) -> Descriptor:
         """Read the first message: what the rows are for, and their schema.
@@ -98,14 +89,10 @@ class PutStream:
             self._schema = decode_schema_message(first.data_header)
         else:
             self._schema = await asyncio.to_thread(decode_schema_message, first.data_header)
-        descriptor = first.descriptor or Descriptor()
-        if descriptor.type == _COMMAND:
-            self.descriptor = fl.FlightDescriptor.for_command(descriptor.command)
-            if descriptor.command == STAGE_COMMAND:
-                self._limit = self._limits.staging.entry_bytes
-        elif descriptor.type == _PATH:
-            self.descriptor = fl.FlightDescriptor.for_path(*descriptor.path)
-        return descriptor
+        self.descriptor = first.descriptor or Descriptor()
+        if self.descriptor.type == COMMAND_DESCRIPTOR and self.descriptor.command == STAGE_COMMAND:
+            self._limit = self._limits.staging.entry_bytes
+        return self.descriptor
 
     def cancel(self) -> None:
         """The call is over: whoever waits for a message gets none."""
@@ -114,46 +101,50 @@ class PutStream:
             if self._waiting is not None:
                 self._waiting.cancel()
 
-    # The context of a Flight handler.
-
-    def peer(self) -> str:
-        """Whom it comes from."""
-        return self._call.peer
+    # On the thread that takes the upload.
 
     def is_cancelled(self) -> bool:
         """Whether the client has gone, or was cut off."""
         return self._cancelled
 
-    # Its reader.
-
-    @property
     def schema(self) -> pa.Schema:
-        """The schema of the rows."""
+        """The schema of the rows, checked."""
+        check_schema(self._schema)
         return self._schema
 
-    def read_chunk(self) -> Chunk:
-        """The next message with anything in it; StopIteration when the client sends no more, or has gone."""
-        if self._first is not None:
-            first, self._first = self._first, None
-            if first.app_metadata:
-                return Chunk(None, pa.py_buffer(first.app_metadata))
+    def messages(self) -> Iterator[RawMessage]:
+        """The messages with anything in them, until the client sends no more, or has gone."""
+        first, self._first = self._first, None
+        if first is not None and first.app_metadata:
+            yield None, memoryview(first.app_metadata)
+        while True:
+            try:
+                message = self._wait(self._read())
+            except concurrent.futures.CancelledError:
+                return
+            if message is None:
+                return
+            yield self._decoded(decode_flight_data(message))
+
+    def reply(self, app_metadata: bytes) -> None:
+        """Send a result."""
+        result = flight_pb2.PutResult(app_metadata=app_metadata)
         try:
-            message = self._wait(self._read())
-        except concurrent.futures.CancelledError:
-            message = None
-        if message is None:
-            raise StopIteration
-        parts = decode_flight_data(message)
-        metadata = pa.py_buffer(parts.app_metadata) if parts.app_metadata else None
+            self._wait(self._call.write(result.SerializeToString()))
+        except concurrent.futures.CancelledError as error:
+            raise UnavailableError("The client has gone.") from error
+
+    def _decoded(self, parts: FlightDataParts) -> RawMessage:
+        metadata = memoryview(parts.app_metadata) if parts.app_metadata else None
         if not parts.data_header:
-            return Chunk(None, metadata)
+            return None, metadata
         header, body = parts.data_header, parts.data_body or b""
         if header_type(header) == DICTIONARY_BATCH:
             if self._decoder is None:
                 self._decoder = DictionaryDecoder(self._schema_header, self._limit)
             self._decoder.add(header, body)
-            return Chunk(None, metadata)
-        return Chunk(self._batch(header, body), metadata)
+            return None, metadata
+        return self._batch(header, body), metadata
 
     async def _read(self) -> bytes | None:
         message = await self._call.read()
@@ -173,16 +164,6 @@ class PutStream:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise WireFormatError("What came is not an Arrow stream of the announced schema.") from error
 
-    # Its writer.
-
-    def write(self, app_metadata: pa.Buffer) -> None:
-        """Send a result."""
-        result = flight_pb2.PutResult(app_metadata=app_metadata.to_pybytes())
-        try:
-            self._wait(self._call.write(result.SerializeToString()))
-        except concurrent.futures.CancelledError as error:
-            raise OSError("the client has gone") from error
-
     def _wait(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         with self._lock:
             if self._cancelled:
@@ -192,32 +173,26 @@ class PutStream:
         return future.result()
 
 
-class ExportUpload(Upload):
-    """Rows for a table of the session's own, which has no name for others.
+def take_export(hub: Hub, stream: PutStream, number: int) -> Table:
+    """Take rows for a table of the session's own, which has no name for others; the table.
 
     The first result goes out at once: Deephaven's Python client waits for one before it half-closes, and with no rows
     it has nothing else to wait for.
+
+    Raises:
+        BarrageError: what the client is to be told.
+
     """
-
-    def __init__(self, hub: Hub, stream: PutStream, number: int) -> None:
-        super().__init__(hub, stream, stream.descriptor, stream, stream)
-        self._number = number
-        self.table: Table | None = None
-
-    def run(self) -> None:
-        """Take the stream to its end. Raises what the client is to be told."""
-        self._hub.streams.admit(self)
-        try:
-            schema = self._hub.catalog.schema_of_new(self._schema())
-            table = AppendTable(self._hub.catalog.graph, f"export {self._number}", schema)
-            self._reply(b"")
-            batches = self._collect(self._schema(), self._chunks())
-            with table.graph.cycle():
-                for batch in batches:
-                    table.append(batch)
-            self.table = table
-        finally:
-            self._hub.streams.release(self)
+    upload = UploadStream(hub, stream)
+    with upload.admitted():
+        schema = hub.catalog.schema_of_new(stream.schema())
+        table = AppendTable(hub.catalog.graph, f"export {number}", schema)
+        upload.reply(b"")
+        batches = upload.collect(stream.schema(), upload.messages())
+        with table.graph.cycle():
+            for batch in batches:
+                table.append(batch)
+    return table
 
 
 def reason(error: BaseException) -> BarrageError:

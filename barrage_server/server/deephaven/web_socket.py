@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from barrage_server.server.deephaven.multiplex import (
     message_frame,
     trailers_frame,
 )
+from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
@@ -86,6 +88,7 @@ class Socket:
 
     def __init__(self, connection: ServerConnection, service: Service, limits: SocketLimits) -> None:
         self.peer: Final = _peer(connection.remote_address)
+        self.stall: Final = StallWatch(time.monotonic)
         self._connection = connection
         self._service = service
         self._limits = limits
@@ -180,7 +183,7 @@ class Socket:
                 frames = (*call.take_headers(), *frames)
             try:
                 for frame in frames:
-                    with _ProgressWatch(self._connection, self._limits.slow_client_seconds):
+                    with _ProgressWatch(self._connection, self.stall, self._limits.slow_client_seconds):
                         await self._connection.send(frame)
             except ConnectionClosed:
                 raise UnavailableError("The client has gone.") from None
@@ -255,6 +258,7 @@ class _WebCall(Call):
         self.method = method
         self.metadata = headers
         self.peer = socket.peer
+        self.stall = socket.stall
         self.family = ClientFamily.JAVASCRIPT
         self.stream: Final = stream
         self.fate: Status | None = None
@@ -323,10 +327,11 @@ class _WebCall(Call):
 
 
 class _ProgressWatch:
-    """Ends a connection whose client takes not one byte in ``seconds``, while something is being sent to it."""
+    """Ends a connection whose client stalls while something is sent to it. Each byte that it takes is progress."""
 
-    def __init__(self, connection: ServerConnection, seconds: float) -> None:
+    def __init__(self, connection: ServerConnection, stall: StallWatch, seconds: float) -> None:
         self._connection = connection
+        self._stall = stall
         self._seconds = seconds
         self._left = 0
         self._loop = asyncio.get_running_loop()
@@ -337,17 +342,24 @@ class _ProgressWatch:
         self._timer = self._loop.call_soon(self._begin)
 
     def __exit__(self, *_: object) -> None:
+        self._stall.rest()
         if self._timer is not None:
             self._timer.cancel()
 
     def _begin(self) -> None:
         self._left = self._connection.transport.get_write_buffer_size()
-        self._timer = self._loop.call_later(self._seconds, self._look)
+        self._stall.expect(Awaited.TAKE, self._seconds)
+        self._look_later()
+
+    def _look_later(self) -> None:
+        # twice within the time, so that progress is seen before anybody else finds the client overdue
+        self._timer = self._loop.call_later(self._seconds / 2, self._look)
 
     def _look(self) -> None:
-        left = self._connection.transport.get_write_buffer_size()
-        if left < self._left:
+        if self._connection.transport.get_write_buffer_size() < self._left:
             self._begin()
+        elif self._stall.overdue(time.monotonic()) is None:
+            self._look_later()
         else:
             self._connection.transport.abort()
 

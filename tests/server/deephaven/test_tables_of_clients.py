@@ -80,7 +80,7 @@ class Session:
 
 def tables(server: Server) -> int:
     gc.collect()
-    return sum(isinstance(found, Table) and found.graph is server.graph for found in gc.get_objects())
+    return sum(issubclass(type(found), Table) and found.graph is server.graph for found in gc.get_objects())
 
 
 @pytest.mark.parametrize("end", ["close", "release"])

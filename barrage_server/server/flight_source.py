@@ -1,0 +1,81 @@
+"""The rows of a DoPut as ``pyarrow.flight`` hands them to a handler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from barrage_server.errors import UnavailableError, WireFormatError
+from barrage_server.flight.sockets import peer_name
+from barrage_server.server.upload import RawMessage
+from barrage_server.wire.raw import COMMAND_DESCRIPTOR, PATH_DESCRIPTOR, Descriptor
+from barrage_server.wire.soundness import check_schema
+
+__all__ = ["FlightSource"]
+
+
+class FlightSource:
+    """An :class:`~barrage_server.server.upload.UploadSource`.
+
+    Args:
+        context: Flight's view of the call.
+        descriptor: what the rows are for.
+        reader: where they come from.
+        writer: where results go.
+
+    """
+
+    def __init__(
+        self,
+        context: fl.ServerCallContext,
+        descriptor: fl.FlightDescriptor,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.FlightMetadataWriter,
+    ) -> None:
+        self.peer = peer_name(context.peer())
+        self.descriptor = _plain(descriptor)
+        self._context = context
+        self._reader = reader
+        self._writer = writer
+
+    def schema(self) -> pa.Schema:
+        """The schema that the stream begins with, checked."""
+        try:
+            schema = self._reader.schema
+        except (pa.ArrowException, OSError) as error:
+            raise WireFormatError("A DoPut stream must begin with an Arrow schema.") from error
+        check_schema(schema)
+        return schema
+
+    def messages(self) -> Iterator[RawMessage]:
+        """The messages, until the publisher half-closes or is gone."""
+        while True:
+            try:
+                chunk = self._reader.read_chunk()
+            except StopIteration:
+                return
+            except (pa.ArrowException, OSError) as error:
+                raise WireFormatError(f"What came is not an Arrow stream of the announced schema: {error}") from error
+            metadata = chunk.app_metadata
+            yield chunk.data, None if metadata is None else memoryview(metadata)
+
+    def is_cancelled(self) -> bool:
+        """Whether the publisher has gone, or was cut off."""
+        return bool(self._context.is_cancelled())
+
+    def reply(self, app_metadata: bytes) -> None:
+        """Send a result."""
+        try:
+            self._writer.write(pa.py_buffer(app_metadata))
+        except (pa.ArrowException, OSError) as error:
+            raise UnavailableError("The publisher has gone.") from error
+
+
+def _plain(descriptor: fl.FlightDescriptor) -> Descriptor:
+    if descriptor.descriptor_type == fl.DescriptorType.PATH:
+        return Descriptor(PATH_DESCRIPTOR, path=tuple(descriptor.path))
+    if descriptor.descriptor_type == fl.DescriptorType.CMD:
+        return Descriptor(COMMAND_DESCRIPTOR, command=descriptor.command)
+    return Descriptor()

@@ -1,0 +1,157 @@
+"""A stream of rows from a publisher, as every endpoint sees one: what it brings, how it is answered, what ends it.
+
+An endpoint gives an :class:`UploadSource`; what the rows are for is the business of
+:mod:`barrage_server.server.put`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import pyarrow as pa
+
+from barrage_server.errors import BarrageError, LimitError, UnavailableError, WireFormatError
+from barrage_server.server.checks import checked
+from barrage_server.server.hub import Hub
+from barrage_server.server.stall import Awaited, StallWatch
+from barrage_server.wire.intake import Intake
+from barrage_server.wire.raw import Descriptor
+
+__all__ = ["Message", "RawMessage", "UploadSource", "UploadStream"]
+
+logger = logging.getLogger("barrage_server.server")
+
+RawMessage = tuple[pa.RecordBatch | None, memoryview | None]
+"""A batch and app_metadata, as an endpoint has read them: neither is checked."""
+Message = tuple[pa.RecordBatch | None, bytes | None]
+"""A batch, whose cells are not checked, and app_metadata of bounded length, which is not empty."""
+
+
+class UploadSource(Protocol):
+    """Where the rows of one ``DoPut`` come from. Its methods are called on one thread, and may block."""
+
+    @property
+    def peer(self) -> str:
+        """Who sends, as ``127.0.0.1:50000``."""
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What the rows are for."""
+
+    def schema(self) -> pa.Schema:
+        """The schema that the stream begins with, checked. WireFormatError when there is none."""
+
+    def messages(self) -> Iterator[RawMessage]:
+        """The messages, until the publisher half-closes or is gone. WireFormatError when one is damaged."""
+
+    def is_cancelled(self) -> bool:
+        """Whether the publisher has gone, or was cut off, instead of having finished."""
+
+    def reply(self, app_metadata: bytes) -> None:
+        """Send a result. UnavailableError when the publisher has gone."""
+
+
+class UploadStream:
+    """A stream of rows that is open.
+
+    A publisher that dies is told from one that has finished by the cancellation of its call; what the dead one sent is
+    dropped.
+
+    Args:
+        hub: the server's state.
+        source: where the rows come from.
+
+    """
+
+    kind = "upload"
+
+    def __init__(self, hub: Hub, source: UploadSource) -> None:
+        self.peer = source.peer
+        self.hub = hub
+        self.source = source
+        self._stall = StallWatch(hub.clock)
+        self._idle_seconds = hub.limits.idle_upload_seconds
+        self._ending: BarrageError | None = None
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Be one of the server's open streams while the ``with`` body runs.
+
+        Raises:
+            LimitError: there are as many uploads as the server allows.
+            UnavailableError: the server is shutting down.
+
+        """
+        self.hub.streams.admit(self)
+        self._stall.expect(Awaited.SEND, self._idle_seconds)
+        try:
+            yield
+        finally:
+            self.hub.streams.release(self)
+
+    def overdue(self, now: float) -> str | None:
+        """Why the connection should be ended now."""
+        return self._stall.overdue(now) if self._ending is None else str(self._ending)
+
+    def end(self, error: BarrageError) -> None:
+        """Have the connection ended: a thread that reads cannot be interrupted otherwise."""
+        self._ending = error
+
+    def let_idle(self) -> None:
+        """The publisher may be silent from now on for as long as it likes."""
+        self._idle_seconds = math.inf
+        self._stall.rest()
+
+    def messages(self) -> Iterator[Message]:
+        """The messages until the publisher half-closes.
+
+        Raises:
+            WireFormatError: one is damaged.
+            LimitError: one has too much app_metadata.
+            BarrageError: the stream was ended meanwhile.
+
+        """
+        most = self.hub.limits.request_bytes
+        try:
+            for batch, metadata in self.source.messages():
+                self._stall.expect(Awaited.SEND, self._idle_seconds)
+                if metadata is not None and len(metadata) > most:
+                    raise LimitError(f"A message has more than {most:,} bytes of app_metadata.")
+                yield batch, bytes(metadata) if metadata else None
+        except WireFormatError:
+            self.check_complete()
+            raise
+
+    def check_complete(self) -> None:
+        """Raise what the publisher is to be told when its stream has not come to its proper end."""
+        if self._ending is not None:
+            raise self._ending
+        if self.source.is_cancelled():
+            raise UnavailableError("The publisher broke off; nothing of what it sent is applied.")
+
+    def collect(self, schema: pa.Schema, messages: Iterable[Message]) -> list[pa.RecordBatch]:
+        """All rows of a stream that has come to its proper end, in plain form.
+
+        Raises:
+            WireFormatError: rows are damaged.
+            LimitError: there are more than one ``DoPut`` may carry.
+            BarrageError: the stream has not come to its proper end.
+
+        """
+        limit = self.hub.limits.put_bytes
+        refusal = f"One DoPut may carry {limit:,} bytes, and this one has more. Send it in parts."
+        received = (batch for batch, _ in messages if batch is not None and batch.num_rows)
+        batches = [plain for plain, _ in checked(received, Intake(schema, limit, refusal), self.hub.checks)]
+        self.check_complete()
+        return batches
+
+    def reply(self, app_metadata: bytes) -> None:
+        """Send a result, if the publisher is still there."""
+        try:
+            self.source.reply(app_metadata)
+        except UnavailableError:
+            logger.info("%s was gone before it heard that its rows are in", self.peer)
