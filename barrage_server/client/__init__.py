@@ -5,9 +5,9 @@ from barrage_server.client.info import TableInfo, TableList
 from barrage_server.client.iteration import AsyncUpdates, Updates
 from barrage_server.client.live import KEEP, Keep, LiveTable
 from barrage_server.client.publication import Publication
-from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.state import LiveState
 from barrage_server.client.update import Update
+from barrage_server.flight.retry import RetryPolicy
 from barrage_server.subscription import Dialect
 
 __all__ = [

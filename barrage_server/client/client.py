@@ -23,7 +23,6 @@ from barrage_server.client.lookup import look_up, table_info
 from barrage_server.client.names import checked_name
 from barrage_server.client.patience import patiently
 from barrage_server.client.publishing import Publishing
-from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.snapshot import take_snapshot
 from barrage_server.client.update import Update
 from barrage_server.client.upload import act
@@ -32,6 +31,7 @@ from barrage_server.client.window import Viewport, positions_of
 from barrage_server.engine import ReplicaTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, UnavailableError, UnsupportedOperationError
 from barrage_server.flight.errors import other_protocol
+from barrage_server.flight.retry import RetryPolicy
 from barrage_server.pem import Pem
 from barrage_server.public import public
 from barrage_server.subscription import Dialect

@@ -15,11 +15,11 @@ from barrage_server.client.channel import Channel
 from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.live import LiveTable
 from barrage_server.client.publication import Publication
-from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.upload import Uploader
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.html import grid_html
 from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.flight.retry import RetryPolicy
 from barrage_server.pem import Pem
 
 __all__ = ["DEFAULT_TIMEOUT", "Connection"]

@@ -19,12 +19,12 @@ from barrage_server.client.failures import is_passing
 from barrage_server.client.names import ticket_of
 from barrage_server.client.positions import Positions
 from barrage_server.client.read_ahead import ReadAhead
-from barrage_server.client.retry import RetryPolicy
 from barrage_server.client.state import LiveState
 from barrage_server.client.stream import SubscriptionStream
 from barrage_server.client.update import Update, together
 from barrage_server.client.view import View, tell_left_out, unreadable
 from barrage_server.errors import BarrageError, InternalError, UnavailableError, UnknownTableError
+from barrage_server.flight.retry import RetryPolicy
 from barrage_server.process import Ending, end_with_process, is_ending, start_thread, wake_at_end
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window

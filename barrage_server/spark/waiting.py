@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from barrage_server.errors import BarrageError, DeadlineError, UnavailableError
 from barrage_server.flight.errors import other_protocol
+from barrage_server.flight.retry import RetryPolicy
 
 __all__ = ["Patience", "Wait", "has_given_up"]
 
 _log: Final = logging.getLogger("barrage_server.spark")
 
-_FIRST_PAUSE, _FACTOR, _LONGEST_PAUSE, _JITTER = 0.1, 2.0, 5.0, 0.25
+# How long is said by ``Patience``, of time that has passed and not of pauses alone.
+_PAUSES: Final = RetryPolicy(deadline=None)
 _SECONDS_BETWEEN_LOGS: Final = 30.0
 # Stands in the text, which is all that is left of an error of a task.
 _GAVE_UP: Final = "; gave up after waiting for "
@@ -74,7 +75,7 @@ class Wait:
     patience: Patience
     _began: float | None = None
     _logged: float = 0.0
-    _delay: float = field(default=_FIRST_PAUSE)
+    _pauses: Iterator[float] = field(default_factory=_PAUSES.delays)
 
     def pause(self, error: BarrageError) -> None:
         """Wait before the next attempt, after one that ended with ``error``.
@@ -99,13 +100,11 @@ class Wait:
             self._logged = now
             rest = "without end" if left == float("inf") else f"for up to {left:.0f} s more"
             _log.warning("waiting for the server at %s, %s (retry_seconds=%g): %s", address, rest, seconds, error)
-        # A random part is cut off, so that the tasks of a job do not all come back in the same moment.
-        self.patience.sleep(min(left, self._delay * (1 - _JITTER * random.random())))
-        self._delay = min(_LONGEST_PAUSE, self._delay * _FACTOR)
+        self.patience.sleep(min(left, next(self._pauses)))
 
     def end(self) -> None:
         """The server has answered."""
         if self._began is not None:
             away = time.monotonic() - self._began
             _log.warning("the server at %s answers again, after %.1f s", self.patience.address, away)
-        self._began, self._logged, self._delay = None, 0.0, _FIRST_PAUSE
+        self._began, self._logged, self._pauses = None, 0.0, _PAUSES.delays()

@@ -11,7 +11,7 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable
-from barrage_server.server.sockets import shut_all
+from barrage_server.flight.sockets import shut_all
 from tests.relay.conftest import Upstream
 from tests.server.follower import until
 

@@ -9,8 +9,8 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.engine import Table, TableUpdate, TableVersion
+from barrage_server.flight.sockets import shut_all
 from barrage_server.rowset import RowSet
-from barrage_server.server.sockets import shut_all
 from tests.properties.sources import SOURCES, Row, Source, rows_of
 from tests.server.follower import until
 

@@ -13,8 +13,8 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable, Table, TableUpdate
+from barrage_server.flight.sockets import shut_all
 from barrage_server.rowset import RowSet
-from barrage_server.server.sockets import shut_all
 from tests.relay.conftest import Upstream
 from tests.server.follower import until
 
