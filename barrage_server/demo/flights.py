@@ -86,7 +86,7 @@ def read_flights(path: Path, limit: int | None = None) -> pa.Table:
 
     Args:
         path: the file.
-        limit: only the first so many; None for all.
+        limit: number of flights from the first; None for all.
     """
     convert = pyarrow.csv.ConvertOptions(
         column_types={name: kind for name, kind in zip(COLUMNS.names, COLUMNS.types, strict=True) if kind != _INSTANT},

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _POLL_SECONDS: Final = 0.2
-# The second compiler and a concurrent collector pay off after minutes; in so short a life they cost half of the work.
+# The second compiler and a concurrent collector pay off after minutes; in a short run they cost half of the work.
 _JAVA_OPTIONS: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 
 
@@ -89,7 +89,7 @@ class _Job:
                     if line.strip() == "finish":
                         return
                     if not line:
-                        # The demo is gone: nobody is left to work for, and stopping in good order takes seconds.
+                        # The demo is gone; an orderly stop would take seconds.
                         os._exit(1)
                 self._progress(queries)
 
@@ -114,14 +114,14 @@ class _Job:
 
 
 def main() -> int:
-    """Do what the orders say; 0 when all went well."""
+    """Execute the orders; returns 0 on success."""
     job = _Job(json.loads(sys.argv[1]))
     try:
         job.run()
     except BarrageError as error:
         job.report("failed", text=str(error))
         return 1
-    except Exception as error:  # the demo must hear why, whatever it is; the details go to Spark's log
+    except Exception as error:  # reported to the demo; the details go to Spark's log
         job.report("failed", text=_reason(error))
         raise
     return 0

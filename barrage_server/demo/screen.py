@@ -1,4 +1,4 @@
-"""What the demo shows: a live screen in a terminal, a line now and then elsewhere."""
+"""The output of the demo: a live screen in a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark, in a process of its own: it cannot disturb the terminal there, and can be ended at once."""
+"""Spark in a process of its own, which cannot disturb the terminal and can be ended at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from barrage_server.errors import PublishError
 __all__ = ["SparkProcess"]
 
 _SECONDS_TO_END: Final = 0.3
-"""How long killed processes may take to be gone. Where nobody collects orphans they seem to be there for ever."""
+"""Seconds for killed processes to disappear. Without a process that reaps orphans they stay listed."""
 
 
 class SparkProcess:

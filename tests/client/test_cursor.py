@@ -95,7 +95,7 @@ def test_a_started_cursor_loses_nothing_when_changes_outweigh_the_table() -> Non
     assert set(update.modified_values("value")["value"].to_pylist()) == {11}
 
 
-def test_a_cursor_that_nobody_started_begins_anew_instead() -> None:
+def test_a_cursor_that_was_not_started_begins_anew() -> None:
     watched = _Watched(50_000)
     for value in range(1, 4):
         watched.put(0, 50_000, value)

@@ -224,7 +224,7 @@ def test_async_for_raises_what_the_subscription_failed_with(
     run(main())
 
 
-def test_a_loop_that_has_closed_stops_nobody_else(live: bs.LiveTable, table: AppendTable) -> None:
+def test_a_closed_event_loop_stops_no_other(live: bs.LiveTable, table: AppendTable) -> None:
     loop = asyncio.new_event_loop()
     updates = live.__aiter__()
     task = loop.create_task(updates.__anext__())

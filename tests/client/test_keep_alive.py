@@ -1,4 +1,4 @@
-"""A session is kept by calls while somebody needs it, and by no thread when nobody does."""
+"""A session is kept alive by calls while it is used, and by no thread otherwise."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_any_other_way_is_the_whole_header() -> None:
 @pytest.mark.parametrize(
     "credentials",
     [{"token": "a", "user": "b"}, {"token": "a", "authorization": "b"}, {"password": "a"}],
-    ids=["two", "header too", "nobody's password"],
+    ids=["two", "header too", "password without a user"],
 )
 def test_one_way_to_log_in_is_enough(credentials: dict[str, str]) -> None:
     with pytest.raises(InvalidRequestError):
@@ -82,4 +82,4 @@ def test_refused_credentials_are_not_worth_another_try() -> None:
     assert not login.refused("Bearer wrong")
     assert login.sessions_lost == 0
     login.received(["Bearer one"])
-    assert login.refused("Bearer wrong")  # somebody else has got in meanwhile
+    assert login.refused("Bearer wrong")  # another call has logged in meanwhile

@@ -1,4 +1,4 @@
-"""Long calls can be given up at once, and stand still only for so long."""
+"""Long calls can be interrupted at once, and have a limit without progress."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_closing_while_the_connection_is_lost_is_quick() -> None:
     assert live.state is bs.LiveState.CLOSED
 
 
-def test_nobody_at_the_address() -> None:
+def test_no_server_at_the_address() -> None:
     with pytest.raises(bs.UnavailableError, match="No connection to grpc://127"):
         bs.connect(f"grpc://127.0.0.1:{_free_port()}", timeout=5)
 

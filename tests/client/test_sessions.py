@@ -59,7 +59,7 @@ def test_a_session_that_has_ended_is_begun_anew_without_a_word(there: SessionSer
 
 
 def test_calls_that_come_together_begin_one_session(there: SessionServer) -> None:
-    """A second one would be nobody's: no call would keep it alive, nor the streams in it."""
+    """A second one would have no calls that keep it and its streams alive."""
     count = 8
     with bs.connect(there.uri) as client, ThreadPoolExecutor(count) as pool:
         there.sessions.end_all()

@@ -134,7 +134,7 @@ class Model:
 
 
 def check_garbage(column: HeapColumn, rows: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-    """The heap knows what it has that no row needs, unless it keeps values once or lets go of them in order."""
+    """The heap knows its garbage, unless it keeps values once or frees them in order."""
     heap, view = column.heap, column.heap.snapshot()
     assert heap.nbytes == sum(chunk.nbytes for chunk in view.chunks)
     if not column.counts_values:

@@ -146,7 +146,7 @@ def test_a_listener_may_publish() -> None:
     assert order == ["forwarded", "second", "echo"]
 
 
-def test_a_failing_listener_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_listener_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
     """Neither the publisher nor other listeners notice; the log does."""
     graph = UpdateGraph()
     table = AppendTable(graph, "t", SCHEMA)

@@ -131,7 +131,7 @@ def test_a_publisher_that_is_refused_takes_no_other_along() -> None:
     assert (values(table), values(replica), graph.step) == ([1, 2], [], 2)
 
 
-def test_a_table_that_fails_is_told_to_those_who_wrote_to_it() -> None:
+def test_the_writers_of_a_failed_table_get_the_error() -> None:
     """To each by an error of its own; the others have their rows."""
 
     class Faulty(AppendTable):

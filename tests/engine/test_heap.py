@@ -230,7 +230,7 @@ def test_the_chunks_with_most_garbage_are_the_ones_to_empty(monkeypatch: pytest.
 
 
 def test_old_values_are_moved_on_before_indexes_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else one value that stays for ever would bound how many can come after it."""
+    """Otherwise one value that stays would bound the number of later ones."""
     monkeypatch.setattr(heap_module, "_MAX_SPAN", 100)
     heap = Heap(pa.int64(), chunk_rows=10)
     heap.append(pa.array(range(101)))

@@ -155,7 +155,7 @@ def test_a_row_that_is_overwritten_has_an_index_of_its_own() -> None:
     assert read(column, RowSet.flat(1002)) == [*expected, "x", "y"]
 
 
-def test_large_values_are_freed_as_soon_as_nobody_has_them() -> None:
+def test_large_values_are_freed_with_their_last_row() -> None:
     """A few large values in a table of many rows: nothing needs to be moved for that."""
     column = column_of(pa.string())
     rows, undo = RowSet.flat(100_000), Undo()

@@ -327,7 +327,7 @@ def test_long_values_differ_by_where_their_words_are() -> None:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_keys_of_one_hash_are_told_apart_in_a_few_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step looks at all keys: one for each that collides would take for ever."""
+    """Each step looks at all keys: a step per colliding key would be quadratic."""
     steps: list[int] = []
     equal = KeyValues.equal
 

@@ -1,4 +1,4 @@
-"""A replica's cells lie by row key or by slot, as its rows make it better: nobody sees which, but for the memory."""
+"""A replica's cells lie by row key or by slot, by the spread of its rows: only its memory shows which."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from barrage_server.server import Server
 SCHEMA = pa.schema([("n", pa.int64())])
 pytestmark = pytest.mark.timeout(300)
 SOON = 120.0
-"""Seconds; far more than needed, on a machine that is shared. A process that hangs does so for ever."""
+"""Seconds; far more than needed on a shared machine."""
 
 BEGIN = """
 import os, sys, threading, time
@@ -48,7 +48,7 @@ OPEN = {
     "server": SERVER + REST,
     "client": LIVE + REST,
     "both": SERVER + OWN_LIVE + REST,
-    "client that nobody holds": 'live = bs.connect(os.environ["URI"]).subscribe("numbers")\n' + REST,
+    "client without a reference": 'live = bs.connect(os.environ["URI"]).subscribe("numbers")\n' + REST,
     "iteration": SERVER + OWN_LIVE + "rest = lambda: list(live.updates())\n",
     "iteration on a thread": SERVER + OWN_LIVE + REST + "threading.Thread(target=lambda: list(live.updates())).start()",
     "iteration on a daemon": SERVER

@@ -19,7 +19,7 @@ __all__ = ["PATIENCE", "Remote"]
 
 PATIENCE: Final = Limits(session_seconds=6)
 """For servers of ours whose sessions are counted: Java shuts its channel down as soon as it has asked to close its
-session, and then the call may never leave. The session ends when nobody has used it for its time."""
+session, and then the call may never leave. The session ends when it was not used for its time."""
 
 _PREFIX: Final = "ours_"
 _NUMBERS = itertools.count()

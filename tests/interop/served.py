@@ -79,7 +79,7 @@ class _Replaced(ReplacedSource):
 
 
 class _Moving(Served):
-    """A sorted table of somebody else's, which is published to the server: rows move, too."""
+    """A sorted table of another process, published to the server, with shifts."""
 
     def __init__(self, source: ShiftingSource, server: Server, publication: bs.Publication) -> None:
         super().__init__(source)

@@ -216,7 +216,7 @@ def test_a_viewport_from_either_end(server: Server, remote: Remote) -> None:
 
 
 def test_a_uri_resolves(deephaven: DeephavenServer, server: Server) -> None:
-    """All of a server's share one session there, which is kept; a table that nobody has any more is not."""
+    """All tables of a server share one session there, which is kept; a table without holders is not."""
     remote = Remote(deephaven, server)
     quotes = server.keyed_table("quotes", QUOTES, key=["sym"])
     trades = server.append_table("trades", QUOTES)
@@ -240,7 +240,7 @@ def test_a_uri_resolves(deephaven: DeephavenServer, server: Server) -> None:
     until(lambda: server.statistics().exports == 0)
 
 
-# Who may come in, and what goes wrong.
+# Log-ins and failures.
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_a_table_that_is_dropped_has_failed_there(server: Server, remote: Remote
 
 
 def test_a_server_that_restarts(deephaven: DeephavenServer) -> None:
-    """What followed it has failed, and says why; new subscriptions and URIs work, where nobody has to log in."""
+    """Its subscribers fail with the reason; new subscriptions and URIs work without a log-in."""
     with Server(deephaven_port=0) as server:
         port = port_of(server)
         server.append_table("t", QUOTES).append({"sym": ["A"], "price": [1.0], "size": [1]})

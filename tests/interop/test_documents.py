@@ -18,7 +18,7 @@ from .waiting import until
 PROGRAMS = [block for document in DOCUMENTS for block in code(document, "python") if is_for_a_peer(block)]
 CLIENT_PROGRAMS = [block for block in PROGRAMS if "from pydeephaven" in block.text]
 SERVER_PROGRAMS = [block for block in PROGRAMS if "from deephaven" in block.text]
-# What a person does who has seen enough.
+# What a user does at the end.
 END = "\nlistener.stop()\nsession.close()\n"
 
 

@@ -1,4 +1,4 @@
-"""Deephaven's JavaScript API, unmodified: who gets in, what is refused, and how a page comes back or leaves nothing."""
+"""Deephaven's JavaScript API, unmodified: log-ins, refusals, and pages that reconnect or leave nothing behind."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def page(javascript: JavaScript, server: Server) -> Iterator[Page]:
         yield page
 
 
-# Who may come in.
+# Log-ins.
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def page(javascript: JavaScript, server: Server) -> Iterator[Page]:
     ],
     ids=["password", "psk", "bearer"],
 )
-def test_whoever_knows_the_token_logs_in(javascript: JavaScript, credentials: Mapping[str, str]) -> None:
+def test_a_client_with_the_token_logs_in(javascript: JavaScript, credentials: Mapping[str, str]) -> None:
     with web(token="secret") as server:
         server.append_table("t", SCHEMA).append({"n": [1]})
         with javascript.connect(url_of(server), credentials) as page:
@@ -81,7 +81,7 @@ def test_whoever_knows_the_token_logs_in(javascript: JavaScript, credentials: Ma
     [ANONYMOUS, login("ann", "wrong"), {"type": PSK_TYPE, "token": "wrong"}],
     ids=["anonymous", "password", "psk"],
 )
-def test_whoever_does_not_is_refused_and_may_try_again(javascript: JavaScript, credentials: Mapping[str, str]) -> None:
+def test_a_client_without_it_is_refused_and_may_retry(javascript: JavaScript, credentials: Mapping[str, str]) -> None:
     with web(token="secret") as server:
         with pytest.raises(PeerError):
             javascript.connect(url_of(server), credentials)
@@ -208,7 +208,7 @@ def mortal(tmp_path: Path) -> Iterator[JavaScript]:
 
 
 def test_a_page_that_vanishes_leaves_nothing(mortal: JavaScript) -> None:
-    """Its streams go with its connection, its session when nobody has asked for it any more for its time."""
+    """Its streams end with its connection, its session when it was not used for its time."""
     with web(limits=Limits(session_seconds=1.5)) as server:
         server.append_table("t", SCHEMA).append({"n": [1]})
         table = mortal.connect(url_of(server)).open("t")

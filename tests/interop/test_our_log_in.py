@@ -118,7 +118,7 @@ def test_tables_of_applications_have_names_too(guarded: DeephavenServer, authori
 def test_while_something_is_open_the_session_is_kept_and_its_newest_token_used(
     guarded: DeephavenServer, authority: trustme.CA
 ) -> None:
-    """Sessions of ten seconds get a new token every two, if only somebody calls."""
+    """Sessions of ten seconds get a new token every two, with some call."""
     uri = f"dh://127.0.0.1:{guarded.port}"
     with bs.connect(uri, token=SECRET, tls_root_certs=authority.cert_pem.bytes()) as client:
         login = client._channel.login

@@ -28,7 +28,7 @@ def quotes(server: Server) -> KeyedTable:
     return table
 
 
-# Who may come in.
+# Log-ins.
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def quotes(server: Server) -> KeyedTable:
     ],
     ids=["basic", "psk", "bearer"],
 )
-def test_whoever_knows_the_token_logs_in(pydeephaven: Pydeephaven, login: dict[str, str]) -> None:
+def test_a_client_with_the_token_logs_in(pydeephaven: Pydeephaven, login: dict[str, str]) -> None:
     with Server(token="secret", deephaven_port=0) as server:
         server.append_table("t", SCHEMA).append({"sym": ["A"], "price": [1.0]})
         pydeephaven.log_in(server, **login)
@@ -62,7 +62,7 @@ def test_whoever_knows_the_token_logs_in(pydeephaven: Pydeephaven, login: dict[s
     ],
     ids=["anonymous", "basic", "psk", "bearer"],
 )
-def test_nobody_else_does(pydeephaven: Pydeephaven, login: dict[str, str]) -> None:
+def test_a_client_without_the_token_is_refused(pydeephaven: Pydeephaven, login: dict[str, str]) -> None:
     with Server(token="secret", deephaven_port=0) as server:
         with pytest.raises(PeerError, match="token is missing or wrong") as caught:
             pydeephaven.log_in(server, **login)
@@ -212,9 +212,7 @@ def test_scripts_are_refused(client: Pydeephaven, quotes: KeyedTable) -> None:
     assert client.evaluate("session.tables") == ["quotes"]
 
 
-def test_a_table_that_was_dropped_can_be_read_by_who_holds_it(
-    server: Server, client: Pydeephaven, quotes: KeyedTable
-) -> None:
+def test_a_dropped_table_can_be_read_by_its_holders(server: Server, client: Pydeephaven, quotes: KeyedTable) -> None:
     client.execute("t = session.open_table('quotes')")
     server.drop("quotes")
     assert client.fetch("t.to_arrow()").equals(quotes.to_arrow())

@@ -111,7 +111,7 @@ def test_every_type_that_a_table_can_hold_is_read(server: Server, client: Pydeep
 
 
 def test_what_a_table_cannot_hold_is_refused_with_the_reason(client: Pydeephaven) -> None:
-    """The client does not look at how its upload ended; who uses the table is told."""
+    """The client does not check how its upload ended; using the table is an error."""
     client.execute("t = session.import_table(pa.table([[1], [2]], names=['f1', 'f1']))")
     for statement in ("t.to_arrow()", "session.bind_table('mine', t)"):
         with pytest.raises(PeerError, match="stand more than once"):
@@ -153,7 +153,7 @@ def test_an_upload_is_the_sessions_own_and_static(
     client.execute("other.close()")
 
 
-def test_uploads_are_let_go_with_the_last_who_holds_them(server: Server, client: Pydeephaven) -> None:
+def test_uploads_are_freed_with_their_last_holder(server: Server, client: Pydeephaven) -> None:
     client.execute("t = session.import_table(pa.table({'a': [1]}))")
     client.execute("other = session.table_service.fetch_etcr(t.pb_ticket)")
     assert server.statistics().exports == 1
@@ -238,7 +238,7 @@ def test_a_table_that_ticks_is_shared(other: Pydeephaven, quotes: KeyedTable) ->
     assert other.fetch("found.to_arrow()").equals(quotes.to_arrow())
 
 
-def test_nothing_is_shared_under_a_ticket_of_which_nobody_knows(other: Pydeephaven) -> None:
+def test_nothing_is_shared_under_an_unknown_ticket(other: Pydeephaven) -> None:
     with pytest.raises(PeerError, match="Nothing is shared under this ticket"):
         other.execute("other.fetch_table(ticket)")
     other.execute("t = session.import_table(pa.table({'a': [1]})); session.publish_table(ticket, t)")

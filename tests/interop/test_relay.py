@@ -181,7 +181,7 @@ def test_what_is_wrong_is_told_at_once(deephaven: DeephavenServer, relay: bs.Ser
 def test_a_variable_that_is_deleted_there_does_not_end_what_it_named(
     deephaven: DeephavenServer, relay: bs.Server
 ) -> None:
-    """Deephaven keeps a table for as long as somebody follows it."""
+    """Deephaven keeps a table while it has subscribers."""
     deephaven.execute(_keyed([1], ["a"]))
     followed = relay.follow(_uri(deephaven, "quotes"), interval_ms=1)
     deephaven.execute("kept = quotes; del quotes")

@@ -170,7 +170,7 @@ LISTS = {
 
 
 def test_lists_with_elements_are_handed_out(server: Server, client: Pydeephaven) -> None:
-    """Lists without any are not, whoever sends them: the client then raises IndexError."""
+    """Empty lists are not, from any server: the client then raises IndexError."""
     rows = pa.table(LISTS)
     server.append_table("lists", rows.schema).append(rows)
     client.execute(

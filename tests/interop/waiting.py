@@ -1,4 +1,4 @@
-"""Waiting for what nobody announces."""
+"""Waiting for conditions."""
 
 from __future__ import annotations
 

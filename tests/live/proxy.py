@@ -50,7 +50,7 @@ class Proxy:
 
     @property
     def held(self) -> int:
-        """Bytes that stand still here: what stalled threads have taken, and what lies in the buffers of the sockets."""
+        """Bytes held here: by stalled threads, and in the buffers of the sockets."""
         with self._lock:
             return self._taken + sum(_unread(end) for pair in self._pairs for end in pair)
 

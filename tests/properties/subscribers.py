@@ -111,7 +111,7 @@ class Subscriber:
         if self.known is None:
             if not self.content.is_complete:
                 return
-            self.cursor = Cursor()  # nobody has looked before: what is there now is the beginning
+            self.cursor = Cursor()  # the first look: the present content is the beginning
             self._learn()
             return
         update = self.cursor.take()

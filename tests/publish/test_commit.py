@@ -199,7 +199,7 @@ def test_a_table_dropped_beside_a_commit_takes_its_batches_with_it(desk: Desk) -
 
 
 def test_a_late_drop_does_not_forget_the_batches_of_the_successor() -> None:
-    """The name is free as soon as the table is gone; whoever tidies up behind it may come later."""
+    """The name is free as soon as the table is dropped; its clean-up may run later."""
     desk = Desk()
     dropped: list[Table] = []
     desk.catalog = Catalog(desk.catalog.graph, dropped.append)

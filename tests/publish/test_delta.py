@@ -275,7 +275,7 @@ def test_no_rows_of_nested_encodings_are_no_rows(catalog: Catalog, kind: TableKi
 
 
 def test_overwriting_an_append_table_makes_one_that_takes_both(catalog: Catalog) -> None:
-    """In one step for whoever looks, and the promise that no row goes away is not made any more."""
+    """In one step for readers, and the promise that no row is removed is withdrawn."""
     before = publish(catalog, Target("t"), ROWS)
     assert isinstance(before, AppendTable)
     table = publish(catalog, Target("t", mode=PublishMode.REPLACE), batch(k=["z"], v=[26]))

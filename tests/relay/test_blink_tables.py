@@ -92,7 +92,7 @@ def test_rows_go_with_those_upstream(
 def test_rows_of_before_a_lost_connection_go(
     upstream: Upstream, followed: bs.Followed, relay: bs.Server, quick: Heard
 ) -> None:
-    """They would look like the last ones for ever, when later ones were lost."""
+    """They would stay as the last ones when later ones were lost."""
     upstream.server.blink_table("events", SCHEMA).append(_rows(1, 2))
     until(lambda: quick.numbers == [1, 2])
     assert followed.table.size == 2
@@ -106,7 +106,7 @@ def test_rows_of_before_a_lost_connection_go(
     assert quick.live.state is bs.LiveState.LIVE
 
 
-def test_nobody_writes_into_it(relay: bs.Server, followed: bs.Followed) -> None:
+def test_no_other_publisher_writes_to_it(relay: bs.Server, followed: bs.Followed) -> None:
     with bs.connect(relay.uri) as client:
         with pytest.raises(bs.UnsupportedOperationError, match="follows another one"):
             client.publish("events", _rows(1))

@@ -163,7 +163,7 @@ def test_a_name_that_is_waited_for_is_kept(upstream: Upstream, relay: bs.Server)
         client.publish("later", _rows(1))
 
 
-def test_nobody_writes_into_it(upstream: Upstream, relay: bs.Server, quotes: KeyedTable) -> None:
+def test_no_other_publisher_writes_to_it(upstream: Upstream, relay: bs.Server, quotes: KeyedTable) -> None:
     followed = relay.follow(f"{upstream.uri}/quotes")
     before = followed.table.to_arrow()
     with bs.connect(relay.uri) as client:

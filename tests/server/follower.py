@@ -21,7 +21,7 @@ DPHN = fl.FlightDescriptor.for_command(b"dphn")
 
 
 def until(condition: Callable[[], Any], timeout: float = 10.0) -> Any:
-    """Wait for something that nobody announces; its value."""
+    """Wait until ``condition`` returns a true value, and return it."""
     pause = threading.Event()
     deadline = time.monotonic() + timeout
     while not (value := condition()):

@@ -1,4 +1,4 @@
-"""Nobody gets in without good credentials, whatever the call and whatever the way."""
+"""No call without valid credentials is accepted, by any call and any way of sending them."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_an_authenticator_of_ones_own_decides_and_names_the_caller() -> None:
             assert server.statistics().subscriptions[0].user == "ada"
 
 
-def test_a_fault_of_the_authenticator_lets_nobody_in(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_of_the_authenticator_refuses_the_call(caplog: pytest.LogCaptureFixture) -> None:
     def authenticate(credentials: Credentials) -> str:
         raise RuntimeError("database password hunter2")
 

@@ -67,14 +67,14 @@ def test_a_name_that_is_reserved_is_for_its_holder_alone(catalog: Catalog) -> No
     with pytest.raises(AlreadyExistsError, match="It is kept"):
         catalog.replica("t", SCHEMA)
     with pytest.raises(AlreadyExistsError, match="It is kept"), catalog.publisher("t"):
-        raise AssertionError("nobody publishes here")
+        raise AssertionError("no test publishes here")
     with pytest.raises(AlreadyExistsError, match="It is kept"):
         catalog.reserve("t", "by another one")
     with pytest.raises(AlreadyExistsError, match="It is kept"):
         catalog.add(table)
     catalog.add(table, reserved=True)
     with pytest.raises(AlreadyExistsError, match="It is kept"), catalog.publisher("t"):
-        raise AssertionError("nobody publishes here")
+        raise AssertionError("no test publishes here")
     catalog.drop("t")
     give_back()
     assert catalog.ensure("t", SCHEMA, TableSpec(TableKind.APPEND))[1]

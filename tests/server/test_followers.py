@@ -1,4 +1,4 @@
-"""Who follows a table: one feed for all of a client family, and a wake-up for each."""
+"""Feeds of tables: one for each client family, and a wake-up for each subscriber."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_single_answer_needs_no_followers(followers: Followers) -> None:
 
 
 def test_every_family_hears_of_changes(followers: Followers) -> None:
-    """As long as somebody of it follows."""
+    """While it has subscribers."""
     table = AppendTable(UpdateGraph(), "t", SCHEMA)
     plain, java = followers.join(table), followers.join(table, ClientFamily.JAVA)
     table.append({"a": [1], "b": [None]})

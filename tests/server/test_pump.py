@@ -1,4 +1,4 @@
-"""The pump: every task that has something to do is served, by few threads, and nobody waits for one that is stuck."""
+"""The pump: every task with work is served, by few threads, and no task waits for one that is stuck."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pump() -> Iterator[Pump]:
     until(lambda: pump.threads == 0)
 
 
-def test_a_change_serves_everybody_who_waits_for_it_and_nobody_else(pump: Pump) -> None:
+def test_a_change_serves_all_tasks_waiting_for_it_and_no_other(pump: Pump) -> None:
     topic, other = Topic(), Topic()
     tasks, strangers = [Counting() for _ in range(100)], [Counting() for _ in range(100)]
     for task in tasks:
@@ -150,7 +150,7 @@ def test_running_on_the_own_thread_does_not_wait_for_a_thread(pump: Pump) -> Non
     assert seen == [threading.get_ident()]
 
 
-def test_nobody_waits_for_tasks_that_are_stuck(pump: Pump) -> None:
+def test_no_task_waits_for_stuck_tasks(pump: Pump) -> None:
     stuck_count, release = 20, threading.Event()
     entered = threading.Semaphore(0)
 

@@ -42,7 +42,7 @@ def test_one_more_than_the_limit_is_refused_until_one_leaves() -> None:
     assert streams.count("subscription") == 2
 
 
-def test_a_door_that_closes_admits_nobody_and_waits_for_those_inside() -> None:
+def test_closing_streams_admit_no_other_and_wait_for_the_open_ones() -> None:
     streams = Streams({})
     inside = Fake()
     streams.admit(inside)
@@ -67,7 +67,7 @@ def test_releasing_twice_counts_once() -> None:
     assert streams.count("subscription") == 0
 
 
-def test_the_watchdog_cuts_off_whoever_is_overdue_and_keeps_house() -> None:
+def test_the_watchdog_cuts_off_overdue_streams_and_runs_its_chores() -> None:
     streams = Streams({})
     kicked: list[str] = []
     kept: list[float] = []

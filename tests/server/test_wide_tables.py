@@ -1,4 +1,4 @@
-"""Tables of many columns: how many there may be, and that they hold up none but those who ask for them."""
+"""Tables of many columns: their bound, and that they delay their own callers only."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def test_a_job_that_fails_leaves_nothing(spark: SparkSession, server: bs.Server)
         rows.write.format("barrage").options(uri=server.uri, table="t").mode("append").save()
     with pytest.raises(Exception, match="no nine"):
         BarrageSink(server.uri, table="t", ship="executors")(rows, 0)
-    # The task that did not fail may have staged its rows; nobody sees them, and they expire.
+    # The task that did not fail may have staged its rows; they are invisible, and expire.
     assert not server.tables()
 
 

@@ -22,7 +22,7 @@ ROWS = pa.record_batch({"n": [1, 2, 3]})
 
 
 def failing(times: int, error: bs.BarrageError) -> Callable[[], int]:
-    """Fails so many times, then gives 7."""
+    """Fails ``times`` times, then returns 7."""
     left = [error] * times
 
     def act() -> int:
@@ -84,7 +84,7 @@ def test_what_cannot_be_repeated_is_not() -> None:
 
 
 class Away:
-    """An address whose server comes at the first pause of whoever waits for it."""
+    """An address whose server starts at the first pause of a waiting client."""
 
     def __init__(self) -> None:
         with bs.Server() as server:

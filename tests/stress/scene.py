@@ -57,7 +57,7 @@ class Scene:
         self._flushed = 0
 
     def run(self, seconds: float) -> None:
-        """Rounds for so long, two at least; AssertionError when something is wrong."""
+        """Run rounds for ``seconds``, at least two; AssertionError when a check fails."""
         began = time.monotonic()
         with self._stack:
             self._set_up()
@@ -133,7 +133,7 @@ class Scene:
     # One round.
 
     def _active(self) -> None:
-        """Everyone does what they do, for a while."""
+        """Run all writers and subscribers for a while."""
         self._halt.clear()
         threads = [
             *(self._thread(writer.step, writer.name, writer.chance, 0.1) for writer in self._writers),

@@ -273,7 +273,7 @@ class PublishingWriter(KeyedWriter):
         change(data)
 
     def wait_published(self, served: list[Row]) -> bool:
-        """Whether the server has what this process has; publishing is not waited for by who writes."""
+        """Whether the server has the content of this process; writers do not wait for publishing."""
         return Counter(served) == Counter(self.expected())
 
 

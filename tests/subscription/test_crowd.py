@@ -97,7 +97,7 @@ def test_a_subscriber_that_is_behind_gets_everything_since() -> None:
     stand.settle()
 
 
-def test_those_who_stand_at_too_many_places_are_served_apart() -> None:
+def test_subscribers_at_too_many_steps_are_served_separately() -> None:
     """What is kept is bounded, and is not made anew for each of them."""
     stand = Stand()
     for step in range(20):

@@ -1,4 +1,4 @@
-"""Many who each look at a small part of what changed: rows are read once for all, and everybody gets its own."""
+"""Many subscribers that each need a small part of a change: rows are read once for all."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ windows = st.builds(
     ),
     st.integers(0, 2**32 - 1),
 )
-def test_everybody_sees_what_is_there(
+def test_every_subscriber_sees_the_table(
     family: ClientFamily, asked: list[tuple[Window, Dialect, bool, bool]], seed: int
 ) -> None:
     """Rows that are only modified, and in between rows that come and go, in all forms and dialects."""
@@ -70,7 +70,7 @@ def test_everybody_sees_what_is_there(
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, crowd: int, changed: int) -> int:
-    """How often a table is read when ``changed`` of its rows have changed, for so many who look at ten rows each."""
+    """Number of reads of a table when ``changed`` of its rows have changed, for ``crowd`` viewports of ten rows."""
     table = KeyedTable(UpdateGraph(), "t", pa.schema([("k", pa.int64()), ("v", pa.int64())]), ["k"])
     table.upsert({"k": list(range(10_000)), "v": [0] * 10_000})
     feed = TableFeed(table)

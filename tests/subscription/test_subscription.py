@@ -226,7 +226,7 @@ def test_changes_that_need_another_stream_are_refused() -> None:
 
 
 def test_a_blink_subscriber_gets_every_row_once() -> None:
-    """Rows that blinked past between two messages are owed; those sent last go with the next message."""
+    """Rows that blinked between two messages are sent; those sent last are removed by the next message."""
     table = BlinkTable(UpdateGraph(), "t", SCHEMA)
     table.append(rows(0))
     subscription = subscribe(TableFeed(table))
@@ -276,7 +276,7 @@ def values_of(message: Any) -> list[Any]:
     return [batch.column(1)[0].as_py() for batch, _ in message.batches()]
 
 
-def test_subscribers_who_want_the_same_share_one_message() -> None:
+def test_subscribers_with_equal_requests_share_one_message() -> None:
     """Same columns, options and interval: one build, the very same batches. Others get their own."""
     table = append_table(3)
     feed = TableFeed(table)

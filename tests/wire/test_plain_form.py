@@ -173,7 +173,7 @@ def _views_of_unions(items: pa.Array) -> pa.Array:
 def test_work_does_not_double_with_each_level_of_nesting(
     wrap: Callable[[pa.Array], pa.Array], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A few kilobytes of two rows, nested deep, must not hold a processor for ever."""
+    """A few kilobytes of two rows, nested deep, must not occupy a core without end."""
     walks = 0
     walk = plain_size_module._spans
 

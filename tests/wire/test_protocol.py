@@ -162,7 +162,7 @@ def test_texts_say_what_is_wrong(kind: Any, data: bytes, text: str) -> None:
         kind.from_json(data)
 
 
-def test_put_options_of_somebody_else() -> None:
+def test_metadata_of_other_tools_are_not_put_options() -> None:
     """app_metadata that is JSON but not ours belongs to the user."""
     assert PutOptions.from_json(b'{"note": 1}') is None
 

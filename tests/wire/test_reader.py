@@ -131,7 +131,7 @@ class TestRefusals:
             reader.feed_columns([column], 1, adds(1))
 
     def test_offsets_that_lead_astray(self) -> None:
-        """Checked on demand, because they could crash whoever reads the texts."""
+        """Checked on demand, because they could crash a reader of the texts."""
         offsets = pa.array([0, 1_000_000, 3], pa.int32()).buffers()[1]
         text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"abc")])
         reader = MessageReader(SCHEMA)

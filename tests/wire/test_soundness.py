@@ -105,7 +105,7 @@ def test_damage_is_found_at_any_depth(name: str, place: str) -> None:
 
 
 def test_values_that_mean_nothing_do_no_harm() -> None:
-    """Deephaven's null of a date is no date; garbage under a null is nobody's."""
+    """Deephaven's null of a date is no date; garbage under a null is ignored."""
     check_sound(pa.array([-(1 << 63)]).view(pa.date64()))
     check_sound(texts([0, 1, 3], b"a\xff\xff", b"\1"))
     check_sound(pa.array([1 << 40]).view(pa.time64("us")))

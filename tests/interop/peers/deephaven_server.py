@@ -145,7 +145,7 @@ def make_ticking(prefix: str, seed: int) -> list[str]:
 
 @loop.function
 def change_ticking(prefix: str, times: int) -> dict[str, int]:
-    """Change them so many times at random; for each the step at which it changed last."""
+    """Change them ``times`` times at random; returns for each the step of its last change."""
     _ticking[prefix].change(times)
     return {prefix + name: step for name, step in _ticking[prefix].steps().items()}
 

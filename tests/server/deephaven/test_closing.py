@@ -79,7 +79,7 @@ def test_a_closed_session_is_not_known_any_more(server: Server, channel: Any) ->
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_a_deephaven_server_gets_another_session_where_nobody_needs_credentials(server: Server) -> None:
+def test_a_deephaven_server_gets_another_session_without_credentials(server: Server) -> None:
     """It holds on to the token of a session that it cannot renew: of a server of ours that has restarted since."""
     lost = (("authorization", "Bearer of another life"),)
     with _connect(server, "grpc-java/1.76.2") as java:

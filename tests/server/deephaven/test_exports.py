@@ -1,4 +1,4 @@
-"""Numbers that a session gives to tables: who asks for one waits for it, and hears why there is none."""
+"""Exports of a session: a call that uses a number waits for it, or gets the reason why there is none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_number_may_be_asked_for_before_it_is_defined_and_before_its_table_is_
     asyncio.run(run())
 
 
-def test_who_asks_hears_why_an_export_has_failed() -> None:
+def test_a_call_gets_the_reason_why_an_export_failed() -> None:
     async def run() -> None:
         session = Exports()
         session.reserve(1).set_exception(WireFormatError("It broke."))
@@ -64,7 +64,7 @@ def test_a_number_that_was_released_is_not_waited_for() -> None:
     asyncio.run(run())
 
 
-def test_a_number_that_nobody_defines_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_an_undefined_number_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 0.01)
 
     async def run() -> None:

@@ -93,7 +93,7 @@ def test_a_call_that_is_not_there_says_what_this_server_is(channel: Any, method:
     assert "computes nothing" in str(caught.value.details())
 
 
-def test_a_service_of_somebody_else_is_plainly_not_there(channel: Any) -> None:
+def test_an_unknown_service_is_unimplemented(channel: Any) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/other.Service/Call")(b"", timeout=10)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -256,7 +256,7 @@ def test_a_damaged_request_of_any_call_is_refused(channel: Any, method: str, cap
 
 
 def test_a_connection_that_breaks_within_a_message_is_no_fault_of_the_server() -> None:
-    """gRPC's own errors of a broken connection come out of calls as ours, which say who has gone."""
+    """gRPC's own errors of a broken connection become ours, which name the client."""
 
     class Broken:
         async def read(self) -> bytes:

@@ -57,7 +57,7 @@ def test_pages_of_others_may_not(origin: str) -> None:
         ("http://192.168.1.5:8000", "192.168.1.5:10001", True),
         ("http://[fe80::1]:8000", "[fe80::1]:10001", True),
         ("http://192.168.1.6:8000", "192.168.1.5:10001", False),
-        # whoever owns the name can have it mean this machine for a while
+        # the owner of the name can make it resolve to this machine
         ("http://rebound.example.com", "rebound.example.com", False),
     ],
 )

@@ -1,4 +1,4 @@
-"""The websocket front: many calls over one websocket, whoever they are from and however they end."""
+"""The websocket front: many calls over one websocket, from any client and with any end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def echo(call: Call) -> Status:
 
 
 class Waiting:
-    """A service whose calls say that they have begun, and then wait for ever."""
+    """A service whose calls report their begin, and then wait without end."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Semaphore(0)
@@ -57,7 +57,7 @@ class Waiting:
 
 
 class TestCalls:
-    def test_a_service_sees_who_calls_and_its_answer_has_headers_messages_and_trailers(self) -> None:
+    def test_a_service_sees_its_caller_and_its_answer_has_headers_messages_and_trailers(self) -> None:
         seen: list[Call] = []
 
         async def service(call: Call) -> Status:
@@ -360,7 +360,7 @@ class TestBackPressure:
 
         bounded(body)
 
-    def test_requests_that_nobody_reads_are_left_with_the_client(self) -> None:
+    def test_unread_requests_stay_with_the_client(self) -> None:
         async def body() -> None:
             go = asyncio.Event()
             got = 0
@@ -516,7 +516,7 @@ class TestHttp:
             ("/ide/", 404, "nothing here but websockets"),
         ],
     )
-    def test_who_wants_no_websocket_is_told_what_this_is(self, path: str, status: int, says: str) -> None:
+    def test_plain_http_requests_are_told_what_this_is(self, path: str, status: int, says: str) -> None:
         async def body() -> None:
             async with serving(echo) as (_, url):
                 got, text = await asyncio.to_thread(fetch, url.replace("ws:", "http:") + path)

@@ -233,7 +233,7 @@ const functions = {
     things.delete(id);
   },
 
-  /** What went wrong where nobody was told, since this was asked last. */
+  /** Errors without a handler since the last call. */
   faults() {
     return faults.splice(0);
   },
