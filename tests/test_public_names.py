@@ -104,14 +104,14 @@ INNER = {
     "apply_operations",
     "attach",
     "check_operations",
-    "cursor",
+    "make_views",
     "detach",
     "rename",
     "restate",
-    "make_columns",
     "retire",
     "stage",
     "versions",
+    "views",
 }
 
 

@@ -6,7 +6,7 @@ from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable, ReplacedTable
 from barrage_server.engine.replica import ReplicaTable, ReplicaUpdate
 from barrage_server.engine.standalone import StandaloneGraph
-from barrage_server.engine.table import DerivedTable, SourceTable, Table, TableListener
+from barrage_server.engine.table import DerivedTable, SourceTable, StoredTable, Table, TableListener
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate, UpdateNode, coalesce, coalesce_nodes
 from barrage_server.engine.version import TableVersion
@@ -24,6 +24,7 @@ __all__ = [
     "Rows",
     "SourceTable",
     "StandaloneGraph",
+    "StoredTable",
     "Table",
     "TableListener",
     "TableTraits",

@@ -15,7 +15,7 @@ from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.conform import Rows, conform
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.schemas import SchemaLike
-from barrage_server.engine.table import SourceTable
+from barrage_server.engine.table import StoredTable
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate
 from barrage_server.errors import InvalidRequestError
@@ -32,7 +32,7 @@ _MIN_PAGE_BITS = 10
 
 
 @public
-class AppendTable(SourceTable):
+class AppendTable(StoredTable):
     """Rows are added at the end, and stay as they are."""
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, *, is_input: bool = False) -> None:
@@ -67,14 +67,14 @@ class AppendTable(SourceTable):
         key = first
         if len(operations) > 1 and total > skip:
             rows = RowSet.from_range(first + skip, first + total - 1)
-            for column in self._columns:
+            for column in self._store.columns:
                 column.expect(rows)
         for batch in operations:
             count = len(batch[0])
             start = min(count, max(0, first + skip - key))
             if start < count:
                 rows = RowSet.from_range(key + start, key + count - 1)
-                for column, values in zip(self._columns, batch, strict=True):
+                for column, values in zip(self._store.columns, batch, strict=True):
                     column.write(rows, values.slice(start) if start else values, None)
             key += count
         self._next_key = key
@@ -90,10 +90,10 @@ class _BoundedTable(AppendTable):
         self.capacity = capacity
         self._next_key = 0
         bits = max(_MIN_PAGE_BITS, min(MAX_PAGE_BITS, (capacity // _PAGES_PER_CAPACITY).bit_length()))
-        SourceTable.__init__(self, graph, name, schema, traits=traits, overwrites=False, page_bits=bits)
+        StoredTable.__init__(self, graph, name, schema, traits=traits, overwrites=False, page_bits=bits)
 
     def _free_before(self, first: int) -> None:
-        for column in self._columns:
+        for column in self._store.columns:
             column.drop_before(first)
 
 

@@ -22,14 +22,23 @@ FEW_EQUAL = 0.9
 
 
 class ColumnSnapshot(ABC):
-    """One column of one version: holds the storage of that moment, and reads it as it was then."""
+    """The storage of a column at one moment. With what was overwritten since, it reads as it was then.
 
-    __slots__ = ("epoch", "number", "type")
+    Attributes:
+        type: the Arrow type.
+        number: the column's number in its store.
+        epoch: the column's epoch then.
+        page_bits: rows per page of storage, as a power of two.
 
-    def __init__(self, data_type: pa.DataType, number: int, epoch: int) -> None:
+    """
+
+    __slots__ = ("epoch", "number", "page_bits", "type")
+
+    def __init__(self, data_type: pa.DataType, number: int, epoch: int, page_bits: int) -> None:
         self.type = data_type
         self.number = number
         self.epoch = epoch
+        self.page_bits = page_bits
 
     @abstractmethod
     def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
@@ -52,7 +61,7 @@ class Column(ABC):
 
     Attributes:
         type: the Arrow type.
-        number: the column's number in its table, under which overwritten values are recorded.
+        number: the column's number in its store, under which overwritten values are recorded.
         epoch: how often storage was begun anew; see :mod:`barrage_server.engine.undo`.
 
     """

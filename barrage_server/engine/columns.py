@@ -49,6 +49,9 @@ def make_column(
     return FixedColumn(data_type, number, page_bits)
 
 
+_ONE_PIECE = 63
+
+
 class _NullSnapshot(ColumnSnapshot):
     __slots__ = ()
 
@@ -90,7 +93,7 @@ class _NullColumn(Column):
 
     def snapshot(self) -> ColumnSnapshot:
         """A column of nulls needs none."""
-        return _NullSnapshot(self.type, self.number, self.epoch)
+        return _NullSnapshot(self.type, self.number, self.epoch, _ONE_PIECE)
 
     def collect(self, live: RowSet, undo: Undo) -> None:
         """Nothing is stored."""

@@ -20,25 +20,24 @@ __all__ = ["FixedColumn"]
 
 
 class _FixedSnapshot(ColumnSnapshot):
-    __slots__ = ("_dtype", "_page_bits", "_pages", "_recent", "_valid_pages")
+    __slots__ = ("_dtype", "_pages", "_recent", "_valid_pages")
 
     def __init__(self, column: FixedColumn) -> None:
-        super().__init__(column.type, column.number, column.epoch)
+        super().__init__(column.type, column.number, column.epoch, column.cells.page_bits)
         self._dtype = column.cells.dtype
-        self._page_bits = column.cells.page_bits
         self._pages = column.cells.pages
         self._valid_pages = column.valid.pages
         self._recent = None if self._valid_pages else column.cells.recent
 
     def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
-        data = view(self._pages, plan, self._page_bits) if frozen else None
+        data = view(self._pages, plan, self.page_bits) if frozen else None
         if data is None and self._recent is not None:
             data = self._recent.find(plan)
             if data is not None:
                 return from_cells(self.type, data, None)
         if data is None:
-            data = gather(self._pages, plan, self._dtype, self._page_bits)
-        valid = _gather_valid(self._valid_pages, plan, self._page_bits)
+            data = gather(self._pages, plan, self._dtype, self.page_bits)
+        valid = _gather_valid(self._valid_pages, plan, self.page_bits)
         if cursor is not None and not frozen:
             valid = restore(cursor.entries(self.number, self.epoch), plan, data, valid)
         return from_cells(self.type, data, valid)

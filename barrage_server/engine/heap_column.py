@@ -35,11 +35,10 @@ _MIN_WORN_BYTES = 1 << 20
 
 
 class _HeapSnapshot(ColumnSnapshot):
-    __slots__ = ("_heap", "_page_bits", "_pages", "_recent")
+    __slots__ = ("_heap", "_pages", "_recent")
 
     def __init__(self, column: HeapColumn) -> None:
-        super().__init__(column.type, column.number, column.epoch)
-        self._page_bits = column.indexes.page_bits
+        super().__init__(column.type, column.number, column.epoch, column.indexes.page_bits)
         self._pages: Pages = column.indexes.pages
         self._recent = column.indexes.recent
         self._heap: HeapView = column.heap.snapshot()
@@ -47,17 +46,17 @@ class _HeapSnapshot(ColumnSnapshot):
     def read(self, plan: ReadPlan, cursor: UndoCursor | None = None, *, frozen: bool = False) -> pa.Array:
         indexes = None
         if frozen:
-            segments = plan.segments(self._page_bits)
+            segments = plan.segments(self.page_bits)
             line = self._pages.get(segments[0].page) if len(segments) == 1 else None
             if isinstance(line, Line) and isinstance(segments[0].where, slice) and segments[0].top <= line.size:
                 return from_storage(self._heap.run(line.start + segments[0].where.start, plan.size), self.type)
-            indexes = view(self._pages, plan, self._page_bits)
+            indexes = view(self._pages, plan, self.page_bits)
         if indexes is None and self._recent is not None:
             indexes = self._recent.find(plan)
             if indexes is not None:
                 return from_storage(self._heap.take(indexes), self.type)
         if indexes is None:
-            indexes = gather(self._pages, plan, INDEX, self._page_bits)
+            indexes = gather(self._pages, plan, INDEX, self.page_bits)
         if cursor is not None and not frozen:
             restore(cursor.entries(self.number, self.epoch), plan, indexes, None)
         return from_storage(self._heap.take(indexes), self.type)

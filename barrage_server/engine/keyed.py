@@ -16,7 +16,7 @@ from barrage_server.engine.key_index import KeyIndex
 from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.schemas import SchemaLike, as_schema
-from barrage_server.engine.table import SourceTable
+from barrage_server.engine.table import StoredTable
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
@@ -44,7 +44,7 @@ class _Operation:
     columns: list[pa.Array]
 
 
-class _OverwrittenTable(SourceTable):
+class _OverwrittenTable(StoredTable):
     """What keyed and replaced tables share: writing only the cells that differ, and collecting garbage."""
 
     def _modify(
@@ -58,22 +58,22 @@ class _OverwrittenTable(SourceTable):
 
         ``order`` says where in the batch each row of the plan is; without it, they are in the same order.
         """
-        modified = [RowSet.empty()] * len(self._columns)
+        modified = [RowSet.empty()] * len(self._store.columns)
         if plan.size:
             rows = plan.rows
-            for number, (column, values) in enumerate(zip(self._columns, batch, strict=True)):
+            for number, (column, values) in enumerate(zip(self._store.columns, batch, strict=True)):
                 if number not in skip:
-                    modified[number] = _chosen(rows, plan, column.update(plan, values, self._undo, order))
+                    modified[number] = _chosen(rows, plan, column.update(plan, values, self._store.undo, order))
         return tuple(modified)
 
     def _discard(self, gone: RowSet) -> None:
         if gone:
-            for column in self._columns:
+            for column in self._store.columns:
                 column.discard(gone)
 
     def _collect_garbage(self) -> None:
-        for column in self._columns:
-            column.collect(self._rows, self._undo)
+        for column in self._store.columns:
+            column.collect(self._rows, self._store.undo)
 
 
 def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
@@ -178,7 +178,7 @@ class KeyedTable(_OverwrittenTable):
 
     def _read_keys(self, rows: Int64Array) -> list[pa.Array]:
         """Key values stored under ``rows`` (any order), one array per key column."""
-        return [self._columns[number].read_current(rows) for number in self._key_numbers]
+        return [self._store.columns[number].read_current(rows) for number in self._key_numbers]
 
     @property
     def nbytes(self) -> int:
@@ -248,8 +248,8 @@ class KeyedTable(_OverwrittenTable):
 
     def _add(self, batch: list[pa.Array], keys: KeyValues) -> RowSet:
         added, reused = self._take_row_keys(len(batch[0]))
-        for column, values in zip(self._columns, batch, strict=True):
-            column.write(added, values, self._undo if reused else None)
+        for column, values in zip(self._store.columns, batch, strict=True):
+            column.write(added, values, self._store.undo if reused else None)
         self._index.insert(keys, added.keys())
         self._rows = self._rows | added
         return added
@@ -328,8 +328,8 @@ class ReplacedTable(_OverwrittenTable):
         added = RowSet.from_range(old, new - 1)
         if added:
             # Rows that once were there and shrank away may still be held by a reader; rows beyond were never seen.
-            undo = self._undo if old < self._written else None
-            for column, values in zip(self._columns, batch, strict=True):
+            undo = self._store.undo if old < self._written else None
+            for column, values in zip(self._store.columns, batch, strict=True):
                 column.write(added, values.slice(old - start), undo)
         removed = RowSet.from_range(new, old - 1)
         self._discard(removed)

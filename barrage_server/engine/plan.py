@@ -44,10 +44,12 @@ class ReadPlan:
         size: number of rows.
         first_key: the lowest row key (0 for no rows).
         last_key: the highest row key (-1 for no rows).
+        in_slots: of the last column that has its cells in slots: the mapping, the plan of the slots, and where among
+            them each row is (``None``: in the same order). For the next column.
 
     """
 
-    __slots__ = ("_keys", "_rows", "_segments", "_set", "first_key", "last_key", "size")
+    __slots__ = ("_keys", "_rows", "_segments", "_set", "first_key", "in_slots", "last_key", "size")
 
     def __init__(self, size: int, first_key: int, last_key: int, rows: RowSet | None, keys: Int64Array | None) -> None:
         self.size = size
@@ -56,6 +58,7 @@ class ReadPlan:
         self._rows = self._set = rows
         self._keys = keys
         self._segments: dict[int, tuple[Segment, ...]] = {}
+        self.in_slots: tuple[object, ReadPlan, Int64Array | None] | None = None
 
     @classmethod
     def of(cls, rows: ReadPlan | RowSet | Int64Array) -> ReadPlan:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.replica_cells import ReplicaCells
-from barrage_server.engine.table import SourceTable
+from barrage_server.engine.table import StoredTable
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import normalise
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
@@ -48,7 +48,7 @@ _WINDOW_PAGE_BITS = 10
 
 
 @public
-class ReplicaTable(SourceTable):
+class ReplicaTable(StoredTable):
     """A table whose row keys, shifts and values all come from elsewhere.
 
     Args:
@@ -85,7 +85,7 @@ class ReplicaTable(SourceTable):
             interns=not is_window and not traits.rows_come_once,
         )
         self.is_window = is_window
-        self._cells = ReplicaCells(self._columns, self.make_columns, bits, is_window=is_window)
+        self._cells = ReplicaCells(self._store.columns, self._store.make_columns, bits, is_window=is_window)
 
     def restate(self, traits: TableTraits, key_columns: Sequence[str] | None = None) -> None:
         """Take note of what the publisher of the rows promises about them from now on; of keys, too, if given."""
@@ -118,8 +118,8 @@ class ReplicaTable(SourceTable):
         for operation in operations:
             update = self._apply_one(operation)
             total = update if total is None else coalesce(total, update, before)
-        self._cells.collect(self._rows, self._undo)
-        self._columns, self._slots = self._cells.columns, self._cells.slots
+        self._cells.collect(self._rows, self._store.undo)
+        self._store.columns, self._store.slots = self._cells.columns, self._cells.slots
         return total or TableUpdate.empty(len(self.schema))
 
     def _apply_one(self, update: ReplicaUpdate) -> TableUpdate:
@@ -128,11 +128,11 @@ class ReplicaTable(SourceTable):
             rows = rows - update.removed
             self._cells.remove(update.removed)
         shifted = update.shifted.clip(rows) if update.shifted.size else update.shifted
-        rows = self._cells.arrange(rows, shifted, update.added, self._undo)
+        rows = self._cells.arrange(rows, shifted, update.added, self._store.undo)
         if update.added:
-            self._cells.add(update.added, list(update.columns), self._undo)
+            self._cells.add(update.added, list(update.columns), self._store.undo)
             rows = rows | update.added
-        self._cells.modify(update.modified, self._undo)
+        self._cells.modify(update.modified, self._store.undo)
         self._rows = rows
         if update.removed:
             self._cells.release(rows)

@@ -1,8 +1,7 @@
-"""What all tables share: a schema, columns of cells, the current version, listeners."""
+"""What tables share: a schema, the current version, listeners; and what those share that keep cells."""
 
 from __future__ import annotations
 
-import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,18 +13,17 @@ from barrage_server.arguments import callback, integer
 from barrage_server.arguments import names as checked_names
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cells import MAX_PAGE_BITS
-from barrage_server.engine.columns import Column, make_column
 from barrage_server.engine.cycle import told
 from barrage_server.engine.frames import to_pandas, to_polars
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.html import table_html
-from barrage_server.engine.row_slots import RowSlots
 from barrage_server.engine.schemas import SchemaLike, as_schema
+from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_type
-from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import TableUpdate, UpdateNode
 from barrage_server.engine.version import TableVersion
+from barrage_server.engine.view import ColumnView
 from barrage_server.engine.weak_list import WeakList
 from barrage_server.errors import InvalidRequestError, TableFailedError, UnavailableError, UnknownColumnError
 from barrage_server.rowset import RowSet
@@ -36,16 +34,13 @@ if TYPE_CHECKING:
 
 from barrage_server.public import public
 
-__all__ = ["DerivedTable", "SourceTable", "Table", "TableListener"]
-
-# How often versions that readers keep holding take over the undo records, so that the chain of them stays short.
-_CYCLES_BETWEEN_ABSORBING = 256
+__all__ = ["DerivedTable", "SourceTable", "StoredTable", "Table", "TableListener"]
 
 TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
 
 
 @public
-class Table:
+class Table(ABC):
     """A table that ticks: row keys, columns, and one update per cycle.
 
     Readers take :attr:`version` and keep it as long as they like; it never changes under them.
@@ -56,10 +51,6 @@ class Table:
         schema: column names and Arrow types, in order; or a mapping of names to types.
         key_columns: the columns whose values identify a row; empty when there are none.
         traits: what subscribers may rely on.
-        overwrites: whether cells that a version may hold can be overwritten later, and values go one by one. When
-            false, readers get views without a copy, and storage only goes from the front.
-        page_bits: rows per page of storage, as a power of two.
-        interns: whether columns may keep equal values of variable width once.
 
     """
 
@@ -74,9 +65,6 @@ class Table:
         *,
         key_columns: Sequence[str] = (),
         traits: TableTraits | None = None,
-        overwrites: bool = True,
-        page_bits: int = MAX_PAGE_BITS,
-        interns: bool = True,
     ) -> None:
         schema = as_schema(schema)
         check_schema(schema)
@@ -89,34 +77,11 @@ class Table:
         self.height = 0
         self.parents: tuple[Table, ...] = ()
         self.children = WeakList["DerivedTable"]()  # that the graph has attached
-        self._overwrites = overwrites
-        self._page_bits = page_bits
-        self._interns = interns
-        self._columns = self.make_columns()
-        self._slots: RowSlots | None = None  # where the rows have their cells, unless their keys say it
         self._rows = RowSet.empty()
-        self._undo = Undo()
         self._failure: BaseException | None = None
         self._retired = ""
-        # Of all versions, detached ones too. Only the writer changes the list, while readers let go of versions.
-        self._held: list[weakref.ref[UndoCursor]] = []
-        self._cycles = 0
         self._version = self._make_version(graph.step, TableUpdate.empty(len(schema)))
         self._next_version: TableVersion | None = None
-
-    def make_columns(self) -> list[Column]:
-        """Empty columns as this table has them."""
-        return [
-            make_column(
-                field.type,
-                number=number,
-                page_bits=self._page_bits,
-                reuses=self._overwrites,
-                # No value comes twice in the only key column.
-                interns=self._interns and self.key_columns != (field.name,),
-            )
-            for number, field in enumerate(self.schema)
-        ]
 
     @property
     def name(self) -> str:
@@ -158,9 +123,9 @@ class Table:
         return self._version.size
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes of storage held for the columns, garbage that is not yet collected included."""
-        return sum(column.nbytes for column in self._columns)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The current content, in the order of the row keys; only ``columns`` when given."""
@@ -208,16 +173,7 @@ class Table:
 
     def prepare_version(self, step: int, update: TableUpdate) -> None:
         """Make the version that the cycle ``step`` has led to. It stays invisible until :meth:`show_version`."""
-        self._cycles += 1
-        if self._overwrites and self._cycles % _CYCLES_BETWEEN_ABSORBING == 0:
-            self._absorb_held()
         self._next_version = self._make_version(step, update)
-
-    def _absorb_held(self) -> None:
-        held = [(entry, cursor) for entry in self._held if (cursor := entry()) is not None]
-        for _, cursor in held:
-            cursor.absorb()
-        self._held = [entry for entry, _ in held]
 
     def show_version(self) -> None:
         """Make the prepared version the visible one, and the next step of the history."""
@@ -230,20 +186,17 @@ class Table:
         return self._next_version or self._version
 
     def _make_version(self, step: int, update: TableUpdate) -> TableVersion:
-        self._undo = self._undo.start_next()
-        version = TableVersion(
-            schema=self.schema,
+        return TableVersion(
+            schema=self._schema,
             row_set=self._rows,
             readable=self.readable_rows(),
             node=UpdateNode(step, self._rows, update),
-            columns=tuple(column.snapshot() for column in self._columns),
-            undo=self._undo,
-            frozen=not self._overwrites,
-            slots=self._slots,
+            views=self.make_views(),
         )
-        if self._overwrites:
-            self._held.append(weakref.ref(version.cursor))
-        return version
+
+    @abstractmethod
+    def make_views(self) -> Sequence[ColumnView]:
+        """The columns as they are now, for a new version."""
 
     def readable_rows(self) -> RowSet:
         """The rows whose cells a version can read: those of the table, or more where rows live on after they left."""
@@ -286,7 +239,7 @@ class Table:
         return table_html(f"{type(self).__name__} {self.name}", version, key_columns=self.key_columns)
 
 
-class SourceTable(Table, ABC):
+class SourceTable(Table):
     """A table that changes because somebody publishes to it."""
 
     @property
@@ -302,7 +255,51 @@ class SourceTable(Table, ABC):
         """Apply staged operations in order, and say what they came to."""
 
 
-class DerivedTable(Table, ABC):
+class StoredTable(SourceTable):
+    """A source table that keeps cells in memory.
+
+    Args:
+        graph, name, schema, key_columns, traits: those of :class:`Table`.
+        overwrites: whether cells that a version may hold can be overwritten later; see :class:`ColumnStore`.
+        page_bits: rows per page of storage, as a power of two.
+        interns: whether columns may keep equal values of variable width once.
+
+    """
+
+    def __init__(
+        self,
+        graph: UpdateGraph,
+        name: str,
+        schema: SchemaLike,
+        *,
+        key_columns: Sequence[str] = (),
+        traits: TableTraits | None = None,
+        overwrites: bool = True,
+        page_bits: int = MAX_PAGE_BITS,
+        interns: bool = True,
+    ) -> None:
+        schema = as_schema(schema)
+        check_schema(schema)
+        self._store = ColumnStore(
+            schema,
+            overwrites=overwrites,
+            page_bits=page_bits,
+            interns=interns,
+            distinct=key_columns[0] if len(key_columns) == 1 else None,
+        )
+        super().__init__(graph, name, schema, key_columns=key_columns, traits=traits)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage held for the columns, garbage that is not yet collected included."""
+        return self._store.nbytes
+
+    def make_views(self) -> Sequence[ColumnView]:
+        """The cells as they are now."""
+        return self._store.views()
+
+
+class DerivedTable(Table):
     """A table that follows its parents.
 
     The graph calls :meth:`follow` once per cycle in which a parent changed, after all parents are done.
@@ -313,12 +310,23 @@ class DerivedTable(Table, ABC):
     def __init__(self, parents: Sequence[Table], name: str, schema: pa.Schema, **options: Any) -> None:
         if not parents:
             raise InvalidRequestError("A derived table needs at least one parent.")
+        check_schema(schema)
+        self._store = ColumnStore(schema)
         super().__init__(parents[0].graph, name, schema, **options)
         if any(parent.graph is not self.graph for parent in parents):
             raise InvalidRequestError("All parents of a derived table must belong to one update graph.")
         self.parents = tuple(parents)
         self.number = 0  # of attaching: tables of one height run in that order
         self.height = 1 + max(parent.height for parent in parents)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage held for the columns, garbage that is not yet collected included."""
+        return self._store.nbytes
+
+    def make_views(self) -> Sequence[ColumnView]:
+        """The cells as they are now."""
+        return self._store.views()
 
     @abstractmethod
     def start(self, step: int) -> None:

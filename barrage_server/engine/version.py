@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from barrage_server.engine.columns import ColumnSnapshot
 from barrage_server.engine.heap import READ_ROWS
 from barrage_server.engine.plan import ReadPlan
-from barrage_server.engine.row_slots import RowSlots
-from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.update import UpdateNode
-from barrage_server.engine.values import take
+from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
@@ -33,7 +29,7 @@ class TableVersion:
 
     """
 
-    __slots__ = ("__weakref__", "_columns", "_cursor", "_frozen", "_slots", "node", "readable", "row_set", "schema")
+    __slots__ = ("__weakref__", "_views", "node", "readable", "row_set", "schema")
 
     def __init__(
         self,
@@ -42,24 +38,18 @@ class TableVersion:
         row_set: RowSet,
         readable: RowSet,
         node: UpdateNode,
-        columns: tuple[ColumnSnapshot, ...],
-        undo: Undo,
-        frozen: bool,
-        slots: RowSlots | None = None,
+        views: Sequence[ColumnView],
     ) -> None:
         self.schema = schema
         self.row_set = row_set
         self.readable = readable
         self.node = node
-        self._columns = columns
-        self._cursor = UndoCursor(undo, [column.epoch for column in columns])
-        self._frozen = frozen
-        self._slots = slots
+        self._views = tuple(views)
 
     @property
-    def cursor(self) -> UndoCursor:
-        """What it takes back of later changes; shared with detached copies."""
-        return self._cursor
+    def views(self) -> tuple[ColumnView, ...]:
+        """The columns, each complete in itself: the version of another table may share them."""
+        return self._views
 
     @property
     def step(self) -> int:
@@ -74,7 +64,7 @@ class TableVersion:
     @property
     def is_frozen(self) -> bool:
         """Whether cells are never overwritten, so that what is read may share their memory."""
-        return self._frozen
+        return all(view.is_frozen for view in self._views)
 
     def read(self, rows: RowSet, columns: Sequence[int] | None = None) -> list[pa.Array]:
         """The values of ``rows`` in key order, one array per column.
@@ -84,15 +74,10 @@ class TableVersion:
             columns: column numbers, in the order wanted; all when ``None``.
 
         """
-        wanted = range(len(self._columns)) if columns is None else columns
-        plan, order = (ReadPlan.from_row_set(rows), None) if self._slots is None else self._slots.plan(rows)
-        snapshots = [self._columns[number] for number in wanted]
-        arrays = [snapshot.read(plan, self._cursor, frozen=self._frozen) for snapshot in snapshots]
-        if order is not None:
-            back = np.empty(len(order), np.int64)
-            back[order] = np.arange(len(order), dtype=np.int64)
-            arrays = [take(array, back) for array in arrays]
-        return arrays
+        plan = ReadPlan.from_row_set(rows)
+        views = self._views
+        wanted = views if columns is None else [views[number] for number in columns]
+        return [view.read(plan) for view in wanted]
 
     def batches(
         self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None, rows_per_batch: int = READ_ROWS
@@ -123,15 +108,15 @@ class TableVersion:
         copy = object.__new__(TableVersion)
         copy.schema, copy.row_set, copy.readable = self.schema, self.row_set, self.readable
         copy.node = UpdateNode(self.node.step, self.node.row_set, self.node.update)
-        copy._columns, copy._cursor, copy._frozen = self._columns, self._cursor, self._frozen
-        copy._slots = self._slots
+        copy._views = self._views
         return copy
 
     def absorb(self) -> None:
         """Take over what was overwritten since, so that this version no longer keeps the chain of undo records
         alive.
         """
-        self._cursor.absorb()
+        for view in self._views:
+            view.absorb()
 
     def __repr__(self) -> str:
         return f"<TableVersion step={self.step} rows={self.size}>"

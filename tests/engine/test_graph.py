@@ -53,7 +53,7 @@ class Sum(DerivedTable):
 
     def compute(self) -> None:
         total = sum(sum(parent.peek().to_table()["n"].to_pylist()) for parent in self.parents)
-        self._columns[0].write(RowSet.flat(1), pa.array([total], pa.int64()), self._undo)
+        self._store.columns[0].write(RowSet.flat(1), pa.array([total], pa.int64()), self._store.undo)
         self._rows = RowSet.flat(1)
 
 
@@ -173,7 +173,7 @@ class Faulty(Sum):
 
     def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
         if len(self.runs) >= self.good_runs:
-            self._columns[0].write(RowSet.flat(1), pa.array([-1]), self._undo)  # half way through
+            self._store.columns[0].write(RowSet.flat(1), pa.array([-1]), self._store.undo)  # half way through
             raise ZeroDivisionError
         return super().follow(updates)
 

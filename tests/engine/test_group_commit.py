@@ -240,11 +240,11 @@ class Size(DerivedTable):
 
     def start(self, step: int) -> None:
         self._rows = RowSet.flat(1)
-        self._columns[0].write(self._rows, pa.array([0]), self._undo)
+        self._store.columns[0].write(self._rows, pa.array([0]), self._store.undo)
 
     def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
         total = sum(parent.peek().size for parent in self.parents)
-        self._columns[0].overwrite(self._rows, pa.array([total]), self._undo)
+        self._store.columns[0].overwrite(self._rows, pa.array([total]), self._store.undo)
         none = TableUpdate.empty(1)
         return TableUpdate(none.added, none.removed, none.shifted, (self._rows,))
 

@@ -55,7 +55,7 @@ class Size(DerivedTable):
 
     def compute(self) -> None:
         total = sum(parent.peek().size for parent in self.parents)
-        self._columns[0].write(RowSet.flat(1), pa.array([total], pa.int64()), self._undo)
+        self._store.columns[0].write(RowSet.flat(1), pa.array([total], pa.int64()), self._store.undo)
         self._rows = RowSet.flat(1)
 
 

@@ -1,0 +1,105 @@
+"""One column of one version, complete in itself: whatever its values stand on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.column import ColumnSnapshot
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.row_slots import RowSlots
+from barrage_server.engine.undo import UndoCursor
+from barrage_server.engine.values import take
+
+__all__ = ["ColumnView", "StoredView"]
+
+
+class ColumnView(ABC):
+    """The values of one column as they are in one version. They never change, and several tables may share them.
+
+    Attributes:
+        type: the Arrow type of the values.
+        is_frozen: whether what is read may share the memory of the values, because nothing is ever written to it.
+
+    """
+
+    __slots__ = ()
+
+    type: pa.DataType
+    is_frozen: bool
+
+    @abstractmethod
+    def read(self, plan: ReadPlan) -> pa.Array:
+        """The values of the rows of ``plan``, in key order, as one array of exactly the column's type.
+
+        Raises:
+            RowSetError: there are row keys without values.
+            LimitError: the values are together too large for one array.
+            BarrageError: the values cannot be had, if they come from elsewhere. The stream that wanted them ends.
+
+        """
+
+    @abstractmethod
+    def piece_end(self, key: int) -> int:
+        """The last row key of the piece of storage that ``key`` lies in.
+
+        To read rows of one piece costs least: it may need no copy.
+        """
+
+    @abstractmethod
+    def absorb(self) -> None:
+        """Take over what was overwritten since the version, so that no chain of undo records is kept alive."""
+
+
+class StoredView(ColumnView):
+    """A column that lies in the cells of a :class:`~barrage_server.engine.store.ColumnStore`.
+
+    Args:
+        snapshot: the cells.
+        cursor: what was overwritten since.
+        slots: where the rows have their cells; ``None``: under their keys.
+        is_frozen: whether cells are never overwritten.
+
+    """
+
+    __slots__ = ("_cursor", "_slots", "_snapshot", "is_frozen", "type")
+
+    def __init__(
+        self, snapshot: ColumnSnapshot, cursor: UndoCursor, slots: RowSlots | None, *, is_frozen: bool
+    ) -> None:
+        self.type = snapshot.type
+        self.is_frozen = is_frozen
+        self._snapshot = snapshot
+        self._cursor = cursor
+        self._slots = slots
+
+    def read(self, plan: ReadPlan) -> pa.Array:
+        """Gather the cells, and put back what was overwritten."""
+        if self._slots is None:
+            return self._snapshot.read(plan, self._cursor, frozen=self.is_frozen)
+        cells, places = _in_slots(plan, self._slots)
+        array = self._snapshot.read(cells, self._cursor, frozen=self.is_frozen)
+        return array if places is None else take(array, places)
+
+    def piece_end(self, key: int) -> int:
+        """The end of a page. Of rows in slots, each has a place of its own."""
+        return key if self._slots is not None else key | ((1 << self._snapshot.page_bits) - 1)
+
+    def absorb(self) -> None:
+        """Costs what was overwritten. The columns of one version share the work."""
+        self._cursor.absorb()
+
+
+def _in_slots(plan: ReadPlan, slots: RowSlots) -> tuple[ReadPlan, Int64Array | None]:
+    """The slots of the rows of ``plan``, and where among them each row is; worked out for the first column."""
+    known = plan.in_slots
+    if known is None or known[0] is not slots:
+        cells, order = slots.plan(plan.rows)
+        places: Int64Array | None = None
+        if order is not None:
+            places = np.empty(len(order), np.int64)
+            places[order] = np.arange(len(order), dtype=np.int64)
+        known = plan.in_slots = (slots, cells, places)
+    return known[1], known[2]
