@@ -19,7 +19,8 @@ import pyarrow.types as pat
 from barrage_server.engine.slots import HashArray
 from barrage_server.engine.storage import storage_type, to_storage
 from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind
-from barrage_server.engine.values import BoolArray, canonical_cells, raw_differ, valid_of
+from barrage_server.engine.values import BoolArray, canonical_cells, raw_differ
+from barrage_server.wire.buffers import is_valid, offsets_of
 
 __all__ = ["KeyValues", "is_integer_like"]
 
@@ -61,7 +62,7 @@ class KeyValues:
         if not pat.is_struct(stored.type):
             self._strings.append(stored)
             return
-        self._cells.append((valid_of(stored).view(np.uint8), None))
+        self._cells.append((is_valid(stored).view(np.uint8), None))
         for leaf in stored.flatten():  # null where the struct is
             self._add(leaf)
 
@@ -196,7 +197,7 @@ def _equal_strings(first: pa.Array, second: pa.Array) -> BoolArray:
     same = pc.equal(first, second)
     if same.null_count == 0:
         return np.asarray(same.to_numpy(zero_copy_only=False))
-    both_null = ~(valid_of(first) | valid_of(second))
+    both_null = ~(is_valid(first) | is_valid(second))
     return np.asarray(same.fill_null(False).to_numpy(zero_copy_only=False)) | both_null
 
 
@@ -207,18 +208,14 @@ def _hash_strings(column: pa.Array) -> HashArray:
     if pat.is_fixed_size_binary(column.type):  # of width zero
         hashes = np.zeros(count, np.uint64)
     else:
-        wide = pat.is_large_string(column.type) or pat.is_large_binary(column.type)
-        dtype = np.dtype(np.int64 if wide else np.int32)
-        offsets = (
-            np.frombuffer(buffers[0], dtype, count + 1, column.offset * dtype.itemsize) if count else np.zeros(1, dtype)
-        )
+        offsets = offsets_of(column)
         data = np.frombuffer(buffers[1], np.uint8) if buffers[1] is not None else np.zeros(0, np.uint8)
         hashes = np.empty(count, np.uint64)
         for start in range(0, count, _BYTES_BLOCK):
             stop = min(start + _BYTES_BLOCK, count)
             hashes[start:stop] = _hash_block(offsets[start : stop + 1].astype(np.int64), data)
     if validity is not None and column.null_count:
-        hashes[~valid_of(column)] = _NULL
+        hashes[~is_valid(column)] = _NULL
     return hashes
 
 

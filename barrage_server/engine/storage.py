@@ -24,8 +24,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
-from barrage_server.wire.soundness import codes_of, places_of
-from barrage_server.wire.variable import list_runs, validity, view_runs
+from barrage_server.wire.buffers import codes_of, places_of, validity_of
+from barrage_server.wire.variable import list_runs, view_runs
 
 __all__ = ["from_storage", "is_stored_as_itself", "storage_type", "to_storage"]
 
@@ -79,7 +79,7 @@ def to_storage(array: pa.Array) -> pa.Array:
         return _union_to_struct(array, target)
     if pat.is_list_view(data_type) or pat.is_large_list_view(data_type):
         offsets, items = view_runs(array)
-        buffers = [validity(array), _offsets(offsets, target)]
+        buffers = [validity_of(array), _offsets(offsets, target)]
         return pa.Array.from_buffers(target, len(array), buffers, array.null_count, children=[to_storage(items)])
     return _rebuild(array, target, lambda child, _: to_storage(child))
 
@@ -96,7 +96,7 @@ def from_storage(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         offsets, first, last = list_runs(array)
         items = from_storage(array.values.slice(first, last - first), data_type.value_type)
         sizes = _offsets(np.diff(offsets), data_type)
-        buffers = [validity(array), _offsets(offsets[:-1], data_type), sizes]
+        buffers = [validity_of(array), _offsets(offsets[:-1], data_type), sizes]
         return pa.Array.from_buffers(data_type, len(array), buffers, array.null_count, children=[items])
     return _rebuild(array, data_type, from_storage)
 
@@ -106,12 +106,12 @@ def _rebuild(array: pa.Array, target: pa.DataType, convert: Callable[[pa.Array, 
     count, nulls = len(array), array.null_count
     if pat.is_struct(target):
         parts = [convert(array.field(place), field.type) for place, field in enumerate(_fields(target))]
-        return pa.Array.from_buffers(target, count, [validity(array)], nulls, children=parts)
+        return pa.Array.from_buffers(target, count, [validity_of(array)], nulls, children=parts)
     if pat.is_fixed_size_list(target):
         size = target.list_size
         items = array.values.slice(array.offset * size, count * size)
         return pa.Array.from_buffers(
-            target, count, [validity(array)], nulls, children=[convert(items, target.value_type)]
+            target, count, [validity_of(array)], nulls, children=[convert(items, target.value_type)]
         )
     offsets, first, last = list_runs(array)
     if pat.is_map(target):
@@ -121,7 +121,9 @@ def _rebuild(array: pa.Array, target: pa.DataType, convert: Callable[[pa.Array, 
         children = [pa.Array.from_buffers(entries, last - first, [None], 0, children=pairs)]
     else:
         children = [convert(array.values.slice(first, last - first), target.value_type)]
-    return pa.Array.from_buffers(target, count, [validity(array), _offsets(offsets, target)], nulls, children=children)
+    return pa.Array.from_buffers(
+        target, count, [validity_of(array), _offsets(offsets, target)], nulls, children=children
+    )
 
 
 def _union_to_struct(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -12,6 +12,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind
+from barrage_server.wire.buffers import bitmap_of, bits_of, is_valid, offsets_of, valid_of
 from barrage_server.wire.plain_form import check_item_counts, to_plain
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "raw_differ",
     "take",
     "to_cells",
-    "valid_of",
 ]
 
 BoolArray = npt.NDArray[np.bool_]
@@ -37,15 +37,12 @@ def to_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
     """
     array = to_storage(array)
     count, offset = len(array), array.offset
-    validity, data = array.buffers()
-    valid = None
-    if validity is not None and array.null_count:
-        valid = _bits(validity, offset, count)
+    valid, data = valid_of(array), array.buffers()[1]
     dtype = cell_dtype(array.type)
     if data is None or count == 0:
         return np.zeros(count, dtype), valid
     if pat.is_boolean(array.type):
-        return _bits(data, offset, count).view(np.uint8), valid
+        return bits_of(data, offset, count).view(np.uint8), valid
     return np.frombuffer(data, dtype, count, offset * dtype.itemsize), valid
 
 
@@ -57,7 +54,7 @@ def from_cells(data_type: pa.DataType, data: npt.NDArray[Any], valid: BoolArray 
     if valid is not None:
         nulls = count - int(np.count_nonzero(valid))
         if nulls:
-            validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
+            validity = bitmap_of(valid)
     if pat.is_boolean(stored):
         data = np.packbits(data, bitorder="little")
     array = pa.Array.from_buffers(stored, count, [validity, pa.py_buffer(data)], nulls)
@@ -141,7 +138,7 @@ def differs(first: pa.Array, second: pa.Array) -> BoolArray:
         return np.zeros(len(first), np.bool_)
     if kind is not StorageKind.HEAP:
         return cells_differ(*to_cells(first), *to_cells(second))
-    ours, theirs = valid_of(first), valid_of(second)
+    ours, theirs = is_valid(first), is_valid(second)
     different = ours ^ theirs
     both = np.flatnonzero(ours & theirs)
     if len(both):
@@ -172,7 +169,7 @@ def _values_differ(first: pa.Array, second: pa.Array) -> BoolArray:
 
 
 def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
-    left, right = _offsets(first), _offsets(second)
+    left, right = offsets_of(first), offsets_of(second)
     different: BoolArray = np.diff(left) != np.diff(right)
     same = np.flatnonzero(~different)
     if len(same) == 0:
@@ -180,7 +177,7 @@ def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
     if len(same) < len(first):
         picked = pa.array(same)
         first, second = first.take(picked), second.take(picked)
-        left, right = _offsets(first), _offsets(second)
+        left, right = offsets_of(first), offsets_of(second)
     count = int(left[-1] - left[0])
     totals = np.zeros(count + 1, np.int64)
     for ours, theirs in zip(_items(first), _items(second), strict=True):
@@ -191,28 +188,6 @@ def _lists_differ(first: pa.Array, second: pa.Array) -> BoolArray:
     return different
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
-    dtype = np.int64 if pat.is_large_list(array.type) else np.int32
-    buffer = array.buffers()[1]
-    return np.frombuffer(buffer, dtype, len(array) + 1, array.offset * np.dtype(dtype).itemsize).astype(np.int64)
-
-
 def _items(array: pa.Array) -> tuple[pa.Array, ...]:
     """The whole child arrays, which the offsets point into."""
     return (array.keys, array.items) if pat.is_map(array.type) else (array.values,)
-
-
-def valid_of(array: pa.Array) -> BoolArray:
-    """Which values of an array are not null."""
-    validity = array.buffers()[0]
-    if validity is None or array.null_count == 0:
-        return np.ones(len(array), np.bool_)
-    return _bits(validity, array.offset, len(array))
-
-
-def _bits(buffer: pa.Buffer, offset: int, count: int) -> BoolArray:
-    """``count`` bits from bit ``offset`` on, as bools."""
-    start = offset >> 3
-    used = np.frombuffer(buffer, np.uint8, ((offset + count + 7) >> 3) - start, start)
-    skipped = offset & 7
-    return np.unpackbits(used, count=skipped + count, bitorder="little")[skipped:].view(np.bool_)

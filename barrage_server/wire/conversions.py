@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
+from barrage_server.wire.buffers import Numbers, bitmap_of, cells_of, valid_of, validity_of
 from barrage_server.wire.nulls import to_deephaven_nulls
-from barrage_server.wire.variable import Numbers, bits, byte_runs, cells, list_runs, offsets_buffer, validity, view_runs
+from barrage_server.wire.variable import byte_runs, list_runs, offsets_buffer, view_runs
 
 __all__ = [
     "NANOSECONDS",
@@ -49,18 +50,18 @@ def scaled(array: pa.Array, target: pa.DataType, factor: int) -> pa.Array:
         return array.view(target)
     count, nulls = len(array), array.null_count
     narrow = array.type.bit_width == 32
-    values = cells(array, np.int32 if narrow else np.int64)
+    values = cells_of(array, np.int32 if narrow else np.int64)
     data = pa.py_buffer(values * np.int64(factor))  # arbitrary where it overflows: the value is null
     limit = _INT64_MAX // factor
     if narrow or _are_within(values, -limit, limit):
-        return pa.Array.from_buffers(target, count, [validity(array), data], null_count=nulls)
+        return pa.Array.from_buffers(target, count, [validity_of(array), data], null_count=nulls)
     return pa.Array.from_buffers(target, count, [_valid_within(array, values, -limit, limit), data])
 
 
 def in_a_day(array: pa.Array) -> pa.Array:
     """A time array; null where a time is outside of a day, which Arrow forbids but does not check."""
     last = _DAY_NANOSECONDS // NANOSECONDS[array.type.unit] - 1
-    values = cells(array, np.int32 if array.type.bit_width == 32 else np.int64)
+    values = cells_of(array, np.int32 if array.type.bit_width == 32 else np.int64)
     if _are_within(values, 0, last):
         return array
     data = pa.py_buffer(np.ascontiguousarray(values))
@@ -69,31 +70,31 @@ def in_a_day(array: pa.Array) -> pa.Array:
 
 def whole_days(array: pa.Array) -> pa.Array:
     """A date64 array of whole days, which Arrow requires but does not check."""
-    values = cells(array, np.int64)
+    values = cells_of(array, np.int64)
     beyond = values % _DAY_MILLISECONDS
     if not beyond.any():
         return array
     days = pa.py_buffer(values - beyond)
-    return pa.Array.from_buffers(array.type, len(array), [validity(array), days], null_count=array.null_count)
+    return pa.Array.from_buffers(array.type, len(array), [validity_of(array), days], null_count=array.null_count)
 
 
 def unsized(array: pa.Array, target: pa.DataType) -> pa.Array:
     """A string or binary array of any kind as ``target``: plain string or binary. Zero-copy for the bytes."""
     offsets, data = byte_runs(array)
-    buffers = [validity(array), offsets_buffer(offsets), pa.py_buffer(data)]
+    buffers = [validity_of(array), offsets_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(target, len(array), buffers, null_count=array.null_count)
 
 
 def hex_text(array: pa.Array) -> pa.Array:
     """A binary array of any kind as text: two lower-case hexadecimal digits for each byte."""
     offsets, data = byte_runs(array)
-    buffers = [validity(array), offsets_buffer(offsets * 2), pa.py_buffer(_HEX[data])]
+    buffers = [validity_of(array), offsets_buffer(offsets * 2), pa.py_buffer(_HEX[data])]
     return pa.Array.from_buffers(pa.string(), len(array), buffers, null_count=array.null_count)
 
 
 def lists(array: pa.Array, target: pa.DataType, convert: Convert | None) -> pa.Array:
     """A list array of any kind as ``target``, a plain list of converted elements."""
-    valid = bits(array) if types.is_fixed_size_list(array.type) else None
+    valid = valid_of(array) if types.is_fixed_size_list(array.type) else None
     if types.is_list_view(array.type) or types.is_large_list_view(array.type):
         offsets, elements = view_runs(array)
     elif valid is None:
@@ -104,7 +105,7 @@ def lists(array: pa.Array, target: pa.DataType, convert: Convert | None) -> pa.A
         elements = array.flatten()
     if convert is not None:
         elements = convert(elements)
-    buffers = [validity(array), offsets_buffer(offsets)]
+    buffers = [validity_of(array), offsets_buffer(offsets)]
     return pa.Array.from_buffers(target, len(array), buffers, null_count=array.null_count, children=[elements])
 
 
@@ -116,7 +117,7 @@ def maps(array: pa.Array, target: pa.DataType, key: Convert | None, item: Conver
         [keys if key is None else key(keys), items if item is None else item(items)],
         fields=[target.key_field, target.item_field],
     )
-    buffers = [validity(array), offsets_buffer(offsets)]
+    buffers = [validity_of(array), offsets_buffer(offsets)]
     return pa.Array.from_buffers(target, len(array), buffers, null_count=array.null_count, children=[entries])
 
 
@@ -127,10 +128,10 @@ def _are_within(values: Numbers, first: int, last: int) -> bool:
 def _valid_within(array: pa.Array, values: Numbers, first: int, last: int) -> pa.Buffer:
     """The validity bitmap of the values from ``first`` to ``last``."""
     fits = (values >= first) & (values <= last)
-    valid = bits(array)
+    valid = valid_of(array)
     if valid is not None:
         fits &= valid
-    return pa.py_buffer(np.packbits(fits, bitorder="little"))
+    return bitmap_of(fits)
 
 
 def with_null_values(array: pa.Array) -> pa.Array:
@@ -138,5 +139,5 @@ def with_null_values(array: pa.Array) -> pa.Array:
     encoded = to_deephaven_nulls(array)
     if encoded is array or types.is_nested(array.type):
         return array
-    buffers = [validity(array), encoded.buffers()[1]]
+    buffers = [validity_of(array), encoded.buffers()[1]]
     return pa.Array.from_buffers(array.type, len(array), buffers, null_count=array.null_count)

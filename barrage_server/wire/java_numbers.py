@@ -13,7 +13,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.wire.variable import Bools, Numbers, bits, byte_runs, cells, offsets_buffer, validity
+from barrage_server.wire.buffers import Bools, Numbers, cells_of, valid_of, validity_of
+from barrage_server.wire.variable import byte_runs, offsets_buffer
 
 __all__ = ["big_decimal_text", "big_decimals", "big_integer_text", "big_integers"]
 
@@ -26,14 +27,14 @@ _DIGITS: Final = 76
 def big_decimals(array: pa.Array) -> pa.Array:
     """A decimal column as binary BigDecimals of the column's scale."""
     width, count = array.type.bit_width // 8, len(array)
-    numbers = cells(array, f"V{width}").view(np.uint8).reshape(count, width)[:, ::-1]
+    numbers = cells_of(array, f"V{width}").view(np.uint8).reshape(count, width)[:, ::-1]
     return _binary(array, struct.pack("<i", array.type.scale), numbers)
 
 
 def big_integers(array: pa.Array) -> pa.Array:
     """A uint64 column as binary BigIntegers."""
     numbers = np.zeros((len(array), 9), np.uint8)  # the ninth byte is the sign
-    numbers[:, 1:] = cells(array, "<u8").view(np.uint8).reshape(len(array), 8)[:, ::-1]
+    numbers[:, 1:] = cells_of(array, "<u8").view(np.uint8).reshape(len(array), 8)[:, ::-1]
     return _binary(array, b"", numbers)
 
 
@@ -63,14 +64,14 @@ def _binary(array: pa.Array, header: bytes, numbers: Numbers) -> pa.Array:
     rows[:, : len(header)] = np.frombuffer(header, np.uint8)
     rows[:, len(header) :] = numbers
     kept[:, len(header) :] = np.arange(width) >= leading[:, None]
-    valid = bits(array)
+    valid = valid_of(array)
     lengths = len(header) + width - leading
     if valid is not None:
         kept &= valid[:, None]
         lengths[~valid] = 0
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    buffers = [validity(array), offsets_buffer(offsets), pa.py_buffer(rows[kept])]
+    buffers = [validity_of(array), offsets_buffer(offsets), pa.py_buffer(rows[kept])]
     return pa.Array.from_buffers(pa.binary(), count, buffers, null_count=array.null_count)
 
 
@@ -94,7 +95,7 @@ def _text(array: pa.Array, header: int) -> pa.Array:
     offsets, data = byte_runs(array)
     starts, lengths = offsets[:-1] + header, np.diff(offsets) - header
     usable: Bools = lengths > 0
-    valid = bits(array)
+    valid = valid_of(array)
     if valid is not None:
         usable &= valid
     places = np.flatnonzero(usable)

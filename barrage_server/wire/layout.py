@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
+from barrage_server.wire.buffers import bitmap_of, bits_of, offsets_of
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.soundness import MAX_DEPTH, check_sound
 from barrage_server.wire.variable import view_runs
@@ -191,24 +192,17 @@ def _take_apart_empty(data_type: pa.DataType, parts: Parts) -> None:
 def _bits(buffer: pa.Buffer, offset: int, length: int, parts: Parts) -> None:
     """Add a bitmap that starts at bit 0."""
     size = (length + 7) // 8
-    if offset % 8 == 0:
-        parts.buffer(buffer.slice(offset // 8, size), size)
-        return
-    start = offset // 8
-    bits = np.unpackbits(np.frombuffer(buffer, np.uint8)[start : (offset + length + 7) // 8], bitorder="little")
-    shift = offset - 8 * start
-    parts.buffer(np.packbits(bits[shift : shift + length], bitorder="little").data, size)
+    parts.buffer(
+        buffer.slice(offset // 8, size) if offset % 8 == 0 else bitmap_of(bits_of(buffer, offset, length)), size
+    )
 
 
 def _offsets(array: pa.Array, buffer: pa.Buffer, parts: Parts) -> tuple[int, int]:
     """Add offsets that start at 0; returns the range of the child or of the data that they cover."""
-    data_type = array.type
-    dtype = _INT64 if types.is_large_list(data_type) or _is_large(data_type) else _INT32
-    width = dtype.itemsize
-    size = width * (len(array) + 1)
-    offsets = np.frombuffer(buffer, dtype, count=len(array) + 1, offset=array.offset * width)
+    offsets = offsets_of(array)
     first, last = int(offsets[0]), int(offsets[-1])
-    parts.buffer(buffer.slice(array.offset * width, size) if first == 0 else (offsets - first).data, size)
+    start = array.offset * offsets.itemsize
+    parts.buffer(buffer.slice(start, offsets.nbytes) if first == 0 else (offsets - first).data, offsets.nbytes)
     return first, last
 
 

@@ -25,6 +25,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
+from barrage_server.wire.buffers import bitmap_of, cells_of, offsets_of, valid_of, validity_of
+
 __all__ = ["from_deephaven_nulls", "has_deephaven_null", "to_deephaven_nulls"]
 
 _Numbers = npt.NDArray[Any]
@@ -64,10 +66,11 @@ def to_deephaven_nulls(array: pa.Array) -> pa.Array:
     if sentinel is None:
         nested = len(array) and has_deephaven_null(array.type)
         return _map_elements(array, to_deephaven_nulls) if nested else array
-    if array.null_count == 0:
+    valid = valid_of(array)
+    if valid is None:
         return array
-    values = _values(array, sentinel.dtype).copy()
-    values[~_valid(array)] = sentinel
+    values = cells_of(array, sentinel.dtype).copy()
+    values[~valid] = sentinel
     return pa.Array.from_buffers(array.type, len(array), [None, pa.py_buffer(values)], null_count=0)
 
 
@@ -77,35 +80,17 @@ def from_deephaven_nulls(array: pa.Array) -> pa.Array:
     if sentinel is None:
         nested = len(array) and has_deephaven_null(array.type)
         return _map_elements(array, from_deephaven_nulls) if nested else array
-    values = _values(array, sentinel.dtype)
-    valid = values != sentinel
-    if valid.all():
+    values = cells_of(array, sentinel.dtype)
+    told = values != sentinel
+    if told.all():
         return array
-    if array.null_count:
-        valid &= _valid(array)
-    bitmap = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    valid = valid_of(array)
+    bitmap = bitmap_of(told if valid is None else told & valid)
     return pa.Array.from_buffers(array.type, len(array), [bitmap, pa.py_buffer(values)])
 
 
 def _is_list(data_type: pa.DataType) -> bool:
     return bool(types.is_list(data_type) or types.is_large_list(data_type) or types.is_fixed_size_list(data_type))
-
-
-def _values(array: pa.Array, dtype: np.dtype[Any]) -> _Numbers:
-    """The array's data, null slots included, as a view."""
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.zeros(0, dtype)
-    return np.frombuffer(data, dtype, count=len(array), offset=array.offset * dtype.itemsize)
-
-
-def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """One truth value per element: not null."""
-    bits = np.frombuffer(array.buffers()[0], np.uint8)
-    first, last = array.offset, array.offset + len(array)
-    start = first // 8
-    unpacked = np.unpackbits(bits[start : (last + 7) // 8], bitorder="little")
-    return unpacked[first - 8 * start : last - 8 * start].view(np.bool_)
 
 
 def _map_elements(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
@@ -114,18 +99,12 @@ def _map_elements(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> p
     if types.is_fixed_size_list(array.type):
         width = array.type.list_size
         elements = array.values.slice(array.offset * width, count * width)
-        buffers = [_bitmap(array)]
+        buffers = [validity_of(array)]
     else:
-        dtype = np.dtype(np.int64 if types.is_large_list(array.type) else np.int32)
-        offsets = np.frombuffer(array.buffers()[1], dtype, count=count + 1, offset=array.offset * dtype.itemsize)
+        offsets = offsets_of(array)
         elements = array.values.slice(offsets[0], offsets[-1] - offsets[0])
-        buffers = [_bitmap(array), pa.py_buffer(offsets - offsets[0])]
+        buffers = [validity_of(array), pa.py_buffer(offsets - offsets[0])]
     converted = convert(elements)
     if converted is elements:
         return array
     return pa.Array.from_buffers(array.type, count, buffers, null_count=array.null_count, children=[converted])
-
-
-def _bitmap(array: pa.Array) -> pa.Buffer | None:
-    """The validity bitmap from its first bit on, or None without nulls."""
-    return pa.py_buffer(np.packbits(_valid(array), bitorder="little")) if array.null_count else None

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from pyarrow import lib, types
 
 from barrage_server.errors import LimitError
+from barrage_server.wire.buffers import LARGE, bitmap_of, bits_of, codes_of, offsets_of, places_of, validity_of
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.plain_size import plain_size
-from barrage_server.wire.soundness import LARGE, codes_of, offsets_of, places_of
-from barrage_server.wire.variable import validity, view_moves
+from barrage_server.wire.variable import view_moves
 
 __all__ = ["check_item_counts", "is_plain", "to_plain"]
 
@@ -124,9 +124,7 @@ def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
     if kind == lib.Type_NA:
         return pa.nulls(count)
     if kind == lib.Type_BOOL:
-        packed = np.frombuffer(buffers[1], np.uint8)
-        values = np.unpackbits(packed, bitorder="little")[first : first + count]
-        body = [pa.py_buffer(np.packbits(values, bitorder="little"))]
+        body = [bitmap_of(bits_of(buffers[1], first, count))]
     elif kind in _WITH_OFFSETS:
         offsets = offsets_of(array)
         start, stop = int(offsets[0]), int(offsets[-1])
@@ -135,7 +133,7 @@ def _cut(array: pa.Array, target: pa.DataType) -> pa.Array:
     else:
         width = target.bit_width // 8
         body = [buffers[1].slice(first * width, count * width) if width else pa.py_buffer(b"")]
-    return pa.Array.from_buffers(target, count, [validity(array), *body], array.null_count)
+    return pa.Array.from_buffers(target, count, [validity_of(array), *body], array.null_count)
 
 
 def _dictionary(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -176,7 +174,9 @@ def _list_view(array: pa.Array, target: pa.DataType) -> pa.Array:
             return result
 
         items = _gathered(to_plain(array.values, item), 0, total, origins)
-    return pa.Array.from_buffers(target, len(array), [validity(array), *laid_out], array.null_count, children=[items])
+    return pa.Array.from_buffers(
+        target, len(array), [validity_of(array), *laid_out], array.null_count, children=[items]
+    )
 
 
 def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -184,7 +184,7 @@ def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
     first, last = int(offsets[0]), int(offsets[-1])
     item = pa.struct([target.key_field, target.item_field]) if types.is_map(target) else target.field(0).type
     items = _child(array.values.slice(first, last - first), item)
-    buffers = [validity(array), *_list_buffers(offsets - first, target)]
+    buffers = [validity_of(array), *_list_buffers(offsets - first, target)]
     return pa.Array.from_buffers(target, len(array), buffers, array.null_count, children=[items])
 
 
@@ -209,12 +209,12 @@ def _offsets_buffer(offsets: npt.NDArray[Any], target: pa.DataType) -> pa.Buffer
 def _fixed_size_list(array: pa.Array, target: pa.DataType) -> pa.Array:
     size = target.list_size
     items = _child(array.values.slice(array.offset * size, len(array) * size), target.field(0).type)
-    return pa.Array.from_buffers(target, len(array), [validity(array)], array.null_count, children=[items])
+    return pa.Array.from_buffers(target, len(array), [validity_of(array)], array.null_count, children=[items])
 
 
 def _struct(array: pa.Array, target: pa.DataType) -> pa.Array:
     children = [_child(array.field(number), target.field(number).type) for number in range(target.num_fields)]
-    return pa.Array.from_buffers(target, len(array), [validity(array)], array.null_count, children=children)
+    return pa.Array.from_buffers(target, len(array), [validity_of(array)], array.null_count, children=children)
 
 
 def _sparse_union(array: pa.Array, target: pa.DataType) -> pa.Array:

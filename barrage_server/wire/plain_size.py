@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import lib, types
 
-from barrage_server.wire.soundness import codes_of, offsets_of, places_of
+from barrage_server.wire.buffers import codes_of, offsets_of, places_of
 
 __all__ = ["held_size", "plain_batch_size", "plain_size"]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from barrage_server.wire.variable import bits, list_runs, validity, view_runs
+from barrage_server.wire.buffers import valid_of, validity_of
+from barrage_server.wire.variable import list_runs, view_runs
 
 __all__ = ["preview"]
 
@@ -31,7 +32,7 @@ def preview(array: pa.Array, limit: int) -> pa.Array:
         items = array.values.slice(first, last - first)
     lengths = np.diff(offsets)
     kept = np.minimum(lengths, min(abs(limit), _LONGEST))
-    valid = bits(array)
+    valid = valid_of(array)
     if valid is not None:
         kept[~valid] = 0
     if np.array_equal(kept, lengths):
@@ -46,7 +47,7 @@ def preview(array: pa.Array, limit: int) -> pa.Array:
     return pa.Array.from_buffers(
         array.type,
         len(array),
-        [validity(array), *(pa.py_buffer(cut.astype(dtype)) for cut in cuts)],
+        [validity_of(array), *(pa.py_buffer(cut.astype(dtype)) for cut in cuts)],
         null_count=array.null_count,
         children=[items.take(pa.array(indices))],
     )

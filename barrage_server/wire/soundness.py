@@ -16,25 +16,19 @@ import pyarrow.compute as pc
 from pyarrow import lib, types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
+from barrage_server.wire.buffers import codes_of, offsets_of, places_of
 
 __all__ = [
-    "LARGE",
     "MAX_DEPTH",
     "check_batch",
     "check_readable",
     "check_schema",
     "check_sound",
     "check_storage",
-    "codes_of",
-    "offsets_of",
-    "places_of",
 ]
 
 MAX_DEPTH: Final = 64
 """Greatest depth of nested types."""
-
-LARGE: Final = frozenset({lib.Type_LARGE_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_LIST, lib.Type_LARGE_LIST_VIEW})
-"""Types whose offsets have 64 bits."""
 
 _UNREADABLE: Final = frozenset({lib.Type_INTERVAL_MONTHS, lib.Type_INTERVAL_DAY_TIME})
 """Types without arrays in pyarrow."""
@@ -141,28 +135,6 @@ def check_sound(array: pa.Array) -> None:
     except (pa.ArrowException, ValueError) as error:
         raise _damaged(array.type, "its buffers do not fit its length") from error
     _check(array)
-
-
-def offsets_of(array: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
-    """The offsets of a list, map, string or binary array of any size: one more than it has elements, as a view."""
-    dtype = np.dtype(np.int64 if array.type.id in LARGE else np.int32)
-    buffer = array.buffers()[1]
-    if len(array) == 0 or buffer is None:
-        return np.zeros(1, dtype)
-    offsets: npt.NDArray[Any] = np.frombuffer(buffer, dtype, len(array) + 1, array.offset * dtype.itemsize)
-    return offsets
-
-
-def codes_of(array: pa.Array) -> npt.NDArray[np.int8]:
-    """The type codes of a union; pyarrow's own do not heed slices."""
-    buffer = array.buffers()[1]
-    return np.zeros(0, np.int8) if buffer is None else np.frombuffer(buffer, np.int8, len(array), array.offset)
-
-
-def places_of(array: pa.Array) -> npt.NDArray[np.int32]:
-    """Where in its child the value of each element of a dense union is."""
-    buffer = array.buffers()[2]
-    return np.zeros(0, np.int32) if buffer is None else np.frombuffer(buffer, np.int32, len(array), array.offset * 4)
 
 
 def _check(array: pa.Array) -> None:

@@ -5,47 +5,18 @@ Conversions of whole columns are made of these. Nothing here visits rows one by 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.errors import MessageTooLargeError
+from barrage_server.wire.buffers import Numbers, offsets_of, valid_of
 
-__all__ = ["bits", "byte_runs", "cells", "list_runs", "offsets_buffer", "validity", "view_moves", "view_runs"]
+__all__ = ["byte_runs", "list_runs", "offsets_buffer", "view_moves", "view_runs"]
 
 _MOST: Final = (1 << 31) - 1
-
-Numbers = npt.NDArray[Any]
-Bools = npt.NDArray[np.bool_]
-
-
-def bits(array: pa.Array) -> Bools | None:
-    """Which values are not null, one bool each; None when none is."""
-    if not array.null_count:
-        return None
-    packed, first, last = np.frombuffer(array.buffers()[0], np.uint8), array.offset, array.offset + len(array)
-    start = first // 8
-    unpacked = np.unpackbits(packed[start : (last + 7) // 8], bitorder="little")
-    return unpacked[first - 8 * start : last - 8 * start].view(np.bool_)
-
-
-def validity(array: pa.Array) -> pa.Buffer | None:
-    """The validity bitmap of the slice from its first bit on; None when nothing is null."""
-    valid = None if array.offset == 0 else bits(array)
-    if valid is not None:
-        return pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return array.buffers()[0] if array.null_count else None
-
-
-def cells(array: pa.Array, dtype: npt.DTypeLike) -> Numbers:
-    """The values of a fixed-width array as ``dtype``, those under nulls included; a view."""
-    data, width = array.buffers()[1], np.dtype(dtype).itemsize
-    if data is None or not len(array):
-        return np.zeros(0, dtype)
-    return np.frombuffer(data, dtype, count=len(array), offset=array.offset * width)
 
 
 def offsets_buffer(offsets: Numbers) -> pa.Buffer:
@@ -68,7 +39,7 @@ def byte_runs(array: pa.Array) -> tuple[Numbers, Numbers]:
         if data is None or not count * width:
             return offsets, np.zeros(0, np.uint8)
         return offsets, np.frombuffer(data, np.uint8, count=count * width, offset=array.offset * width)
-    offsets = _offsets(array, types.is_large_binary(array.type) or types.is_large_string(array.type))
+    offsets = offsets_of(array).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     data = array.buffers()[2]
     if data is None or first == last:
@@ -82,7 +53,7 @@ def list_runs(array: pa.Array) -> tuple[Numbers, int, int]:
     if types.is_fixed_size_list(array.type):
         width, start = array.type.list_size, array.offset
         return np.arange(count + 1, dtype=np.int64) * width, start * width, (start + count) * width
-    offsets = _offsets(array, types.is_large_list(array.type))
+    offsets = offsets_of(array).astype(np.int64)
     first, last = int(offsets[0]), int(offsets[-1])
     return offsets - first, first, last
 
@@ -102,7 +73,7 @@ def view_moves(array: pa.Array) -> tuple[Numbers, Numbers]:
     buffers, offset = array.buffers(), array.offset * dtype.itemsize
     starts = np.frombuffer(buffers[1], dtype, count, offset).astype(np.int64)
     sizes = np.frombuffer(buffers[2], dtype, count, offset).astype(np.int64)
-    valid = bits(array)
+    valid = valid_of(array)
     if valid is not None:
         sizes[~valid] = 0
     np.cumsum(sizes, out=offsets[1:])
@@ -121,12 +92,3 @@ def view_runs(array: pa.Array) -> tuple[Numbers, pa.Array]:
     if (moves == moves[:1]).all():
         return offsets, array.values.slice(int(moves[0]) if len(moves) else 0, int(offsets[-1]))
     return offsets, array.values.take(pa.array(np.repeat(moves, np.diff(offsets)) + np.arange(offsets[-1])))
-
-
-def _offsets(array: pa.Array, large: bool) -> Numbers:
-    dtype = np.dtype(np.int64 if large else np.int32)
-    buffer = array.buffers()[1]
-    if buffer is None or buffer.size == 0:  # Arrow allows an array without values to have no offsets
-        return np.zeros(1, np.int64)
-    offsets = np.frombuffer(buffer, dtype, count=len(array) + 1, offset=array.offset * dtype.itemsize)
-    return offsets.astype(np.int64)
