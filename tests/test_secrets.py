@@ -12,8 +12,9 @@ from barrage_server.cli.connection import Address
 from barrage_server.cli.following import FollowSettings
 from barrage_server.cli.settings import load_settings
 from barrage_server.cli.usage import UsageError
+from barrage_server.client.access import Access
 from barrage_server.client.login import Login
-from barrage_server.relay.source import Access, Source
+from barrage_server.relay.source import Source
 from barrage_server.server import Credentials
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.spark.tasks import PartitionStager

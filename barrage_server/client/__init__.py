@@ -1,6 +1,7 @@
 """The client: follow tables of a server, read them, publish them."""
 
-from barrage_server.client.client import Client, connect
+from barrage_server.client.client import Client
+from barrage_server.client.connecting import connect
 from barrage_server.client.info import TableInfo, TableList
 from barrage_server.client.iteration import AsyncUpdates, Updates
 from barrage_server.client.live import KEEP, Keep, LiveTable

@@ -14,10 +14,11 @@ import pyarrow.flight as flight
 
 from barrage_server.address import ServerAddress
 from barrage_server.arguments import seconds
+from barrage_server.client.access import Access
 from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
 from barrage_server.client.keepalive import KeepAlive
-from barrage_server.client.login import HeaderReader, Login
+from barrage_server.client.login import HeaderReader
 from barrage_server.client.names import descriptor_of
 from barrage_server.errors import (
     AuthenticationError,
@@ -26,7 +27,6 @@ from barrage_server.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
-from barrage_server.pem import Pem, read_pem
 from barrage_server.process import Ending, end_with_process, leave_to_parent
 from barrage_server.wire.protocol import HEALTH_ACTION
 from barrage_server.wire.soundness import check_schema
@@ -69,46 +69,21 @@ class Channel:
         uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``, 8815 being the port when none is named;
             for a Deephaven server
             ``dh+plain://host:port`` or ``dh://host:port``, which is TLS.
-        token: bearer token of a server, or pre-shared key of a Deephaven server.
-        user: user name, with ``password``.
-        password: the user's password.
+        access: the credentials.
         timeout: seconds that a short call may take, and that a longer one may stand still.
-        headers: further headers of every call, such as a proxy wants. ``authorization`` among them is the log-in.
-        tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
 
     Attributes:
         address: where the server is, as the user wrote it.
         login: what is shown to be let in.
     """
 
-    def __init__(
-        self,
-        uri: str,
-        *,
-        token: str | None = None,
-        user: str | None = None,
-        password: str | None = None,
-        timeout: float,
-        headers: Mapping[str, str] | None = None,
-        tls_root_certs: Pem | None = None,
-    ) -> None:
+    def __init__(self, uri: str, access: Access, *, timeout: float) -> None:
         self._place = ServerAddress.parse(uri)
         self.address = self._place.uri
         self.timeout = seconds(timeout, "timeout", positive=True)
-        for value, what in ((token, "token"), (user, "user"), (password, "password")):
-            if value is not None and not isinstance(value, str):
-                raise InvalidRequestError(f"{what} must be a string, not a {type(value).__name__}.")
-        _check_headers(headers)
-        lower = {name.lower(): value for name, value in (headers or {}).items()}
-        self.login = Login(
-            token=token,
-            user=user,
-            password=password,
-            authorization=lower.pop(_AUTHORIZATION, None),
-            is_deephaven=self._place.is_deephaven,
-        )
-        self._headers = [(name.encode(), value.encode()) for name, value in lower.items()]
-        self._certificates = None if tls_root_certs is None else read_pem(tls_root_certs, "tls_root_certs")
+        self.login = access.login(is_deephaven=self._place.is_deephaven)
+        self._headers = access.other_headers()
+        self._certificates = access.tls_root_certs
         self._lock = threading.Lock()
         self._client: flight.FlightClient | None = None
         self._pid = os.getpid()
@@ -299,12 +274,3 @@ class Channel:
             except AuthenticationError:
                 if not self.login.next_way():
                     raise
-
-
-def _check_headers(headers: Mapping[str, str] | None) -> None:
-    if headers is None:
-        return
-    if not isinstance(headers, Mapping) or not all(
-        isinstance(name, str) and isinstance(value, str) for name, value in headers.items()
-    ):
-        raise InvalidRequestError("headers must be a mapping of names to strings.")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import TracebackType
+from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from barrage_server.arguments import callback, integer, seconds, shown
-from barrage_server.client.connection import DEFAULT_TIMEOUT
+from barrage_server.arguments import callback, choice, integer, optional_names, seconds, shown
+from barrage_server.client.access import Access
 from barrage_server.client.content import Content
 from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
@@ -22,96 +22,43 @@ from barrage_server.client.live import LiveTable
 from barrage_server.client.lookup import look_up, table_info
 from barrage_server.client.names import checked_name
 from barrage_server.client.patience import patiently
-from barrage_server.client.publishing import Publishing
+from barrage_server.client.publication import Publication
+from barrage_server.client.session import Session
 from barrage_server.client.snapshot import take_snapshot
 from barrage_server.client.update import Update
-from barrage_server.client.upload import act
+from barrage_server.client.upload import Uploadable, Uploader, act
 from barrage_server.client.view import View, column_names
 from barrage_server.client.window import Viewport, positions_of
-from barrage_server.engine import ReplicaTable, UpdateGraph
-from barrage_server.errors import InvalidRequestError, UnavailableError, UnsupportedOperationError
-from barrage_server.flight.errors import other_protocol
+from barrage_server.engine import ReplicaTable, Table, UpdateGraph
+from barrage_server.engine.schemas import SchemaLike, as_schema
+from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.flight.retry import RetryPolicy
 from barrage_server.pem import Pem
 from barrage_server.public import public
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionOptions
-from barrage_server.wire.protocol import STATISTICS_ACTION, TABLES_ACTION
+from barrage_server.wire.protocol import (
+    CREATE_ACTION,
+    DROP_ACTION,
+    STATISTICS_ACTION,
+    TABLES_ACTION,
+    CommitRequest,
+    CreateRequest,
+    DropRequest,
+    PublishMode,
+    TableKind,
+)
+from barrage_server.wire.table_spec import TableSpec
+from barrage_server.wire.target import check_target
 
-__all__ = ["Client", "connect"]
+__all__ = ["DEFAULT_TIMEOUT", "Client"]
 
-
-def connect(
-    uri: str,
-    *,
-    token: str | None = None,
-    user: str | None = None,
-    password: str | None = None,
-    timeout: float = DEFAULT_TIMEOUT,
-    retry: RetryPolicy | None = None,
-    headers: Mapping[str, str] | None = None,
-    tls_root_certs: Pem | None = None,
-    wait: float = 0.0,
-    graph: UpdateGraph | None = None,
-) -> Client:
-    """Connect to a server, this project's or Deephaven's, and make sure that it answers.
-
-    Args:
-        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``, 8815 being the port when none is named;
-            as Deephaven writes it ``dh+plain://host:port``, or ``dh://host:port`` for TLS.
-        token: the server's secret: the bearer token of a server of this project, the pre-shared key of Deephaven's.
-        user: user name, where the server knows users, with ``password``. Without token and user the log-in is
-            anonymous.
-        password: the user's password.
-        timeout: seconds that a short call may take, and that a longer one may stand still.
-        retry: how subscriptions come back after their connection is lost.
-        headers: further headers of every call. ``authorization`` among them is a way to log in that is not known here,
-            such as ``"some.company.Handler secret"``.
-        tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
-        wait: keep trying for so many seconds when nobody answers yet.
-        graph: the update graph that replicas are to live in; one of the client's own when None.
-
-    Raises:
-        UnavailableError: nothing answers there.
-        InvalidRequestError: the address is none, or what answers there is no server of this kind: a web server, say.
-        AuthenticationError: the credentials are missing or wrong.
-    """
-    patience = seconds(wait, "wait")
-    client = Client(
-        uri,
-        token=token,
-        user=user,
-        password=password,
-        timeout=timeout,
-        retry=retry,
-        headers=headers,
-        tls_root_certs=tls_root_certs,
-        graph=graph,
-    )
-    deadline = time.monotonic() + patience
-    delays = RetryPolicy(max_delay=1.0, deadline=None).delays()
-    try:
-        while True:
-            try:
-                client.ping()
-            except UnavailableError as error:
-                wrong = other_protocol(error, client.uri)
-                if wrong is not None:
-                    raise wrong from None
-                rest = deadline - time.monotonic()
-                if rest <= 0:
-                    raise
-                threading.Event().wait(min(rest, next(delays)))
-            else:
-                client.check_address()
-                return client
-    except BaseException:
-        client.close()
-        raise
+DEFAULT_TIMEOUT: Final = 30.0
+_PUBLISHING: Final = "staging and committing rows"
 
 
 @public
-class Client(Publishing):
+class Client:
     """A connection to a server. Made by :func:`connect`, which says what its arguments mean.
 
     Use it as a context manager, or :meth:`close` it: that ends its subscriptions and publications too. All methods may
@@ -120,6 +67,47 @@ class Client(Publishing):
     Attributes:
         graph: the update graph of all replicas of this client: tables derived from them belong here.
     """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        token: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+        retry: RetryPolicy | None = None,
+        headers: Mapping[str, str] | None = None,
+        tls_root_certs: Pem | None = None,
+        graph: UpdateGraph | None = None,
+    ) -> None:
+        access = Access(token, user, password, headers, tls_root_certs)
+        self._session = Session(uri, access, timeout=timeout, retry=retry, graph=graph)
+        self._channel = self._session.channel
+        self._uploader = Uploader(self._channel, timeout)
+        self.graph = self._session.graph
+
+    @property
+    def uri(self) -> str:
+        """The server's address."""
+        return self._channel.address
+
+    @property
+    def is_deephaven(self) -> bool:
+        """Whether a Deephaven server answers there: one can follow its tables, and not publish as to this project's."""
+        return self._channel.counterpart is Counterpart.DEEPHAVEN
+
+    def ping(self) -> float:
+        """Seconds that the server takes to answer; raises when it does not."""
+        start = time.monotonic()
+        self._channel.greet()
+        return time.monotonic() - start
+
+    def check_address(self) -> None:
+        """InvalidRequestError when a Deephaven address leads to a server that is none, and has no tables to follow."""
+        self._channel.check_address()
+
+    # Tables.
 
     def tables(self) -> TableList:
         """The tables that the server has now, by name."""
@@ -165,7 +153,7 @@ class Client(Publishing):
         return self._channel.logged_in(
             lambda: patiently(
                 lambda progress: take_snapshot(self._channel, name, view, progress),
-                timeout=self._timeout,
+                timeout=self._session.timeout,
                 what=f"snapshot of '{name}'",
             )
         )
@@ -233,18 +221,170 @@ class Client(Publishing):
             Content(self.graph if onto is None else onto.graph, name, onto),
             options=SubscriptionOptions(min_update_interval_ms=interval_ms, columns_as_list=True),
             dialect=spoken,
-            retry=self._retry,
+            retry=self._session.retry,
             on_update=on_update,
         )
-        live = LiveTable(follower, self._timeout)
-        self._own(live)
+        live = LiveTable(follower, self._session.timeout)
+        self._session.own(live)
         follower.start()
         try:
-            live.wait_for_content(self._timeout if timeout is None else timeout)
+            live.wait_for_content(self._session.timeout if timeout is None else timeout)
         except BaseException:
             live.close()
             raise
         return live
+
+    # Publishing.
+
+    def publish(
+        self,
+        name: str,
+        data: Uploadable,
+        *,
+        key: Sequence[str] | str | None = None,
+        mode: PublishMode | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+    ) -> int:
+        """Publish rows. They become visible all at once, in one cycle, or not at all.
+
+        A table that does not exist is made: a keyed one when ``key`` is given, a ring when ``capacity`` is, else an
+        append table.
+
+        Args:
+            name: the table on the server.
+            data: a pyarrow table, batch or reader, a mapping of columns, or a data frame. Python values in a mapping
+                take the types of the table's columns.
+            key: key columns. In an existing table they must be its own.
+            mode: ``append``, ``upsert``, ``replace`` or ``delete``; by default append, or upsert where there are keys.
+            kind: kind of a new table.
+            capacity: rows that a new ring keeps.
+
+        Returns:
+            The number of rows published.
+
+        Raises:
+            SchemaMismatchError, KeyMismatchError, UnsupportedTypeError: the rows do not fit; nothing is changed.
+            InvalidRequestError: ``data`` is a table that ticks, which :meth:`publish_live` is for.
+            UnsupportedOperationError: the server is Deephaven's, which takes no rows in this way.
+            UnavailableError: the server is gone.
+        """
+        if isinstance(data, LiveTable | Table):
+            raise InvalidRequestError("A table that ticks is published with publish_live(name, table).")
+        return self._upload(name, data, key=key, mode=mode, kind=kind, capacity=capacity)
+
+    def publish_live(self, name: str, table: Table | LiveTable, *, interval_ms: int = 10) -> Publication:
+        """Keep a table on the server equal to one that ticks here, until the result is closed.
+
+        Args:
+            name: the table on the server.
+            table: one of the engine, or a live table, of this or of another server.
+            interval_ms: milliseconds between two updates at least.
+
+        Raises:
+            InvalidRequestError: ``table`` does not tick: rows are published with :meth:`publish`.
+            UnsupportedOperationError: the server is Deephaven's, which takes no tables in this way.
+            UnavailableError: the server is gone.
+        """
+        self._channel.need(_PUBLISHING)
+        source = table.table if isinstance(table, LiveTable) else table
+        if not isinstance(source, Table):
+            raise InvalidRequestError(
+                f"publish_live takes a live table or a table of the engine, not {shown(table)}; rows are published "
+                "with publish(name, rows)."
+            )
+        integer(interval_ms, "interval_ms")
+        publication = Publication(self._channel, name, source, interval_ms=interval_ms, timeout=self._session.timeout)
+        self._session.own(publication)
+        return publication
+
+    def append(self, name: str, rows: Uploadable) -> int:
+        """Add rows to a table; returns how many."""
+        return self._upload(name, rows, mode=PublishMode.APPEND)
+
+    def upsert(self, name: str, rows: Uploadable) -> int:
+        """Insert rows into a keyed table, or overwrite those with the same key; the last of a key wins."""
+        return self._upload(name, rows, mode=PublishMode.UPSERT)
+
+    def delete(self, name: str, keys: Uploadable) -> int:
+        """Delete rows of a keyed table: ``keys`` has its key columns."""
+        return self._upload(name, keys, mode=PublishMode.DELETE)
+
+    def replace(self, name: str, rows: Uploadable) -> int:
+        """Make ``rows`` the whole content of a table; subscribers get only what differs."""
+        return self._upload(name, rows, mode=PublishMode.REPLACE)
+
+    def create_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        *,
+        key: Sequence[str] | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+    ) -> None:
+        """Make an empty table; fine when there is one of the same kind, schema and keys.
+
+        Args:
+            name: the table on the server.
+            schema: its columns: a pyarrow schema, or a mapping of names to types such as
+                ``{"sym": "string", "price": "float64"}``.
+            key: key columns, which make it a keyed table.
+            kind: its kind; by default keyed with a key, a ring with a capacity, else append.
+            capacity: rows that a ring keeps.
+
+        Raises:
+            AlreadyExistsError: there is another one of that name.
+        """
+        self._channel.need("making tables")
+        spec = TableSpec.requested(kind, key, capacity)
+        request = CreateRequest(checked_name(name), as_schema(schema), spec.kind, spec.key, spec.capacity)
+        act(self._channel, CREATE_ACTION, request.to_json())
+
+    def drop(self, name: str) -> None:
+        """Take a table off the server. Subscriptions to it end with an error."""
+        self._channel.need("dropping tables")
+        act(self._channel, DROP_ACTION, DropRequest(checked_name(name)).to_json())
+
+    # The connection.
+
+    def close(self) -> None:
+        """End all subscriptions and publications of this client, and the connection. May be called repeatedly."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Client {self.uri}>"
+
+    def _repr_html_(self) -> str:
+        """What is open over this connection, for notebooks."""
+        return self._session.html()
+
+    def _upload(
+        self,
+        name: str,
+        data: Uploadable,
+        *,
+        key: Sequence[str] | str | None = None,
+        mode: PublishMode | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+    ) -> int:
+        self._channel.need(_PUBLISHING)
+        keys = optional_names(key, "key", single=True) if key is not None and key != () else None
+        wanted, named = choice(mode, PublishMode, "mode"), choice(kind, TableKind, "kind")
+        rows = None if capacity is None else integer(capacity, "capacity", least=1)
+        check_target(named, keys, rows, wanted, is_new=False)
+        chosen = wanted or (PublishMode.UPSERT if keys else PublishMode.APPEND)
+        target = CommitRequest("", checked_name(name), 0, mode=chosen, key=keys, kind=named, capacity=rows)
+        return self._uploader.publish(target, data)
 
     def _dialect(self, dialect: Dialect | str | None) -> Dialect | None:
         try:

@@ -9,12 +9,13 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from barrage_server.arguments import integer, optional_names, seconds, text
+from barrage_server.client.access import Access
 from barrage_server.errors import InvalidRequestError, UnavailableError
-from barrage_server.pem import Pem, read_pem
+from barrage_server.pem import Pem
 from barrage_server.public import public
 from barrage_server.relay.followed import Followed
 from barrage_server.relay.promises import route_entry
-from barrage_server.relay.source import Access, Source
+from barrage_server.relay.source import Source
 from barrage_server.relay.statistics import RelayStatistics
 from barrage_server.server import Server as TableServer
 from barrage_server.server.hub import Hub
@@ -103,8 +104,7 @@ class Server(TableServer):
         wait = None if wait is None else seconds(wait, "wait")
         if as_ is not None:
             text(as_, "as_")
-        certificates = None if tls_root_certs is None else read_pem(tls_root_certs, "tls_root_certs")
-        access = Access(token, user, password, headers, certificates)
+        access = Access(token, user, password, headers, tls_root_certs)
         wanted = optional_names(columns, "columns")
         source = Source.parse(uri, access, columns=wanted, interval_ms=interval_ms, timeout=timeout)
         if source.is_at(self.host, self._ports()):

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from barrage_server.address import TableAddress
 from barrage_server.client import Client, RetryPolicy, connect
+from barrage_server.client.access import Access
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import InvalidRequestError
-from barrage_server.pem import Pem
 from barrage_server.wire.tickets import path_of_name
 
-__all__ = ["Access", "Source"]
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How to log in to an upstream server; see :func:`barrage_server.connect`."""
-
-    token: str | None = field(default=None, repr=False)
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    headers: Mapping[str, str] | None = field(default=None, repr=False)
-    tls_root_certs: Pem | None = None
+__all__ = ["Source"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import pyarrow as pa
 
-from barrage_server.arguments import choice, instance, integer, names, optional_names, seconds, shown, text
+from barrage_server.arguments import instance, integer, names, seconds, shown, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.schemas import SchemaLike, as_schema
@@ -241,24 +241,14 @@ class Server:
         kind: TableKind | str | None = None,
         capacity: int | None = None,
     ) -> Table:
-        """A table of the kind that is named, as :meth:`Client.create_table` makes it.
+        """A table of the kind that is named, or that a key or a capacity implies.
 
-        Args:
-            name: what clients call it.
-            schema: its columns: a pyarrow schema, or a mapping of names to types.
-            key: key columns, which make it a keyed table.
-            kind: its kind; by default keyed with a key, a ring with a capacity, else append.
-            capacity: rows that a ring keeps.
-
-        Raises what :meth:`append_table` does, and:
+        The arguments are those of :meth:`Client.create_table`, and there may be a table of the same kind, schema and
+        keys already. Raises what :meth:`append_table` does, and:
             InvalidRequestError: kind, key and capacity do not go together.
             KeyMismatchError: the schema lacks a key column.
         """
-        spec = TableSpec.implied(
-            choice(kind, TableKind, "kind"),
-            optional_names(key, "key", single=True),
-            None if capacity is None else integer(capacity, "capacity", least=1),
-        )
+        spec = TableSpec.requested(kind, key, capacity)
         table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
         return table
 

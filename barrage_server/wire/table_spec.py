@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from barrage_server.arguments import choice, integer, optional_names
 from barrage_server.errors import InvalidRequestError, KeyMismatchError
 from barrage_server.wire.protocol import TableKind
 
@@ -54,3 +55,20 @@ class TableSpec:
         if kind is None:
             kind = TableKind.KEYED if key else TableKind.RING if capacity is not None else otherwise
         return cls(kind, tuple(key or ()), capacity)
+
+    @classmethod
+    def requested(
+        cls, kind: TableKind | str | None, key: Sequence[str] | str | None, capacity: int | None
+    ) -> TableSpec:
+        """The spec that the arguments of a user ask for, of ``create_table`` say.
+
+        Raises:
+            InvalidRequestError: one of them cannot be, or they do not go together.
+            KeyMismatchError: a key is missing, or the kind has none.
+
+        """
+        return cls.implied(
+            choice(kind, TableKind, "kind"),
+            optional_names(key, "key", single=True),
+            None if capacity is None else integer(capacity, "capacity", least=1),
+        )

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
+from barrage_server.client.access import Access
 from barrage_server.client.channel import Channel
 from tests.server.follower import until
 
@@ -115,7 +116,7 @@ def test_a_relay_goes_on(cancels: tuple[str, Cancels], interrupts: list[int]) ->
 
 def test_the_keep_alive_goes_on(cancels: tuple[str, Cancels], interrupts: list[int]) -> None:
     uri, handler = cancels
-    channel = Channel(uri, timeout=5)
+    channel = Channel(uri, Access(), timeout=5)
     keep_alive = channel._keep_alive
     keep_alive._pause = 0.01
     with keep_alive.held():

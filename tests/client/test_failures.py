@@ -96,7 +96,7 @@ def test_a_connection_that_breaks_without_a_class_is_told_by_its_text(text: str,
                 "Flight returned unauthenticated error, with message: Authentication details invalid"
             ),
             AuthenticationError,
-            "Pass token= where it has a pre-shared key",
+            "Pass token= for a pre-shared key",
         ),
         (
             pa.ArrowInvalid("Details Logged w/ID '12ab-34'"),

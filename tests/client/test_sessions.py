@@ -79,7 +79,7 @@ def test_credentials_that_are_refused_are_told_with_what_to_do() -> None:
         with bs.connect(server.uri, user="ann", password="a") as client:
             assert len(client.tables()) == 2
         for credentials in ({}, {"token": "a"}, {"user": "ann"}):
-            with pytest.raises(bs.AuthenticationError, match="Pass token= where it has a pre-shared key"):
+            with pytest.raises(bs.AuthenticationError, match="Pass token= for a pre-shared key"):
                 bs.connect(server.uri, **credentials)  # type: ignore[arg-type]
 
 

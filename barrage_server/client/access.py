@@ -1,0 +1,71 @@
+"""The credentials of one connection, as a user gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from barrage_server.client.login import Login
+from barrage_server.errors import InvalidRequestError
+from barrage_server.pem import Pem, read_pem
+
+__all__ = ["Access"]
+
+_AUTHORIZATION: Final = "authorization"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to log in to a server. The arguments are those of :func:`barrage_server.connect`.
+
+    Attributes:
+        token: bearer token of a server, or pre-shared key of a Deephaven server.
+        user: user name, with ``password``.
+        password: the user's password.
+        headers: further headers of every call, such as a proxy wants. ``authorization`` among them is the log-in.
+        tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path, which is read
+            here.
+
+    Raises:
+        InvalidRequestError: one of them is not what it should be.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    tls_root_certs: Pem | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for value, what in ((self.token, "token"), (self.user, "user"), (self.password, "password")):
+            if value is not None and not isinstance(value, str):
+                raise InvalidRequestError(f"{what} must be a string, not a {type(value).__name__}.")
+        if self.headers is not None and (
+            not isinstance(self.headers, Mapping)
+            or not all(isinstance(name, str) and isinstance(value, str) for name, value in self.headers.items())
+        ):
+            raise InvalidRequestError("headers must be a mapping of names to strings.")
+        if self.tls_root_certs is not None:
+            object.__setattr__(self, "tls_root_certs", read_pem(self.tls_root_certs, "tls_root_certs"))
+
+    def login(self, *, is_deephaven: bool) -> Login:
+        """The log-in of one connection; ``is_deephaven``: whether a Deephaven server is likelier than another.
+
+        Raises:
+            InvalidRequestError: there are several ways to log in at once, or half of one.
+        """
+        return Login(
+            token=self.token,
+            user=self.user,
+            password=self.password,
+            authorization=self._lower().get(_AUTHORIZATION),
+            is_deephaven=is_deephaven,
+        )
+
+    def other_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers beside the log-in, with names in lower case."""
+        return [(name.encode(), value.encode()) for name, value in self._lower().items() if name != _AUTHORIZATION]
+
+    def _lower(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in (self.headers or {}).items()}

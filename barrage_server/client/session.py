@@ -1,0 +1,80 @@
+"""What the parts of a client share: the connection, and what is open over it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+
+from barrage_server.arguments import shown
+from barrage_server.client.access import Access
+from barrage_server.client.channel import Channel
+from barrage_server.client.live import LiveTable
+from barrage_server.client.publication import Publication
+from barrage_server.engine import UpdateGraph
+from barrage_server.engine.html import grid_html
+from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.flight.retry import RetryPolicy
+
+__all__ = ["Session"]
+
+logger = logging.getLogger("barrage_server.client")
+
+
+class Session:
+    """A connection, which ends with everything that is open over it. Its arguments are those of ``connect``.
+
+    Attributes:
+        channel: the connection.
+        timeout: seconds that a short call may take, and that a longer one may stand still.
+        retry: how subscriptions come back after the connection is lost.
+        graph: the update graph of all replicas.
+
+    Raises:
+        InvalidRequestError: an argument is not what it should be.
+    """
+
+    def __init__(
+        self, uri: str, access: Access, *, timeout: float, retry: RetryPolicy | None, graph: UpdateGraph | None
+    ) -> None:
+        self.channel = Channel(uri, access, timeout=timeout)
+        if retry is not None and not isinstance(retry, RetryPolicy):
+            raise InvalidRequestError(f"retry must be a bs.RetryPolicy, not {shown(retry)}.")
+        if graph is not None and not isinstance(graph, UpdateGraph):
+            raise InvalidRequestError(f"graph must be an update graph, not {shown(graph)}.")
+        self.timeout = timeout
+        self.retry = retry if retry is not None else RetryPolicy()
+        self.graph = graph if graph is not None else UpdateGraph()
+        self._lock = threading.Lock()
+        self._open: weakref.WeakSet[LiveTable | Publication] = weakref.WeakSet()
+
+    def own(self, opened: LiveTable | Publication) -> None:
+        """End ``opened`` with the connection."""
+        with self._lock:
+            self._open.add(opened)
+
+    def close(self) -> None:
+        """End everything that is open, and the connection. May be called repeatedly."""
+        with self._lock:
+            still_open = list(self._open)
+            self._open.clear()
+        for entry in still_open:
+            try:
+                entry.close()
+            except BarrageError as error:
+                logger.warning("%r ended with %s", entry, error)
+        self.channel.close()
+
+    def html(self) -> str:
+        """What is open over this connection, for notebooks. The server is not asked: that could take long."""
+        with self._lock:
+            listed = sorted(self._open, key=lambda entry: entry.name)
+        rows = [
+            (entry.name, f"subscription, {entry.state}", f"{entry.size:,}" if entry.has_content else "")
+            if isinstance(entry, LiveTable)
+            else (entry.name, "publication" if entry.is_open else "publication, ended", f"{entry.table.size:,}")
+            for entry in listed
+        ]
+        state = "closed" if self.channel.is_closed else "open"
+        header = [(word, "") for word in ("table", "", "rows")]
+        return grid_html(f"Client of {self.channel.address}, {state}, {len(rows)} followed or published", header, rows)
