@@ -83,7 +83,7 @@ class Watch:
         deadline = time.monotonic() + self.patience
         with self.address.connect(self.patience) as client:
             subscribe = self._subscriber(client, viewport)
-            with _patiently(subscribe, deadline) as live:
+            with _retry_until(subscribe, deadline) as live:
                 if interactive:
                     self._draw(Screen(self.table, scroll, is_whole=self.full), live)
                 elif in_terminal and self.limit == 0:
@@ -190,7 +190,7 @@ def _write(lines: Sequence[str]) -> None:
     sys.stdout.flush()
 
 
-def _patiently(attempt: Callable[[], _T], deadline: float) -> _T:
+def _retry_until(attempt: Callable[[], _T], deadline: float) -> _T:
     """The result of ``attempt``, retried until the deadline while the table does not exist."""
     while True:
         try:

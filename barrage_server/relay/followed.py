@@ -24,8 +24,8 @@ from barrage_server.errors import (
 from barrage_server.log import count
 from barrage_server.process import Ending, end_with_process, start_thread
 from barrage_server.public import public
+from barrage_server.relay.attributes import ROUTE, forwarded, on_route
 from barrage_server.relay.blink import BlinkSink, FollowedBlinkTable
-from barrage_server.relay.promises import ROUTE, on_route, passed_on
 from barrage_server.relay.source import Source
 from barrage_server.relay.state import FollowedState
 from barrage_server.relay.statistics import FollowedStatistics
@@ -331,7 +331,7 @@ class Followed:
         return (
             before.schema.equals(info.schema)
             and before.key_columns == info.key_columns
-            and passed_on(before.attributes, names) == passed_on(info.attributes, names)
+            and forwarded(before.attributes, names) == forwarded(info.attributes, names)
         )
 
     def _serve(
@@ -339,7 +339,7 @@ class Followed:
     ) -> None:
         """Put the table into the catalog, in place of the previous one, and become live."""
         route = ",".join([*on_route(info.attributes), self._route])
-        table.restate(TableTraits.of({**passed_on(attributes, table.schema.names), ROUTE: route}))
+        table.restate(TableTraits.of({**forwarded(attributes, table.schema.names), ROUTE: route}))
         had, self._had = self._had, 0
         with self._changed:
             self._check_open()

@@ -13,8 +13,8 @@ from barrage_server.client.access import Access
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.pem import Pem
 from barrage_server.public import public
+from barrage_server.relay.attributes import route_entry
 from barrage_server.relay.followed import Followed
-from barrage_server.relay.promises import route_entry
 from barrage_server.relay.source import Source
 from barrage_server.relay.statistics import RelayStatistics
 from barrage_server.server import Server as TableServer

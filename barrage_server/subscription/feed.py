@@ -13,9 +13,9 @@ from barrage_server.engine.table import Table
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
 from barrage_server.public import public
-from barrage_server.subscription.crowd import Crowd, CrowdMessage
 from barrage_server.subscription.message import EncodedMessage, Style
 from barrage_server.subscription.shared_rows import SharedRows
+from barrage_server.subscription.viewport_group import GroupMessage, ViewportGroup
 from barrage_server.subscription.window import Window
 from barrage_server.wire.families import ClientFamily, ColumnView, attributes_for
 from barrage_server.wire.metadata import UpdateMetadata
@@ -29,7 +29,7 @@ _MOST_RANGES = 64  # of a viewport with shared messages
 _TICK_SECONDS = 1.0
 _KEPT = 8  # updates with cached rows: subscribers lag by different numbers of cycles
 
-__all__ = ["Audience", "Message", "SharedMessage", "SubscriptionLimits", "TableFeed"]
+__all__ = ["Message", "SharedMessage", "SubscriberGroup", "SubscriptionLimits", "TableFeed"]
 
 
 @public
@@ -56,7 +56,7 @@ class SharedMessage:
 
     __slots__ = ("_batches", "_data", "_lock", "_message")
 
-    def __init__(self, message: EncodedMessage | CrowdMessage) -> None:
+    def __init__(self, message: EncodedMessage | GroupMessage) -> None:
         self._message = message
         self._lock = threading.Lock()
         self._batches: list[tuple[pa.RecordBatch, bytes | None]] | None = None
@@ -87,25 +87,25 @@ class SharedMessage:
         return iter(self._data)
 
 
-Message: TypeAlias = EncodedMessage | CrowdMessage | SharedMessage
+Message: TypeAlias = EncodedMessage | GroupMessage | SharedMessage
 """A message to a subscriber: record batches, or the same as bytes."""
 
 
 @dataclass(slots=True, eq=False)
-class Audience:
+class SubscriberGroup:
     """Subscribers of one table with equal messages: same columns, viewport, dialect and options.
 
-    ``crowd``: the audience and others with different viewports.
+    ``viewports``: the group and others with different viewports.
     """
 
     key: Hashable
-    crowd_key: Hashable = None
-    crowd: Crowd | None = None
+    viewport_key: Hashable = None
+    viewports: ViewportGroup | None = None
     members: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     latest: tuple[Hashable, Message] | None = None
 
-    def message(self, span: Hashable, build: Callable[[], EncodedMessage | CrowdMessage], limit: int) -> Message:
+    def message(self, span: Hashable, build: Callable[[], EncodedMessage | GroupMessage], limit: int) -> Message:
         """The message for ``span`` of the table's history: the one that another member has built, or a new one."""
         if self.members < 2:
             return build()
@@ -154,8 +154,8 @@ class TableFeed:
         attributes = attributes_for(table.attributes, family)
         self.schema: pa.Schema = barrage_schema(view.schema, attributes=attributes, key_columns=keys)
         self._lock = threading.Lock()
-        self._audiences: dict[Hashable, Audience] = {}
-        self._crowds: dict[Hashable, Crowd] = {}
+        self._groups: dict[Hashable, SubscriberGroup] = {}
+        self._viewport_groups: dict[Hashable, ViewportGroup] = {}
         self._ticks: dict[float, _Tick] = {}
         self._members = 0
         self._shared: dict[tuple[int, int], SharedRows] = {}  # by id() of the update, which the value holds, and step
@@ -204,45 +204,45 @@ class TableFeed:
                 if now - tick.since >= _TICK_SECONDS:
                     del self._ticks[interval]
 
-    def join(self, window: Window, style: Style) -> Audience:
-        """Join the audience with equal messages."""
+    def join(self, window: Window, style: Style) -> SubscriberGroup:
+        """Join the group with equal messages."""
         positions = window.positions
         key: Hashable = (window.columns, positions, window.reverse, style.key)
         if positions is not None and positions.range_count > _MOST_RANGES:
             key = object()  # equal viewports are unlikely here, and expensive to compare
         with self._lock:
             self._members += 1
-            audience = self._audiences.get(key)
-            if audience is None:
-                audience = self._audiences[key] = Audience(key)
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = SubscriberGroup(key)
                 # rows of one update differ in number from column to column, which only lists and ragged batches carry
                 if positions is not None and window.is_run and style.carries_uneven:
-                    audience.crowd_key = (window.columns, window.reverse, style.key)
-                    crowd = self._crowds.get(audience.crowd_key)
-                    if crowd is None:
-                        crowd = Crowd(style, window.columns, reverse=window.reverse)
-                        self._crowds[audience.crowd_key] = crowd
-                    audience.crowd = crowd
-                    crowd.join(audience, positions)
-            audience.members += 1
-            return audience
+                    group.viewport_key = (window.columns, window.reverse, style.key)
+                    viewports = self._viewport_groups.get(group.viewport_key)
+                    if viewports is None:
+                        viewports = ViewportGroup(style, window.columns, reverse=window.reverse)
+                        self._viewport_groups[group.viewport_key] = viewports
+                    group.viewports = viewports
+                    viewports.join(group, positions)
+            group.members += 1
+            return group
 
-    def leave(self, audience: Audience) -> None:
-        """Leave the audience; the last member drops what it cached."""
+    def leave(self, group: SubscriberGroup) -> None:
+        """Leave the group; the last member drops what it cached."""
         with self._lock:
-            audience.members -= 1
+            group.members -= 1
             self._members -= 1
-            if audience.members < 2:
-                audience.latest = None
-            if not audience.members:
-                del self._audiences[audience.key]
-                if audience.crowd is not None:
-                    audience.crowd.leave(audience)
-                    if not audience.crowd.size:
-                        del self._crowds[audience.crowd_key]
+            if group.members < 2:
+                group.latest = None
+            if not group.members:
+                del self._groups[group.key]
+                if group.viewports is not None:
+                    group.viewports.leave(group)
+                    if not group.viewports.size:
+                        del self._viewport_groups[group.viewport_key]
             if self._members < 2:
                 self._ticks.clear()
-            if not self._audiences:
+            if not self._groups:
                 self._shared.clear()
 
     @property

@@ -12,7 +12,6 @@ from barrage_server.engine.update import UpdateNode, added_since, coalesce_nodes
 from barrage_server.engine.version import TableVersion
 from barrage_server.errors import InvalidRequestError
 from barrage_server.rowset import RowSet
-from barrage_server.subscription.crowd import CrowdMessage
 from barrage_server.subscription.feed import Message, TableFeed
 from barrage_server.subscription.message import (
     Dialect,
@@ -23,6 +22,7 @@ from barrage_server.subscription.message import (
     initial_message,
     update_message,
 )
+from barrage_server.subscription.viewport_group import GroupMessage
 from barrage_server.subscription.window import Window, check_columns
 from barrage_server.wire.batches import BATCH_ROWS, Uneven
 from barrage_server.wire.metadata import SubscriptionRequest
@@ -118,7 +118,7 @@ class Subscription:
         self._messages = 0
         self._rows = 0
         self._closed = False
-        self._audience = feed.join(self._window, self._style)
+        self._group = feed.join(self._window, self._style)
 
     @property
     def wire_schema(self) -> pa.Schema:
@@ -208,12 +208,12 @@ class Subscription:
                 self._absorbed = end.step
 
     def close(self) -> None:
-        """Leave the table's audience. Later polls return nothing."""
+        """Leave the group. Later polls return nothing."""
         with self._lock:
             if not self._closed:
                 self._closed = True
                 self._node = self._growing = self._counted = None
-                self._feed.leave(self._audience)
+                self._feed.leave(self._group)
 
     def statistics(self) -> SubscriptionStatistics:
         """The current gauges."""
@@ -270,7 +270,7 @@ class Subscription:
         messages.append(change_message(self._style, self._window, self._change, version))
         before, self._window, self._change = self._window, self._change, None
         if before != self._window:
-            left, self._audience = self._audience, self._feed.join(self._window, self._style)
+            left, self._group = self._group, self._feed.join(self._window, self._style)
             self._feed.leave(left)  # after joining: what the last member leaves behind is not made anew
         return messages
 
@@ -284,23 +284,23 @@ class Subscription:
             self._shown, self._unsent, self._counted = unsent, RowSet.empty(), version.node
             self._lingers = bool(unsent) and version.row_set.is_disjoint(unsent)
 
-        audience = self._audience
+        group = self._group
 
-        def build() -> EncodedMessage | CrowdMessage:
+        def build() -> EncodedMessage | GroupMessage:
             if self._blinks and window.is_full:
                 return blink_message(self._style, window, gone, unsent, first, version)
             update = coalesce_nodes(node, version.node)
-            crowd = audience.crowd
-            if crowd is not None:
+            viewports = group.viewports
+            if viewports is not None:
                 shared = self._feed.shared_rows(update, version)
-                message = None if shared is None else crowd.message(audience, shared, first, version)
+                message = None if shared is None else viewports.message(group, shared, first, version)
                 if message is not None:
                     return message
             return update_message(self._style, window, update, node.row_set, first, version)
 
         self._node = version.node
         span = (node.step, version.step, gone, unsent)
-        return audience.message(span, build, self._feed.limits.shared_rows)
+        return group.message(span, build, self._feed.limits.shared_rows)
 
     def _is_behind(self, node: UpdateNode) -> bool:
         """Whether a subscriber with everything up to ``node`` lacks changes."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.relay.promises import ROUTE, on_route, passed_on, route_entry
+from barrage_server.relay.attributes import ROUTE, forwarded, on_route, route_entry
 from tests.relay.conftest import Upstream
 from tests.server.follower import until
 
@@ -72,7 +72,7 @@ def test_a_cycle_of_relays_that_closes_later_is_refused(upstream: Upstream, rela
     ],
 )
 def test_promises_that_hold_for_a_copy(attributes: dict[str, object], columns: list[str], kept: object) -> None:
-    assert passed_on(attributes, columns) == kept
+    assert forwarded(attributes, columns) == kept
 
 
 def test_an_entry_of_a_route_has_no_comma() -> None:

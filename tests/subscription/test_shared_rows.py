@@ -27,7 +27,7 @@ windows = st.builds(
 )
 
 
-@settings(max_examples=60)  # each of them is a crowd
+@settings(max_examples=60)  # each example has many subscribers
 @given(
     st.sampled_from(list(ClientFamily)),
     st.lists(
@@ -69,8 +69,8 @@ def test_every_subscriber_sees_the_table(
         follower.check()
 
 
-def reads(monkeypatch: pytest.MonkeyPatch, crowd: int, changed: int) -> int:
-    """Number of reads of a table when ``changed`` of its rows have changed, for ``crowd`` viewports of ten rows."""
+def reads(monkeypatch: pytest.MonkeyPatch, viewports: int, changed: int) -> int:
+    """Number of reads of a table when ``changed`` of its rows have changed, for a number of viewports of ten rows."""
     table = KeyedTable(UpdateGraph(), "t", pa.schema([("k", pa.int64()), ("v", pa.int64())]), ["k"])
     table.upsert({"k": list(range(10_000)), "v": [0] * 10_000})
     feed = TableFeed(table)
@@ -82,7 +82,7 @@ def reads(monkeypatch: pytest.MonkeyPatch, crowd: int, changed: int) -> int:
     )
     followers = [
         Follower(feed, Window((0, 1), RowSet.from_range(10 * number, 10 * number + 9)), manner)
-        for number in range(crowd)
+        for number in range(viewports)
     ]
     now = max(follower.settle(1.0) for follower in followers)
     count = 0
@@ -104,12 +104,12 @@ def reads(monkeypatch: pytest.MonkeyPatch, crowd: int, changed: int) -> int:
 
 
 def test_a_crowd_reads_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reads(monkeypatch, crowd=50, changed=500) == 1
+    assert reads(monkeypatch, viewports=50, changed=500) == 1
 
 
 def test_a_few_read_what_they_see(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reads(monkeypatch, crowd=3, changed=30) == 3
+    assert reads(monkeypatch, viewports=3, changed=30) == 3
 
 
 def test_a_crowd_does_not_read_what_hardly_anybody_sees(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reads(monkeypatch, crowd=10, changed=9_000) == 10
+    assert reads(monkeypatch, viewports=10, changed=9_000) == 10

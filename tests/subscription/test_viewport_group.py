@@ -1,4 +1,4 @@
-"""Messages to many viewports are cut out of one change: each says and holds what is in its own."""
+"""Messages to many viewports are slices of one change: each has the rows of its viewport."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from barrage_server.engine import KeyedTable, UpdateGraph
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, TableFeed, Window
-from barrage_server.subscription.crowd import CrowdMessage
+from barrage_server.subscription.viewport_group import GroupMessage
 from barrage_server.wire.batches import MessageWriter
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
@@ -108,7 +108,7 @@ def test_subscribers_at_too_many_steps_are_served_separately() -> None:
         for follower in stand.followers
         for message in follower.subscription.poll(stand.now).messages
     )
-    assert cut["CrowdMessage"] > 0
+    assert cut["GroupMessage"] > 0
     assert cut["EncodedMessage"] > 0
     stand.followers = [stand.follower(first) for first in range(0, ROWS, VIEW)]
     stand.settle()
@@ -119,7 +119,7 @@ def test_a_message_says_in_bytes_what_it_says_in_batches() -> None:
     stand.write(range(0, ROWS, 3), 1)
     for follower in stand.followers:
         (message,) = follower.subscription.poll(stand.now + 10).messages
-        assert isinstance(message, CrowdMessage)
+        assert isinstance(message, GroupMessage)
         ((batch, app_metadata),) = message.batches()
         assert app_metadata is not None
         (data,) = message.flight_data()

@@ -27,7 +27,7 @@ from barrage_server.wire.raw import encode_flight_data
 from barrage_server.wire.update_metadata import MetadataFrame
 from barrage_server.wire.wrapper import unwrap
 
-__all__ = ["Crowd", "CrowdMessage"]
+__all__ = ["GroupMessage", "ViewportGroup"]
 
 _KEPT: Final = 8  # changes: subscribers lag by different numbers of cycles
 _MOST_ROWS: Final = 1 << 20  # rows in one batch; overlapping viewports have their rows copied
@@ -40,7 +40,7 @@ _BYTES_PER_COLUMN: Final = 64
 _BYTES_PER_KEY: Final = 16
 
 
-class Crowd:
+class ViewportGroup:
     """Viewports with the same columns, direction, options and dialect, each a run of positions.
 
     Args:
@@ -56,20 +56,20 @@ class Crowd:
         self._reverse = reverse
         self._lock = threading.Lock()
         self._runs: dict[object, RowSet] = {}
-        self._seats: _Seats | None = None
+        self._members: _Members | None = None
         self._changes: dict[tuple[int, int], _Change | None] = {}
 
     def join(self, member: object, positions: RowSet) -> None:
         """Add a member, with a viewport that does not change."""
         with self._lock:
             self._runs[member] = positions
-            self._seats = None
+            self._members = None
 
     def leave(self, member: object) -> None:
         """Remove a member."""
         with self._lock:
             del self._runs[member]
-            self._seats = None
+            self._members = None
 
     @property
     def size(self) -> int:
@@ -78,7 +78,7 @@ class Crowd:
 
     def message(
         self, member: object, shared: SharedRows, first_step: int, version: TableVersion
-    ) -> CrowdMessage | None:
+    ) -> GroupMessage | None:
         """The message to ``member`` about a change with modified rows only; ``None`` when it must be built separately.
 
         Args:
@@ -96,20 +96,20 @@ class Crowd:
                     if oldest[1] >= version.step:  # members lag at too many different steps to build each for all
                         return None
                     del self._changes[oldest]
-                self._changes[span] = self._cut(shared, first_step, version)
+                self._changes[span] = self._build(shared, first_step, version)
             change = self._changes[span]
         if change is None:
             return None
-        index = change.seats.of.get(member)
-        return None if index is None else CrowdMessage(change, index)
+        index = change.members.of.get(member)
+        return None if index is None else GroupMessage(change, index)
 
-    def _cut(self, shared: SharedRows, first_step: int, version: TableVersion) -> _Change | None:
-        if self._seats is None:
-            self._seats = _Seats(self._runs, self._reverse)
+    def _build(self, shared: SharedRows, first_step: int, version: TableVersion) -> _Change | None:
+        if self._members is None:
+            self._members = _Members(self._runs, self._reverse)
         size = version.size
         if size == 0:
             return None
-        lows, highs = self._seats.positions(size)
+        lows, highs = self._members.positions(size)
         inside = np.minimum(lows, size - 1)
         first_keys, last_keys = version.row_set.select(inside), version.row_set.select(np.maximum(highs, 0))
         flattened = self._style.dialect is Dialect.FLATTENED
@@ -153,10 +153,10 @@ class Crowd:
             added_rows_included=None if flattened else nothing,
             table_size=size,
         )
-        return _Change(self._style, self._seats, columns, metadata)
+        return _Change(self._style, self._members, columns, metadata)
 
 
-class _Seats:
+class _Members:
     """The members, in order. Immutable: a change keeps the members of its time."""
 
     def __init__(self, runs: dict[object, RowSet], reverse: bool) -> None:
@@ -242,7 +242,7 @@ class _Change:
     """A change, for all members.
 
     Attributes:
-        seats: the members.
+        members: the members.
         columns: the rows and values of each column; ``None`` for a column without modified rows.
         writer: puts messages into batches.
         counts: for each member, the largest number of modified rows of a column.
@@ -250,9 +250,9 @@ class _Change:
     """
 
     def __init__(
-        self, style: Style, seats: _Seats, columns: Sequence[_Column | None], metadata: UpdateMetadata
+        self, style: Style, members: _Members, columns: Sequence[_Column | None], metadata: UpdateMetadata
     ) -> None:
-        self.seats = seats
+        self.members = members
         self.columns = columns
         self.writer = style.writer
         self._lock = threading.Lock()
@@ -261,14 +261,14 @@ class _Change:
         self._batch: pa.RecordBatch | None = None
         self._types = style.view.schema.types
         runs = [column.runs for column in columns if column is not None]
-        lengths = np.max([run.lengths for run in runs], axis=0) if runs else np.zeros(len(seats.of), np.int64)
+        lengths = np.max([run.lengths for run in runs], axis=0) if runs else np.zeros(len(members.of), np.int64)
         self.counts: list[int] = lengths.tolist()
 
     def batch(self) -> pa.RecordBatch:
         """One row per member, with the list of its values in each column."""
         with self._lock:
             if self._batch is None:
-                count = len(self.seats.of)
+                count = len(self.members.of)
                 nothing = np.zeros(count + 1, np.int32)
                 self._batch = self.writer.list_batch(
                     [self.values(number) for number in range(len(self.columns))],
@@ -300,8 +300,8 @@ class _Change:
         return frame.around(rows)
 
 
-class CrowdMessage:
-    """The message to one member of a crowd; see :class:`barrage_server.subscription.message.EncodedMessage`."""
+class GroupMessage:
+    """The message to one member of the group; see :class:`barrage_server.subscription.message.EncodedMessage`."""
 
     __slots__ = ("_change", "_index")
 

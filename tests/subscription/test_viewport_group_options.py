@@ -1,4 +1,4 @@
-"""A member of a crowd is sent exactly what it would be sent alone, whatever it and the others ask for."""
+"""A member of a viewport group is sent exactly what it would be sent alone, whatever it and the others ask for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, TableFeed
-from barrage_server.subscription.crowd import CrowdMessage
+from barrage_server.subscription.viewport_group import GroupMessage
 from barrage_server.wire.arrow_message import BatchHeader
 from barrage_server.wire.batches import Uneven
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
@@ -102,12 +102,12 @@ def test_a_member_gets_what_it_would_get_alone(
         SubscriptionRequest(b"s/t", None if columns is None else tuple(columns), viewport, chosen, reverse)
         for columns, viewport, reverse in (wishes * MEMBERS)[:MEMBERS]
     ]
-    crowd = [subscribe(feed, request, dialect, uneven) for request in requests]
+    viewports = [subscribe(feed, request, dialect, uneven) for request in requests]
     alone = [subscribe(TableFeed(table), request, dialect, uneven) for request in requests]
     for step in range(1, 4):
         keys = chance.sample(range(ROWS), chance.choice([1, 9, 40]))
         table.upsert(to_table([make_row(key, chance) for key in keys]))
-        for member, single in zip(crowd, alone, strict=True):
+        for member, single in zip(viewports, alone, strict=True):
             check_same(sent(member, 10.0 * step, raw=raw)[0], sent(single, 10.0 * step, raw=raw)[0])
 
 
@@ -119,11 +119,11 @@ def test_members_are_served_together_whatever_the_size_of_their_batches(chosen: 
     requests = [
         SubscriptionRequest(b"s/t", None, RowSet.from_range(first, first + 30), chosen) for first in range(MEMBERS)
     ]
-    crowd = [subscribe(feed, request, Dialect.KEY_SPACE, Uneven.EVEN) for request in requests]
+    viewports = [subscribe(feed, request, Dialect.KEY_SPACE, Uneven.EVEN) for request in requests]
     chance = random.Random(2)
     table.upsert(to_table([make_row(key, chance) for key in range(ROWS)]))
-    for member in crowd:
-        assert CrowdMessage in sent(member, 10.0, raw=False)[1]
+    for member in viewports:
+        assert GroupMessage in sent(member, 10.0, raw=False)[1]
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))
@@ -133,14 +133,14 @@ def test_an_empty_viewport_does_no_harm_to_the_others(dialect: Dialect, reverse:
     feed = TableFeed(table)
     chosen = SubscriptionOptions(columns_as_list=True)
     wanted = [*(RowSet.from_range(first, first + 9) for first in range(MEMBERS)), RowSet.empty()]
-    crowd = [
+    viewports = [
         subscribe(feed, SubscriptionRequest(b"s/t", None, viewport, chosen, reverse), dialect, Uneven.EVEN)
         for viewport in wanted
     ]
     chance = random.Random(2)
     for step in range(3):
         table.upsert(to_table([make_row(key, chance) for key in range(ROWS)]))
-        answers = [sent(member, 10.0 + step, raw=False)[0] for member in crowd]
+        answers = [sent(member, 10.0 + step, raw=False)[0] for member in viewports]
         counts = [max(len(column[0]) for column in columns) for ((columns, _, _),) in answers]
         assert min(counts[:-1]) > 0
         assert counts[-1] == 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
-__all__ = ["ROUTE", "on_route", "passed_on", "route_entry"]
+__all__ = ["ROUTE", "forwarded", "on_route", "route_entry"]
 
 # Promises about all future changes. Rows of the copy can be removed or modified although those of the upstream never
 # are: when the upstream restarts with other content, the difference is an update here. Attributes of a version (IsFlat,
@@ -18,7 +18,7 @@ ROUTE: Final = "BarrageRoute"
 """The attribute with the relays that a table has passed: entries of :func:`route_entry`, separated by commas."""
 
 
-def passed_on(attributes: Mapping[str, object], columns: Sequence[str]) -> dict[str, object]:
+def forwarded(attributes: Mapping[str, object], columns: Sequence[str]) -> dict[str, object]:
     """The attributes of the upstream table that hold for a copy with ``columns``, except the route."""
     kept = {name: value for name, value in attributes.items() if name not in _HISTORY and name != ROUTE}
     order = kept.get(_SORTED)  # such as "D=Descending"
