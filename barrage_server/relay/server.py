@@ -107,7 +107,7 @@ class Server(TableServer):
         access = Access(token, user, password, headers, tls_root_certs)
         wanted = optional_names(columns, "columns")
         source = Source.parse(uri, access, columns=wanted, interval_ms=interval_ms, timeout=timeout)
-        if source.is_at(self.host, self._ports()):
+        if source.is_at(self.host, self._endpoints.ports):
             raise InvalidRequestError(f"{uri!r} is a table of this server; it is served already.")
         name = source.address.name if as_ is None else as_
         followed = self._enlist(name, source, max_delay)

@@ -8,43 +8,37 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
-
-import pyarrow as pa
+from typing import Self, TypeVar
 
 from barrage_server.arguments import instance, integer, names, seconds, shown, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.schemas import SchemaLike, as_schema
-from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
-from barrage_server.extras import missing_extra
-from barrage_server.flight.sockets import connected_peers, shut_all, shut_peer
+from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.log import count
 from barrage_server.pem import Pem, read_pem
-from barrage_server.process import Ending, end_with_process, leave_to_parent
+from barrage_server.process import Ending, end_with_process
 from barrage_server.publish import Committer, Ledger, StagingArea
-from barrage_server.server.auth import Authenticator, Bearers, Gate, HandshakeHandler, shared_token
+from barrage_server.server.auth import Authenticator, shared_token
 from barrage_server.server.catalog import Catalog
-from barrage_server.server.flight import Door, TlsIdentity
+from barrage_server.server.endpoints import Endpoints
+from barrage_server.server.flight import TlsIdentity
 from barrage_server.server.followers import Followers
 from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
 from barrage_server.server.pump import Pump
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
-from barrage_server.server.strangers import Strangers
-from barrage_server.server.streams import Streams, SubscriptionStream, Watchdog
+from barrage_server.server.stream_ends import StreamEnds
+from barrage_server.server.streams import Streams, SubscriptionStream
 from barrage_server.server.workers import Workers
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
-
-if TYPE_CHECKING:
-    from barrage_server.server.deephaven.door import DeephavenDoor
 
 __all__ = ["Server"]
 
@@ -122,67 +116,28 @@ class Server:
             )
         authenticate = shared_token(token) if isinstance(token, str) else token
         identity = None if tls is None else _identity(tls)
-        self._host, self._tls = host, identity
-        self._deephaven: DeephavenDoor | None = None
         self._started = time.monotonic()
         self._closed = threading.Event()
         self._close_lock = threading.Lock()
-        self._may_shut = threading.Event()
         self._pid = os.getpid()
         self._ends_with_process = False
         self._hub = self._make_hub(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
-        bearers = Bearers()
-        bound: list[int] = []  # the port, once there is one; Flight may hold on to what asks for it
-        self._strangers = Strangers(
-            self._hub.limits.handshakes,
-            self._hub.limits.handshake_seconds,
-            lambda: connected_peers(bound[0]),
-            lambda peer: shut_peer(peer, bound[0]),
-        )
-        scheme = "grpc+tls" if tls is not None else "grpc"
-        try:
-            # Flight serves from its constructor on: everything else must be there before
-            self._door = Door(
-                f"{scheme}://{_bracketed(host)}:{port}",
-                self._hub,
-                Gate(authenticate, bearers, self._strangers),
-                HandshakeHandler(authenticate, bearers, self._strangers),
-                self._strangers.let_in,
-                self._advertised,
-                identity,
-            )
-        except (pa.ArrowException, OSError):
-            raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from None
-        leave_to_parent(self._door)
-        self._port = int(self._door.port)
-        bound.append(self._port)
-        self._watchdog = Watchdog(
-            self._hub.streams,
-            lambda peer: any(shut_peer(peer, port) for port in self._ports()),
-            self._tidy,
-            self._shut_door,
-        )
-        try:
-            self._watchdog.start()
-        except BaseException:
-            self._door.shutdown()
-            raise
+        self._endpoints = Endpoints(self._hub, host, port, authenticate, identity, self._tidy)
         end_with_process(self, Ending.SERVER)
-        if deephaven_port is not None or deephaven_web_port is not None:
-            try:
-                self._deephaven = _deephaven_door(
-                    self._hub, authenticate, host, deephaven_port, deephaven_web_port, identity, deephaven_web_origins
-                )
-            except BaseException:
-                self.close(0.1)
-                raise
+        try:
+            self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
+        except BaseException:
+            self.close(0.1)
+            raise
         logger.info("serving on %s", ", ".join(filter(None, (self.uri, self.deephaven_uri, self.deephaven_web_uri))))
 
     def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
-        graph = UpdateGraph()
-        graph.add_failure_listener(self._end_followers_of_failed)
-        catalog = Catalog(graph, self._end_followers, self._pass_on, columns=limits.columns)
-        staging, ledger, pump = StagingArea(limits.staging), Ledger(), Pump(writers)
+        graph, ledger, pump = UpdateGraph(), Ledger(), Pump(writers)
+        staging = StagingArea(limits.staging)
+        streams = Streams({"subscription": limits.subscriptions, "upload": limits.uploads})
+        ends = StreamEnds(ledger, streams)
+        graph.add_failure_listener(ends.failed)
+        catalog = Catalog(graph, ends.dropped, ends.replaced, columns=limits.columns)
         return Hub(
             catalog=catalog,
             staging=staging,
@@ -190,7 +145,7 @@ class Server:
             committer=Committer(catalog, staging, ledger),
             followers=Followers(pump, subscriptions),
             pump=pump,
-            streams=Streams({"subscription": limits.subscriptions, "upload": limits.uploads}),
+            streams=streams,
             checks=Workers(os.cpu_count() or 1, "barrage-checks"),
             limits=limits,
             drop=self.drop,
@@ -200,30 +155,27 @@ class Server:
     @property
     def host(self) -> str:
         """The address it listens on."""
-        return self._host
+        return self._endpoints.host
 
     @property
     def port(self) -> int:
         """The port it listens on."""
-        return self._port
+        return self._endpoints.port
 
     @property
     def uri(self) -> str:
         """What clients connect to, such as ``grpc://127.0.0.1:40000``."""
-        scheme = "grpc+tls" if self._tls is not None else "grpc"
-        return f"{scheme}://{_bracketed(_reachable(self._host))}:{self._port}"
+        return self._endpoints.uri
 
     @property
     def deephaven_uri(self) -> str | None:
         """Where Deephaven's clients find it, such as ``dh+plain://127.0.0.1:40001``; ``None`` without that port."""
-        scheme = "dh+plain" if self._tls is None else "dh"
-        return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.port)
+        return self._endpoints.deephaven_uri
 
     @property
     def deephaven_web_uri(self) -> str | None:
         """Where Deephaven's JavaScript client finds it, such as ``http://127.0.0.1:40002``; ``None`` without."""
-        scheme = "http" if self._tls is None else "https"
-        return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.web_port)
+        return self._endpoints.deephaven_web_uri
 
     @property
     def graph(self) -> UpdateGraph:
@@ -368,11 +320,11 @@ class Server:
             subscriptions=gauges,
             uploads=hub.streams.count("upload"),
             downloads=hub.streams.count("download"),
-            evicted=self._watchdog.evicted,
+            evicted=self._endpoints.evicted,
             writer_threads=hub.pump.threads,
             staging=hub.staging.statistics(),
-            sessions=0 if self._deephaven is None else self._deephaven.session_count,
-            exports=0 if self._deephaven is None else self._deephaven.export_count,
+            sessions=self._endpoints.session_count,
+            exports=self._endpoints.export_count,
             commits=tuple((publisher, table, batch) for (publisher, table), batch in hub.ledger.entries().items()),
         )
 
@@ -415,23 +367,11 @@ class Server:
             if hub.streams.count("subscription"):
                 hub.streams.wait_empty(grace / 2)
             if hub.streams.open():
-                for port in self._ports():
-                    shut_all(port)
+                self._endpoints.cut()
                 hub.streams.wait_empty(grace / 2)
             if not self._ends_with_process:  # a daemon that feeds tables must not end with a traceback then
                 self.graph.close("its server is closed")
-            if self._deephaven is not None:
-                self._deephaven.close(grace / 2)
-            # Flight's own shutdown waits for its handlers without a limit: it runs aside, on a thread that is there
-            # already, and what holds it up is cut
-            self._may_shut.set()
-            for _ in range(20):
-                if self._watchdog.join(max(0.05, grace / 10)):
-                    self._door.let_go()
-                    break
-                shut_all(self._port)
-            else:
-                logger.error("a call on %s does not end; the process may have to be killed", self.uri)
+            self._endpoints.close(grace)
             hub.pump.close()
             hub.checks.shutdown()
             self._closed.set()
@@ -466,7 +406,6 @@ class Server:
         hub = self._hub
         hub.staging.expire(now)
         hub.followers.tidy(now)
-        self._strangers.tidy(now)
         for stream in hub.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)
@@ -475,62 +414,6 @@ class Server:
         """Where it listens, and its tables, for notebooks."""
         state = ", closed" if self._closed.is_set() else ""
         return tables_html(f"Server {self.uri}{state}", self.tables())
-
-    def _shut_door(self) -> None:
-        """End Flight's server, when :meth:`close` has come to that. On the watchdog's thread."""
-        self._may_shut.wait()
-        self._door.shutdown()
-
-    def _end_followers(self, table: Table) -> None:
-        self._hub.ledger.forget_table(table.name, table)
-        self._end_streams(table, UnknownTableError(f"Table '{table.name}' was dropped."))
-
-    def _pass_on(self, before: Table, after: Table, swap: Callable[[], None]) -> None:
-        self._hub.ledger.pass_on(before, after, swap)
-        # Not an unknown table: the client comes back by itself, and finds the new one.
-        self._end_streams(before, UnavailableError(f"Table '{before.name}' was overwritten. Subscribe again."))
-
-    def _end_followers_of_failed(self, table: Table) -> None:
-        try:
-            table.check_usable()
-        except BarrageError as error:
-            self._end_streams(table, error)
-
-    def _end_streams(self, table: Table, error: BarrageError) -> None:
-        for stream in self._hub.streams.open("subscription"):
-            if isinstance(stream, SubscriptionStream) and stream.follows(table):
-                stream.end(error)
-
-    def _ports(self) -> list[int]:
-        """The ports that it listens on."""
-        door = self._deephaven
-        others = () if door is None else (door.port, door.web_port)
-        return [self._port, *(port for port in others if port is not None)]
-
-    def _second_uri(self, scheme: str, port: int | None) -> str | None:
-        return None if port is None else f"{scheme}://{_bracketed(_reachable(self._host))}:{port}"
-
-    def _advertised(self) -> str | None:
-        return self.uri if _reachable(self._host) == self._host else None
-
-
-def _deephaven_door(
-    hub: Hub,
-    authenticate: Authenticator | None,
-    host: str,
-    port: int | None,
-    web_port: int | None,
-    tls: TlsIdentity | None,
-    web_origins: Collection[str],
-) -> DeephavenDoor:
-    """The second door; its packages are an extra, and are imported only for it."""
-    try:
-        from barrage_server.server.deephaven.door import DeephavenDoor
-    except ImportError as error:
-        if (error.name or "").startswith("barrage_server"):
-            raise
-        raise missing_extra("A port for Deephaven's clients needs", "deephaven", error) from error
-    return DeephavenDoor(hub, authenticate, host, port, web_port, tls, web_origins)
 
 
 def _identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
@@ -556,12 +439,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _reachable(host: str) -> str:
-    """An address to connect to: of one that stands for all addresses, this machine's own."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host

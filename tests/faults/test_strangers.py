@@ -59,7 +59,7 @@ def test_handshakes_that_say_nothing_are_limited_and_end(endpoint: str) -> None:
                 with pytest.raises(grpc.RpcError):
                     list(call)
             assert client.tables() == [], "a connection that has shown credentials stays"
-        assert server._strangers.handshakes == 0
+        assert server._endpoints.strangers.handshakes == 0
 
 
 def test_a_connection_that_was_let_in_is_not_shut() -> None:

@@ -1,0 +1,210 @@
+"""The ports that a server listens on, and what watches over their connections."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from barrage_server.errors import UnavailableError
+from barrage_server.extras import missing_extra
+from barrage_server.flight.sockets import connected_peers, shut_all, shut_peer
+from barrage_server.process import leave_to_parent
+from barrage_server.server.auth import Authenticator, Bearers, Gate, HandshakeHandler
+from barrage_server.server.flight import Door, TlsIdentity
+from barrage_server.server.hub import Hub
+from barrage_server.server.strangers import Strangers
+from barrage_server.server.streams import Watchdog
+
+if TYPE_CHECKING:
+    from barrage_server.server.deephaven.door import DeephavenDoor
+
+__all__ = ["Endpoints"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_TRIES = 20
+
+
+class Endpoints:
+    """The Flight port, which is open from the start, and the ports for Deephaven's clients.
+
+    Args:
+        hub: the server's state.
+        host: address to listen on.
+        port: for Flight; 0 takes a free one.
+        authenticate: checks credentials; ``None`` when everybody is welcome.
+        tls: certificate chain and key, PEM.
+        tidy: housekeeping, called about once a second with the time.
+
+    Attributes:
+        host: the address.
+        port: the port for Flight.
+        strangers: connections to it that have shown no credentials.
+
+    Raises:
+        UnavailableError: the address cannot be listened on.
+        LimitError: this process can start no further thread.
+
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        host: str,
+        port: int,
+        authenticate: Authenticator | None,
+        tls: TlsIdentity | None,
+        tidy: Callable[[float], object],
+    ) -> None:
+        self.host = host
+        self._hub = hub
+        self._authenticate = authenticate
+        self._tls = tls
+        self._tidy_hub = tidy
+        self._deephaven: DeephavenDoor | None = None
+        self._may_shut = threading.Event()
+        bearers = Bearers()
+        bound: list[int] = []  # the port, once there is one; Flight may hold on to what asks for it
+        self.strangers = Strangers(
+            hub.limits.handshakes,
+            hub.limits.handshake_seconds,
+            lambda: connected_peers(bound[0]),
+            lambda peer: shut_peer(peer, bound[0]),
+        )
+        scheme = "grpc+tls" if tls is not None else "grpc"
+        try:
+            # Flight serves from its constructor on: everything else must be there before
+            self._door = Door(
+                f"{scheme}://{_bracketed(host)}:{port}",
+                hub,
+                Gate(authenticate, bearers, self.strangers),
+                HandshakeHandler(authenticate, bearers, self.strangers),
+                self.strangers.let_in,
+                self._advertised,
+                tls,
+            )
+        except (pa.ArrowException, OSError):
+            raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from None
+        leave_to_parent(self._door)
+        self.port = int(self._door.port)
+        bound.append(self.port)
+        self._watchdog = Watchdog(
+            hub.streams,
+            lambda peer: any(shut_peer(peer, port) for port in self.ports),
+            self._tidy,
+            self._shut_door,
+        )
+        try:
+            self._watchdog.start()
+        except BaseException:
+            self._door.shutdown()
+            raise
+
+    def open_deephaven(self, port: int | None, web_port: int | None, web_origins: Collection[str]) -> None:
+        """Listen for Deephaven's clients, too: on a port for gRPC, and one for websockets; ``None`` for neither.
+
+        Raises:
+            UnavailableError: an address cannot be listened on.
+            LimitError: this process can start no further thread.
+            DependencyError: the packages that these ports need are not installed.
+
+        """
+        if port is None and web_port is None:
+            return
+        try:  # its packages are an extra, and are imported only for it
+            from barrage_server.server.deephaven.door import DeephavenDoor
+        except ImportError as error:
+            if (error.name or "").startswith("barrage_server"):
+                raise
+            raise missing_extra("A port for Deephaven's clients needs", "deephaven", error) from error
+        self._deephaven = DeephavenDoor(
+            self._hub, self._authenticate, self.host, port, web_port, self._tls, web_origins
+        )
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports that are listened on."""
+        door = self._deephaven
+        others = () if door is None else (door.port, door.web_port)
+        return [self.port, *(port for port in others if port is not None)]
+
+    @property
+    def uri(self) -> str:
+        """What clients connect to, such as ``grpc://127.0.0.1:40000``."""
+        scheme = "grpc+tls" if self._tls is not None else "grpc"
+        return f"{scheme}://{_bracketed(_reachable(self.host))}:{self.port}"
+
+    @property
+    def deephaven_uri(self) -> str | None:
+        """Where Deephaven's clients find it; ``None`` without that port."""
+        scheme = "dh+plain" if self._tls is None else "dh"
+        return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.port)
+
+    @property
+    def deephaven_web_uri(self) -> str | None:
+        """Where Deephaven's JavaScript client finds it; ``None`` without that port."""
+        scheme = "http" if self._tls is None else "https"
+        return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.web_port)
+
+    @property
+    def evicted(self) -> int:
+        """Connections that were ended because their clients held things up."""
+        return self._watchdog.evicted
+
+    @property
+    def session_count(self) -> int:
+        """Sessions of Deephaven's clients."""
+        return 0 if self._deephaven is None else self._deephaven.session_count
+
+    @property
+    def export_count(self) -> int:
+        """Exports of all sessions."""
+        return 0 if self._deephaven is None else self._deephaven.export_count
+
+    def cut(self) -> None:
+        """End all connections."""
+        for port in self.ports:
+            shut_all(port)
+
+    def close(self, grace: float) -> None:
+        """Stop listening. Calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
+        if self._deephaven is not None:
+            self._deephaven.close(grace / 2)
+        # Flight's own shutdown waits for its handlers without a limit: it runs aside, on a thread that is there
+        # already, and what holds it up is cut
+        self._may_shut.set()
+        for _ in range(_TRIES):
+            if self._watchdog.join(max(0.05, grace / 10)):
+                self._door.let_go()
+                break
+            shut_all(self.port)
+        else:
+            logger.error("a call on %s does not end; the process may have to be killed", self.uri)
+
+    def _tidy(self, now: float) -> None:
+        self._tidy_hub(now)
+        self.strangers.tidy(now)
+
+    def _shut_door(self) -> None:
+        """End Flight's server, when :meth:`close` has come to that. On the watchdog's thread."""
+        self._may_shut.wait()
+        self._door.shutdown()
+
+    def _second_uri(self, scheme: str, port: int | None) -> str | None:
+        return None if port is None else f"{scheme}://{_bracketed(_reachable(self.host))}:{port}"
+
+    def _advertised(self) -> str | None:
+        return self.uri if _reachable(self.host) == self.host else None
+
+
+def _reachable(host: str) -> str:
+    """An address to connect to: of one that stands for all addresses, this machine's own."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,43 @@
+"""Subscriptions end with their table: what their clients are told, and what is remembered of its publishers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError, UnavailableError, UnknownTableError
+from barrage_server.publish import Ledger
+from barrage_server.server.streams import Streams, SubscriptionStream
+
+__all__ = ["StreamEnds"]
+
+
+class StreamEnds:
+    """What the catalog and the update graph call when a table is no longer what its subscribers follow."""
+
+    def __init__(self, ledger: Ledger, streams: Streams) -> None:
+        self._ledger = ledger
+        self._streams = streams
+
+    def dropped(self, table: Table) -> None:
+        """``table`` was taken out of the catalog."""
+        self._ledger.forget_table(table.name, table)
+        self._end(table, UnknownTableError(f"Table '{table.name}' was dropped."))
+
+    def replaced(self, before: Table, after: Table, swap: Callable[[], None]) -> None:
+        """``swap()`` puts the table ``after`` in the place of ``before``."""
+        self._ledger.pass_on(before, after, swap)
+        # Not an unknown table: the client comes back by itself, and finds the new one.
+        self._end(before, UnavailableError(f"Table '{before.name}' was overwritten. Subscribe again."))
+
+    def failed(self, table: Table) -> None:
+        """A cycle failed at ``table``."""
+        try:
+            table.check_usable()
+        except BarrageError as error:
+            self._end(table, error)
+
+    def _end(self, table: Table, error: BarrageError) -> None:
+        for stream in self._streams.open("subscription"):
+            if isinstance(stream, SubscriptionStream) and stream.follows(table):
+                stream.end(error)
