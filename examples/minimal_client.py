@@ -31,7 +31,7 @@ Ranges = list[tuple[int, int]]  # a row set: first and last key of each range, i
 
 
 def encode_row_set(ranges: Ranges) -> bytes:
-    """Every value as an OFFSET of eight bytes: longer than need be, and as legal as any other way."""
+    """Every value as an OFFSET of eight bytes: longer than necessary, and legal."""
     out, key = b"", 0
     for first, last in ranges:
         out += b"\x0b" + struct.pack("<q", first - key)
@@ -75,7 +75,7 @@ def size_of(ranges: Ranges) -> int:
     return sum(last - first + 1 for first, last in ranges)
 
 
-# "Shift data": three row sets, the numbers of which belong together one by one.
+# "Shift data": three row sets, whose n-th numbers belong together.
 
 
 def read_shifts(data: bytes) -> list[tuple[int, int, int]]:
@@ -116,7 +116,7 @@ def between(ranges: Ranges, low: int, high: int) -> Ranges:
 
 
 def at_positions(ranges: Ranges, positions: Ranges, *, from_end: bool) -> list[int]:
-    """The keys that stand at positions, increasing; positions beyond the end have none."""
+    """The keys at positions, increasing; positions beyond the end have none."""
     found: list[int] = []
     size, before = size_of(ranges), 0
     wanted = [(size - 1 - last, size - 1 - first) if from_end else (first, last) for first, last in positions]
@@ -224,8 +224,8 @@ class Window:
         start: the first position.
         stop: the position after the last.
         reverse: whether positions count from the end of the table.
-        flattened: which of the two dialects the server is to speak.
-        token: what the server wants to be shown, if anything.
+        flattened: whether to use the flattened dialect.
+        token: the server's token, if any.
         interval_ms: milliseconds between two updates.
 
     Attributes:
@@ -258,7 +258,7 @@ class Window:
         headers = [(b"barrage-viewport", b"flattened" if flattened else b"key-space")]
         if token is not None:
             headers.append((b"authorization", b"Bearer " + token.encode()))
-        # "Slow readers": what gRPC may keep unread of a stream; more would be old by the time that it is read.
+        # "Slow readers": most unread bytes of a stream in gRPC; more would be stale when read.
         window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 16_384)]
         self._client = flight.FlightClient(uri, generic_options=window)
         descriptor = flight.FlightDescriptor.for_command(b"dphn")
@@ -268,7 +268,7 @@ class Window:
         self._batches = self._read()
 
     def move(self, start: int, stop: int, *, reverse: bool = False) -> None:
-        """Ask for other rows; the answer is one of the next updates, with ``is_snapshot``."""
+        """Request other rows; the answer is one of the next updates, with ``is_snapshot``."""
         viewport = [(start, stop - 1)] if stop > start else []
         request = build_request(self._ticket, viewport, reverse=reverse, interval_ms=self._interval)
         self._writer.write_metadata(request)
@@ -291,7 +291,7 @@ class Window:
     def close(self) -> None:
         """End the stream."""
         self._reader.cancel()
-        with suppress(pa.ArrowException):  # it says that the stream was cancelled, which is what was wanted
+        with suppress(pa.ArrowException):  # the expected error: the stream was cancelled
             self._writer.close()
         self._client.close()
 
@@ -308,7 +308,7 @@ class Window:
                 yield [values[0] if values else [] for values in lists], metadata  # "Columns as lists"
 
     def _collect(self, count: int, columns: list[list[Any]] | None) -> tuple[list[list[Any]], list[list[Any]] | None]:
-        """``count`` rows from the batch at hand and those after it; a batch that is not used up is given back."""
+        """``count`` rows from the present batch and later ones; returns a batch that is not used up."""
         found: list[list[Any]] = [[] for _ in self.names]
         while count > 0:
             if columns is None:

@@ -19,7 +19,7 @@ def main() -> None:
         uri = sys.argv[1] if len(sys.argv) > 1 else stack.enter_context(bs.Server(port=0)).uri
         client = stack.enter_context(bs.connect(uri))
 
-        # Rows become visible all at once. The first call makes the table; the key makes it a keyed one.
+        # Rows become visible in one step. The first call creates the table; the key makes it a keyed one.
         client.publish("cities", {"name": ["Oslo", "Lima"], "people": [709_000, 10_100_000]}, key=["name"])
         client.upsert("cities", {"name": ["Oslo", "Bern"], "people": [717_000, 134_000]})
         client.delete("cities", {"name": ["Lima"]})
@@ -30,7 +30,7 @@ def main() -> None:
         except bs.SchemaMismatchError as error:
             print("refused, and nothing changed:", error)
 
-        # A table that ticks here ticks there too. Changes that come faster than they can be sent travel together.
+        # A table that ticks here ticks there too. Changes that come faster than they can be sent are sent together.
         schema = pa.schema([("n", pa.int64()), ("square", pa.int64())])
         squares = bs.KeyedTable(bs.UpdateGraph(), "squares", schema, ["n"])
         with client.publish_live("squares", squares, interval_ms=1), client.subscribe("squares", interval_ms=1) as live:

@@ -1,7 +1,7 @@
-"""Serve a table of another server on, and see what its subscribers see while that server restarts: nothing of it.
+"""Serve a table of another server, whose subscribers are not affected by a restart of that server.
 
 python examples/relay.py                                   # starts a server of its own, and restarts it
-python examples/relay.py grpc://localhost:8815/quotes      # serves a table of yours on until Ctrl-C
+python examples/relay.py grpc://localhost:8815/quotes      # serves a table of yours until Ctrl-C
 python examples/relay.py dh+plain://localhost:10000/scope/quotes
 """
 

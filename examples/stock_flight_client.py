@@ -25,13 +25,13 @@ def main() -> None:
         client = stack.enter_context(flight.FlightClient(uri))
         rows = pa.table({"id": [1, 2, 3], "text": ["one", "two", "three"]})
 
-        # A DoPut appends, and makes the table when there is none. Its rows become visible when the call ends.
+        # A DoPut appends, and creates the table if it does not exist. Its rows become visible when the call ends.
         path = flight.FlightDescriptor.for_path("scope", "stock")
         writer, _ = client.do_put(path, rows.schema)
         with writer:
             writer.write_table(rows)
 
-        # How rows are applied can be said in the schema's metadata.
+        # Options are in the schema's metadata.
         options = json.dumps({"key": ["id"]}).encode()
         keyed = flight.FlightDescriptor.for_path("scope", "stock_keyed")
         for table in (rows, pa.table({"id": [2], "text": ["TWO"]})):
@@ -39,7 +39,7 @@ def main() -> None:
             with writer:
                 writer.write_table(table)
 
-        # All of the list first: pyarrow complains when one call is read while another one is.
+        # Read the whole list first: pyarrow does not read two calls at a time.
         for info in list(client.list_flights()):
             name = info.descriptor.path[-1].decode()
             found = client.do_get(flight.Ticket(f"s/{name}".encode())).read_all()

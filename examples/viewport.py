@@ -30,7 +30,7 @@ def main() -> None:
         show(live, "the first ten rows")
 
         start = time.perf_counter()
-        live.set_viewport(range(50, 60))  # returns when the rows are there
+        live.set_viewport(range(50, 60))  # returns with the rows
         took = time.perf_counter() - start
         show(live, f"positions 50 to 59, {took * 1000:.1f} ms later")
 
