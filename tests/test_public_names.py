@@ -112,6 +112,7 @@ INNER = {
     "stage",
     "versions",
     "views",
+    "with_views",
 }
 
 

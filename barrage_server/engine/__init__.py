@@ -2,11 +2,13 @@
 
 from barrage_server.engine.append import AppendTable, BlinkTable, RingTable
 from barrage_server.engine.conform import ArrowStream, Rows
+from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable, ReplacedTable
+from barrage_server.engine.operator import Change, Operator, Outcome
 from barrage_server.engine.replica import ReplicaTable, ReplicaUpdate
 from barrage_server.engine.standalone import StandaloneGraph
-from barrage_server.engine.table import DerivedTable, SourceTable, StoredTable, Table, TableListener
+from barrage_server.engine.table import SourceTable, StoredTable, Table, TableListener
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate, UpdateNode, coalesce, coalesce_nodes
 from barrage_server.engine.version import TableVersion
@@ -15,8 +17,11 @@ __all__ = [
     "AppendTable",
     "ArrowStream",
     "BlinkTable",
+    "Change",
     "DerivedTable",
     "KeyedTable",
+    "Operator",
+    "Outcome",
     "ReplacedTable",
     "ReplicaTable",
     "ReplicaUpdate",

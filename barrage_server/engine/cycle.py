@@ -11,7 +11,8 @@ from barrage_server.engine.update import TableUpdate
 from barrage_server.errors import BarrageError, InternalError, TableFailedError
 
 if TYPE_CHECKING:
-    from barrage_server.engine.table import DerivedTable, SourceTable, Table
+    from barrage_server.engine.derived import DerivedTable
+    from barrage_server.engine.table import SourceTable, Table
 
 __all__ = ["Commit", "Cycle", "Operations", "told"]
 
@@ -49,6 +50,7 @@ class Cycle:
     Attributes:
         step: the number that it gets.
         updates: the tables that changed, and how.
+        repointed: the tables that did not, but have other views of the same rows.
         failed: the tables that failed.
         interrupt: what asked the program to stop meanwhile.
 
@@ -57,6 +59,7 @@ class Cycle:
     def __init__(self, step: int) -> None:
         self.step = step
         self.updates: dict[Table, TableUpdate] = {}
+        self.repointed: list[Table] = []
         self.failed: list[Table] = []
         self.interrupt: BaseException | None = None
         self._staged: dict[SourceTable, list[Any]] = {}
@@ -105,7 +108,7 @@ class Cycle:
             if table.failure is not None:
                 continue
             self._follow(table)
-            if table in self.updates or table.failure is not None:
+            if table.peek() is not table.version or table.failure is not None:
                 for child in table.children:
                     if child not in known:
                         known.add(child)
@@ -117,7 +120,11 @@ class Cycle:
             if parent.height and parent.failure is not None:
                 self._fail(table, InternalError(f"Table '{parent.name}', which it follows, failed."))
                 return
-        inputs = {parent: self.updates[parent] for parent in table.parents if parent in self.updates}
+        inputs = {
+            parent: self.updates.get(parent) or TableUpdate.empty(len(parent.schema))
+            for parent in table.parents
+            if parent.peek() is not parent.version
+        }
         self._advance(table, table.follow, inputs)
 
     def abandon_hidden(self) -> None:
@@ -148,6 +155,8 @@ class Cycle:
             if not update.is_empty:
                 table.prepare_version(self.step, update)
                 self.updates[table] = update
+            elif table.repoint():
+                self.repointed.append(table)
         except Exception as error:  # any fault of one table; it must not reach another
             logger.exception("table %s failed in cycle %d", table.name, self.step)
             self._fail(table, error)

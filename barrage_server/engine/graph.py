@@ -19,14 +19,15 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cycle import Commit, Cycle, Operations
-from barrage_server.errors import InternalError, UnavailableError, UnsupportedOperationError
+from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
 
 if TYPE_CHECKING:
-    from barrage_server.engine.table import DerivedTable, SourceTable, Table
+    from barrage_server.engine.derived import DerivedTable
+    from barrage_server.engine.table import SourceTable, Table
     from barrage_server.engine.update import TableUpdate
     from barrage_server.engine.version import TableVersion
 
@@ -36,6 +37,10 @@ __all__ = ["UpdateGraph"]
 
 logger = logging.getLogger("barrage_server.engine")
 
+
+# A table that is attached catches up beside cycles until so few rows are left, or it has tried so many times.
+_FEW_ROWS: Final = 10_000
+_MOST_ROUNDS: Final = 10
 
 _Change: TypeAlias = "tuple[Table, TableUpdate, TableVersion, TableVersion]"
 
@@ -146,21 +151,27 @@ class UpdateGraph:
             self._run([(table, operation)])
 
     def attach(self, table: DerivedTable) -> None:
-        """Have ``table`` follow its parents in every later cycle. Runs ``table.start()`` between two cycles.
+        """Have ``table`` follow its parents in every later cycle.
 
-        The graph does not keep it: it follows as long as something else does, such as a server that serves it.
+        What they have done since it was made is taken in beside running cycles; publishers wait for the rest only. The
+        graph does not keep the table: it follows as long as something else does, such as a server that serves it.
 
         Raises:
             TableFailedError: a derived parent failed in an earlier cycle, so that there is nothing to follow.
+            InvalidRequestError: it was attached before.
 
         """
+        self._check_not_computing()
+        if table.number:
+            raise InvalidRequestError(f"Table '{table.name}' was attached before. Make another one.")
+        for _ in range(_MOST_ROUNDS):
+            if table.catch_up() <= _FEW_ROWS:
+                break
         with self._alone():
-            for parent in table.parents:
-                if parent.height:
-                    parent.check_usable()
-            table.start(self._step)
+            table.check_parents()
+            table.catch_up()
             self._attached += 1
-            table.number = self._attached
+            table.enter(self._step, self._attached)
             for parent in dict.fromkeys(table.parents):
                 parent.children.add(table)
 
@@ -326,7 +337,7 @@ class UpdateGraph:
         before = [table.version for table in cycle.updates]
         with self._visible_lock:
             self._step = cycle.step
-            for table in cycle.updates:
+            for table in (*cycle.updates, *cycle.repointed):
                 table.show_version()
         for (table, update), previous in zip(cycle.updates.items(), before, strict=True):
             self._untold.append((table, update, previous, table.version))

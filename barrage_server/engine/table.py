@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from barrage_server.engine.derived import DerivedTable
+
 from barrage_server.public import public
 
-__all__ = ["DerivedTable", "SourceTable", "StoredTable", "Table", "TableListener"]
+__all__ = ["SourceTable", "StoredTable", "Table", "TableListener"]
 
 TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
 
@@ -54,8 +56,10 @@ class Table(ABC):
 
     """
 
-    operation: ClassVar[str] = "the writing of rows"
-    """What a cycle does to such a table, for errors that say that it failed."""
+    height: int = 0
+    """The longest way from here to a source table, in parents."""
+    parents: tuple[Table, ...] = ()
+    """The tables that this one is computed from."""
 
     def __init__(
         self,
@@ -74,10 +78,7 @@ class Table(ABC):
         self._key_columns = tuple(key_columns)
         self._traits = traits or TableTraits()
         self._listeners = Callbacks[TableListener]()
-        self.height = 0
-        self.parents: tuple[Table, ...] = ()
-        self.children = WeakList["DerivedTable"]()  # that the graph has attached
-        self._rows = RowSet.empty()
+        self.children: WeakList[DerivedTable] = WeakList()  # that the graph has attached
         self._failure: BaseException | None = None
         self._retired = ""
         self._version = self._make_version(graph.step, TableUpdate.empty(len(schema)))
@@ -177,20 +178,27 @@ class Table(ABC):
 
     def show_version(self) -> None:
         """Make the prepared version the visible one, and the next step of the history."""
-        if self._next_version is not None:
-            self._version.node.next = self._next_version.node
-            self._version, self._next_version = self._next_version, None
+        following = self._next_version
+        if following is not None:
+            if following.node is not self._version.node:
+                self._version.node.next = following.node
+            self._version, self._next_version = following, None
 
     def peek(self) -> TableVersion:
         """During a cycle: the version that it is leading to. Otherwise the visible one."""
         return self._next_version or self._version
 
+    def repoint(self) -> bool:
+        """After a cycle that has not changed this table: prepare a version with other views, if there are any."""
+        return False
+
     def _make_version(self, step: int, update: TableUpdate) -> TableVersion:
+        rows = self.current_rows()
         return TableVersion(
             schema=self._schema,
-            row_set=self._rows,
+            row_set=rows,
             readable=self.readable_rows(),
-            node=UpdateNode(step, self._rows, update),
+            node=UpdateNode(step, rows, update),
             views=self.make_views(),
         )
 
@@ -198,9 +206,18 @@ class Table(ABC):
     def make_views(self) -> Sequence[ColumnView]:
         """The columns as they are now, for a new version."""
 
+    @abstractmethod
+    def current_rows(self) -> RowSet:
+        """The rows as they are now, for a new version."""
+
     def readable_rows(self) -> RowSet:
         """The rows whose cells a version can read: those of the table, or more where rows live on after they left."""
-        return self._rows
+        return self.current_rows()
+
+    @property
+    @abstractmethod
+    def operation(self) -> str:
+        """What a cycle does to such a table, for the error that says that it failed."""
 
     @property
     def failure(self) -> BaseException | None:
@@ -240,7 +257,12 @@ class Table(ABC):
 
 
 class SourceTable(Table):
-    """A table that changes because somebody publishes to it."""
+    """A table that changes because rows are published to it."""
+
+    @property
+    def operation(self) -> str:
+        """What a cycle does to it, for the error that says that it failed."""
+        return "the writing of rows"
 
     @property
     def changes_by_itself(self) -> bool:
@@ -287,37 +309,12 @@ class StoredTable(SourceTable):
             interns=interns,
             distinct=key_columns[0] if len(key_columns) == 1 else None,
         )
+        self._rows = RowSet.empty()
         super().__init__(graph, name, schema, key_columns=key_columns, traits=traits)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of storage held for the columns, garbage that is not yet collected included."""
-        return self._store.nbytes
-
-    def make_views(self) -> Sequence[ColumnView]:
-        """The cells as they are now."""
-        return self._store.views()
-
-
-class DerivedTable(Table):
-    """A table that follows its parents.
-
-    The graph calls :meth:`follow` once per cycle in which a parent changed, after all parents are done.
-    """
-
-    operation: ClassVar[str] = "following its parents"
-
-    def __init__(self, parents: Sequence[Table], name: str, schema: pa.Schema, **options: Any) -> None:
-        if not parents:
-            raise InvalidRequestError("A derived table needs at least one parent.")
-        check_schema(schema)
-        self._store = ColumnStore(schema)
-        super().__init__(parents[0].graph, name, schema, **options)
-        if any(parent.graph is not self.graph for parent in parents):
-            raise InvalidRequestError("All parents of a derived table must belong to one update graph.")
-        self.parents = tuple(parents)
-        self.number = 0  # of attaching: tables of one height run in that order
-        self.height = 1 + max(parent.height for parent in parents)
+    def current_rows(self) -> RowSet:
+        """The rows that have cells."""
+        return self._rows
 
     @property
     def nbytes(self) -> int:
@@ -327,21 +324,6 @@ class DerivedTable(Table):
     def make_views(self) -> Sequence[ColumnView]:
         """The cells as they are now."""
         return self._store.views()
-
-    @abstractmethod
-    def start(self, step: int) -> None:
-        """Compute the content from the parents' current versions; called once, between two cycles."""
-
-    @abstractmethod
-    def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
-        """Bring this table up to date.
-
-        Args:
-            updates: for each parent that changed in this cycle, how. Previous values are those of ``parent.version``
-                (still the
-                version before the cycle); current ones those of :meth:`Table.peek`.
-
-        """
 
 
 def check_schema(schema: pa.Schema) -> None:

@@ -111,6 +111,31 @@ class TableVersion:
         copy._views = self._views
         return copy
 
+    def with_views(self, views: Sequence[ColumnView]) -> TableVersion:
+        """The same rows and values, at the same place of the history, in other views."""
+        return TableVersion(
+            schema=self.schema, row_set=self.row_set, readable=self.readable, node=self.node, views=views
+        )
+
+    def pieces(self, rows: RowSet, columns: Sequence[int]) -> Iterator[RowSet]:
+        """Parts of ``rows`` that are read at a time: about 65,536 rows, which end where the storage of columns does.
+
+        Args:
+            rows: row keys out of :attr:`readable`.
+            columns: numbers of the columns that will be read.
+
+        """
+        views = [self._views[number] for number in columns if self._views[number].is_frozen]
+        start = 0
+        while start < rows.size:
+            part = rows.slice(start, start + READ_ROWS)
+            end = min((view.piece_end(part.first_key) for view in views), default=part.last_key)
+            if end < part.last_key:
+                shorter = part.restrict(part.first_key, end)
+                part = shorter if 2 * shorter.size > part.size else part  # small reads cost more than copies
+            start += part.size
+            yield part
+
     def absorb(self) -> None:
         """Take over what was overwritten since, so that this version no longer keeps the chain of undo records
         alive.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from barrage_server.engine import (
     TableVersion,
     UpdateGraph,
 )
+from barrage_server.engine.operator import Inputs
 from barrage_server.errors import (
     InternalError,
     InvalidRequestError,
@@ -29,32 +30,14 @@ from barrage_server.errors import (
     UnsupportedOperationError,
 )
 from barrage_server.rowset import RowSet
+from tests.engine.operators import OneRow, attached
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
 
-class Sum(DerivedTable):
+def summed(name: str, *parents: Table) -> DerivedTable:
     """One row: the sum of a column over all parents."""
-
-    def __init__(self, name: str, *parents: Table) -> None:
-        super().__init__(parents, name, SCHEMA)
-        self.runs: list[set[str]] = []
-
-    def start(self, step: int) -> None:
-        self.compute()
-
-    def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
-        self.runs.append({parent.name for parent in updates})
-        had = bool(self._rows)
-        self.compute()
-        one = RowSet.flat(1)
-        update = TableUpdate.of_added(one, 1)
-        return TableUpdate(RowSet.empty(), update.removed, update.shifted, (one,)) if had else update
-
-    def compute(self) -> None:
-        total = sum(sum(parent.peek().to_table()["n"].to_pylist()) for parent in self.parents)
-        self._store.columns[0].write(RowSet.flat(1), pa.array([total], pa.int64()), self._store.undo)
-        self._rows = RowSet.flat(1)
+    return attached(DerivedTable(OneRow(), parents, name))
 
 
 def numbers(*values: int) -> pa.RecordBatch:
@@ -65,15 +48,18 @@ def test_a_diamond_runs_each_table_once_and_in_order() -> None:
     """A table with two changed parents gets one update, after both of them."""
     graph = UpdateGraph()
     source = AppendTable(graph, "source", SCHEMA)
-    left, right = Sum("left", source), Sum("right", source)
-    bottom = Sum("bottom", right, left)
-    for table in (bottom, left, right):
-        graph.attach(table)
+    sums = [OneRow() for _ in range(4)]
+    left = attached(DerivedTable(sums[0], [source], "left"))
+    early = attached(DerivedTable(sums[1], [left, source], "early"))
+    right = attached(DerivedTable(sums[2], [source], "right"))
+    bottom = attached(DerivedTable(sums[3], [right, left], "bottom"))
+    assert [table.height for table in (left, early, right, bottom)] == [1, 2, 1, 2]
     for round_ in range(1, 4):
         source.append(numbers(1, 2))
         assert bottom.to_arrow()["n"].to_pylist() == [6 * round_]
-        assert bottom.runs[-1] == {"left", "right"}
-        assert [len(table.runs) for table in (left, right, bottom)] == [round_] * 3
+        assert values(early) == [6 * round_]
+        assert [operator.runs[-1] for operator in sums] == [(True,), (True, True), (True,), (True, True)]
+        assert [len(operator.runs) for operator in sums] == [round_] * 4
         assert {table.version.step for table in (source, left, right, bottom)} == {round_}
 
 
@@ -164,20 +150,6 @@ def test_a_failing_listener_stops_no_other(caplog: pytest.LogCaptureFixture) -> 
     assert "broken listener" in caplog.text
 
 
-class Faulty(Sum):
-    """A derived table that fails from a given run on."""
-
-    def __init__(self, name: str, *parents: Table, good_runs: int = 0) -> None:
-        super().__init__(name, *parents)
-        self.good_runs = good_runs
-
-    def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
-        if len(self.runs) >= self.good_runs:
-            self._store.columns[0].write(RowSet.flat(1), pa.array([-1]), self._store.undo)  # half way through
-            raise ZeroDivisionError
-        return super().follow(updates)
-
-
 class FaultyAppend(AppendTable):
     """An append table that fails for negative numbers, half way through."""
 
@@ -199,13 +171,11 @@ def test_a_derived_table_that_fails_takes_its_descendants_along_and_no_other_tab
     source, other = KeyedTable(graph, "source", SCHEMA, ["n"]), AppendTable(graph, "other", SCHEMA)
     blink = BlinkTable(graph, "blink", SCHEMA)
     source.upsert(numbers(1))
-    faulty = Faulty("faulty", source, good_runs=1)
-    child, sister = Sum("child", faulty, other), Sum("sister", source)
-    grandchild = Sum("grandchild", child)
+    faulty = attached(DerivedTable(OneRow(good_runs=1), [source], "faulty"))
+    child, sister = summed("child", faulty, other), summed("sister", source)
+    grandchild = summed("grandchild", child)
     failed: list[Table] = []
     graph.add_failure_listener(failed.append)
-    for table in (faulty, child, sister, grandchild):
-        graph.attach(table)
     source.upsert(numbers(2))
     assert [values(table) for table in (faulty, child, sister, grandchild)] == [[3]] * 4
     for number in (3, 4):
@@ -219,7 +189,7 @@ def test_a_derived_table_that_fails_takes_its_descendants_along_and_no_other_tab
     assert isinstance(faulty.failure, ZeroDivisionError)
     assert sister.failure is source.failure is blink.failure is None
     with pytest.raises(InternalError, match="child"):
-        graph.attach(Sum("late", child))
+        summed("late", child)
 
 
 def test_a_source_table_that_fails_fails_alone() -> None:
@@ -227,8 +197,7 @@ def test_a_source_table_that_fails_fails_alone() -> None:
     graph = UpdateGraph()
     faulty, other = FaultyAppend(graph, "faulty", SCHEMA), AppendTable(graph, "other", SCHEMA)
     blink = BlinkTable(graph, "blink", SCHEMA)
-    both = Sum("both", faulty, other)
-    graph.attach(both)
+    both = summed("both", faulty, other)
     with graph.cycle():
         faulty.append(numbers(1))
         blink.append(numbers(7))
@@ -315,13 +284,12 @@ def test_a_table_cannot_write_to_another_while_a_cycle_is_computed() -> None:
     graph = UpdateGraph()
     source, other = AppendTable(graph, "source", SCHEMA), AppendTable(graph, "other", SCHEMA)
 
-    class Writing(Sum):
-        def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
+    def write(inputs: Inputs) -> int:
+        if inputs[0].size:
             other.append(numbers(1))
-            return super().follow(updates)
+        return 0
 
-    writing = Writing("writing", source)
-    graph.attach(writing)
+    writing = attached(DerivedTable(OneRow(write), [source], "writing"))
     source.append(numbers(1))
     assert isinstance(writing.failure, UnsupportedOperationError)
     assert (values(source), values(other), graph.step) == ([1], [], 1)
@@ -373,6 +341,22 @@ def test_a_listener_may_close_the_graph() -> None:
 def test_parents_must_share_a_graph() -> None:
     """A derived table belongs to the graph of its parents."""
     with pytest.raises(InvalidRequestError, match="one update graph"):
-        Sum("s", AppendTable(UpdateGraph(), "a", SCHEMA), AppendTable(UpdateGraph(), "b", SCHEMA))
+        summed("s", AppendTable(UpdateGraph(), "a", SCHEMA), AppendTable(UpdateGraph(), "b", SCHEMA))
     with pytest.raises(InvalidRequestError, match="at least one parent"):
-        Sum("s")
+        summed("s")
+
+
+def test_a_table_is_attached_once_and_after_its_parents() -> None:
+    """Else it would have missed what its parents did, or hear of it twice."""
+    source = AppendTable(UpdateGraph(), "source", SCHEMA)
+    loose = DerivedTable(OneRow(), [source], "loose")
+    source.append(numbers(1, 2))
+    assert values(loose) == [0]
+    with pytest.raises(InvalidRequestError, match="'loose' follows its parents once the graph has attached it"):
+        DerivedTable(OneRow(), [loose], "child")
+    attached(loose)
+    assert (values(loose), loose.version.step) == ([3], 1)
+    with pytest.raises(InvalidRequestError, match="'loose' was attached before"):
+        attached(loose)
+    source.append(numbers(4))
+    assert (values(loose), values(summed("child", loose))) == ([7], [7])

@@ -13,6 +13,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.engine import AppendTable, DerivedTable, KeyedTable, RingTable, TableUpdate, UpdateGraph
 from barrage_server.server.catalog import Catalog
+from tests.engine.operators import OneRow, attached, count
 
 FRAME = pd.DataFrame({"sym": ["a", "b", "a"], "price": [1.0, 2.0, 3.0]})
 
@@ -99,20 +100,12 @@ def test_a_refused_name_leaves_it_where_it_is() -> None:
     assert own.size == 6
 
 
-class _Count(DerivedTable):
-    def start(self, step: int) -> None:
-        """Nothing is there yet."""
-
-    def follow(self, updates: Any) -> TableUpdate:
-        return TableUpdate.empty(1)
-
-
 def test_a_table_that_others_are_derived_from_stays() -> None:
     own = bs.table(FRAME)
-    derived = _Count([own], "count", pa.schema([("n", pa.int64())]))
-    own.graph.attach(derived)
+    derived = attached(DerivedTable(OneRow(count), [own], "count"))
     with pytest.raises(bs.InvalidRequestError, match="derived"):
         Catalog(UpdateGraph()).add(own, "t")
+    assert derived.to_arrow()["n"].to_pylist() == [own.size]
     with own.graph.cycle(), pytest.raises(bs.InvalidRequestError):
         Catalog(UpdateGraph()).add(own, "t")
 

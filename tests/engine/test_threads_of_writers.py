@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -26,6 +26,7 @@ from barrage_server.engine import (
 )
 from barrage_server.errors import InternalError
 from barrage_server.rowset import RowSet, RowSetShiftData
+from tests.engine.operators import OneRow, attached, count
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("items", pa.list_(pa.int8()))])
 ROUNDS = 40
@@ -40,35 +41,6 @@ def rows(chance: random.Random, count: int) -> pa.Table:
         },
         schema=SCHEMA,
     )
-
-
-class Size(DerivedTable):
-    """One row: the rows of all parents together."""
-
-    def start(self, step: int) -> None:
-        self.compute()
-
-    def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
-        had, one, none = bool(self._rows), RowSet.flat(1), RowSet.empty()
-        self.compute()
-        return TableUpdate(none if had else one, none, RowSetShiftData.empty(), (one if had else none,))
-
-    def compute(self) -> None:
-        total = sum(parent.peek().size for parent in self.parents)
-        self._store.columns[0].write(RowSet.flat(1), pa.array([total], pa.int64()), self._store.undo)
-        self._rows = RowSet.flat(1)
-
-
-class Faulty(Size):
-    """Fails with its fifth update."""
-
-    runs = 0
-
-    def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
-        self.runs += 1
-        if self.runs == 5:
-            raise ValueError("a fault")
-        return super().follow(updates)
 
 
 class FaultyAppend(AppendTable):
@@ -131,12 +103,9 @@ def test_faults_and_writers_of_all_kinds_beside_each_other(seed: int) -> None:
     )
     keyed, replaced = KeyedTable(graph, "k", SCHEMA, ["k"]), ReplacedTable(graph, "p", SCHEMA)
     replica, faulty = ReplicaTable(graph, "m", SCHEMA), FaultyAppend(graph, "f", SCHEMA)
-    number = pa.schema([("n", pa.int64())])
-    total = Size([append, keyed, replica, faulty], "total", number)
-    failing = Faulty([keyed], "failing", number)
-    below = Size([failing, append], "below", number)
-    for derived in (total, failing, below):
-        graph.attach(derived)
+    total = attached(DerivedTable(OneRow(count), [append, keyed, replica, faulty], "total"))
+    failing = attached(DerivedTable(OneRow(count, good_runs=4), [keyed], "failing"))
+    below = attached(DerivedTable(OneRow(count), [failing, append], "below"))
     tables = (append, ring, blink, keyed, replaced, replica)
     copies = [Copy(table) for table in tables]
     problems: list[BaseException] = []
@@ -203,6 +172,6 @@ def test_faults_and_writers_of_all_kinds_beside_each_other(seed: int) -> None:
         assert version.to_table().equals(content)
     assert all(table.failure is None for table in (*tables, total))
     assert isinstance(faulty.failure, MemoryError)
-    assert isinstance(failing.failure, ValueError)
+    assert isinstance(failing.failure, ZeroDivisionError)
     assert below.failure is not None
     assert total.to_arrow()["n"].to_pylist() == [append.size + keyed.size + replica.size + faulty.size]

@@ -146,11 +146,15 @@ class SquareTable(SourceTable):
 
     def __init__(self, graph: UpdateGraph, name: str = "squares", away: Sequence[int] = ()) -> None:
         self.away = away
+        self._rows = RowSet.empty()
         super().__init__(graph, name, pa.schema([("n", pa.int64())]))
 
     @property
     def nbytes(self) -> int:
         return 0
+
+    def current_rows(self) -> RowSet:
+        return self._rows
 
     def make_views(self) -> Sequence[ColumnView]:
         return [Squares(self.away)]

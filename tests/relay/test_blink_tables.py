@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.engine import BlinkTable, DerivedTable, TableUpdate
+from barrage_server.engine import BlinkTable, DerivedTable
+from tests.engine.operators import OneRow, attached, count
 from tests.relay.conftest import Upstream
 from tests.server.follower import until
 
@@ -158,24 +159,13 @@ def test_a_blink_table_that_comes_back_as_another_kind(upstream: Upstream, follo
     assert followed.table.attributes["BlinkTable"] is True
 
 
-class _Broken(DerivedTable):
-    """Fails on its first update."""
-
-    def start(self, step: int) -> None:
-        """Nothing to do."""
-
-    def follow(self, updates: object) -> TableUpdate:
-        raise RuntimeError("a fault of a derived table")
-
-
 def test_a_table_that_a_failed_cycle_has_spoilt_is_made_anew(
     relay: bs.Server, followed: bs.Followed, events: BlinkTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that cannot be shown any more do not go by unnoticed; a fault in a table beside it spoils nothing."""
     before = followed.table
     assert isinstance(before, BlinkTable)
-    broken = _Broken([before], "broken", SCHEMA)
-    relay.graph.attach(broken)
+    broken = attached(DerivedTable(OneRow(count, good_runs=0), [before], "broken"))
     events.append(_rows(0))
     until(lambda: broken.failure is not None)
     assert before.failure is None

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from barrage_server.engine import AppendTable, DerivedTable, KeyedTable, Table, TableUpdate
+from barrage_server.engine import AppendTable, DerivedTable, KeyedTable
 from barrage_server.errors import InternalError
 from barrage_server.server import Server
-from tests.server.conftest import SCHEMA
+from tests.engine.operators import OneRow, attached, count
 from tests.server.follower import Follower, until
-
-
-class Faulty(DerivedTable):
-    """Fails for every update of its parent."""
-
-    def start(self, step: int) -> None:
-        pass
-
-    def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
-        raise ValueError("secret")
 
 
 def test_subscribers_of_a_failed_table_are_told_and_others_go_on(
@@ -30,8 +18,7 @@ def test_subscribers_of_a_failed_table_are_told_and_others_go_on(
 ) -> None:
     """Those that come later are told as well; what went wrong inside is for the log only."""
     events = server.blink_table("events", pa.schema([("n", pa.int64())]))
-    faulty = Faulty([quotes], "made as", SCHEMA)
-    server.graph.attach(faulty)
+    faulty = attached(DerivedTable(OneRow(count, good_runs=0), [quotes], "made as"))
     server.add_table("faulty", faulty)
     with Follower(client, "faulty") as stopped, Follower(client, "quotes") as going:
         until(lambda: stopped.messages and going.messages)

@@ -1,0 +1,128 @@
+"""The rows of a table for which a condition holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from barrage_server.arguments import callback, names, text
+from barrage_server.engine.derived import DerivedTable
+from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
+from barrage_server.engine.table import Table
+from barrage_server.engine.traits import TableTraits
+from barrage_server.engine.update import TableUpdate, all_columns
+from barrage_server.engine.version import TableVersion
+from barrage_server.errors import SchemaMismatchError
+from barrage_server.rowset import RowSet
+
+__all__ = ["Predicate", "Where", "where"]
+
+Predicate: TypeAlias = Callable[[pa.RecordBatch], pa.Array | pa.ChunkedArray]
+"""Says for each row of a batch whether it is in: one boolean per row; null is no."""
+
+
+def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = None, *, name: str) -> DerivedTable:
+    """The rows of ``table`` for which ``predicate`` holds, as a table that follows it.
+
+    It shares the columns of ``table``, and keeps row keys only.
+
+    Args:
+        table: the table.
+        predicate: gets record batches of the rows that came or changed, some ten thousand at a time. The same values
+            must always give the same answer.
+        columns: the columns that it gets, and depends on; all when ``None``.
+        name: what messages and logs call the result.
+
+    Raises:
+        UnknownColumnError: ``table`` lacks a column.
+        SchemaMismatchError: ``predicate`` gave something other than one boolean per row.
+
+    """
+    callback(predicate, "predicate")
+    wanted = table.schema.names if columns is None else names(columns, "columns")
+    operator = Where(table.schema, predicate, table.column_numbers(wanted))
+    # Rows stay if those of the table stay; but keys have gaps, and others may be let in later than those behind them.
+    traits = TableTraits(append_only=table.traits.append_only, add_only=table.traits.add_only)
+    made = DerivedTable(operator, [table], text(name, "name"), key_columns=table.key_columns, traits=traits)
+    table.graph.attach(made)
+    return made
+
+
+class Where(Operator):
+    """Keeps the keys of the rows that are in. The columns are those of the input.
+
+    A cycle costs the rows that came, or changed in a column that the predicate depends on.
+    """
+
+    name: ClassVar[str] = "where"
+
+    def __init__(self, schema: pa.Schema, predicate: Predicate, columns: Sequence[int]) -> None:
+        self.schema = schema
+        self._predicate = predicate
+        self._columns = tuple(columns)
+        self._batch_schema = pa.schema([schema.field(number) for number in self._columns])
+        self._rows = RowSet.empty()
+
+    def start(self, inputs: Inputs) -> Outcome:
+        """Look at all rows."""
+        (version,) = inputs
+        self._rows = self._chosen(version, version.row_set)
+        return Outcome(self._rows, version.views, TableUpdate.of_added(self._rows, len(self.schema)))
+
+    def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
+        """Look at the rows that came, or changed in a column that matters."""
+        (change,), (version,) = changes, inputs
+        if change is None or change.update.is_empty:
+            return Outcome(self._rows, version.views, TableUpdate.empty(len(self.schema)))
+        update, before = change.update, self._rows
+        removed = before & update.removed if update.removed else RowSet.empty()
+        stayed = before - removed if removed else before
+        shifts = update.shifted
+        moved = shifts.apply(stayed) if shifts.size else stayed
+        added = self._chosen(version, update.added)
+        touched = RowSet.union_all(update.modified[number] for number in self._columns)
+        if touched:
+            are_in = self._chosen(version, touched)
+            were_in = touched & moved
+            came, left = are_in - were_in, were_in - are_in
+            if left:
+                moved = moved - left
+                left_before = shifts.unapply(left) if shifts.size else left
+                removed, stayed = removed | left_before, stayed - left_before
+            added = added | came if came else added
+        modified = all_columns(RowSet.empty(), len(self.schema))
+        if any(update.modified):
+            modified = tuple(rows & moved if rows else rows for rows in update.modified)
+        own_shifts = shifts.clip(stayed) if shifts.size else shifts
+        self._rows = moved | added if added else moved
+        return Outcome(self._rows, version.views, TableUpdate(added, removed, own_shifts, modified))
+
+    def _chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
+        """Those of ``rows`` for which the predicate holds."""
+        found: list[RowSet] = []
+        for part in version.pieces(rows, self._columns):
+            batch = pa.RecordBatch.from_arrays(version.read(part, self._columns), schema=self._batch_schema)
+            chosen = np.flatnonzero(_flags(self._predicate(batch), part.size))
+            if len(chosen):
+                found.append(part if len(chosen) == part.size else RowSet.from_sorted_keys(part.select(chosen)))
+        return RowSet.union_all(found)
+
+
+def _flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """What a predicate has said, one flag per row."""
+    if isinstance(answer, pa.ChunkedArray):
+        answer = answer.combine_chunks()
+    if isinstance(answer, np.ndarray):
+        answer = pa.array(answer)
+    if not isinstance(answer, pa.Array) or not pat.is_boolean(answer.type) or len(answer) != rows:
+        kind = str(answer.type) if isinstance(answer, pa.Array) else type(answer).__name__
+        count = f" of {len(answer)} values" if isinstance(answer, pa.Array) else ""
+        raise SchemaMismatchError(
+            f"A predicate gives one boolean for each of the {rows} rows that it gets, not {kind}{count}."
+        )
+    flags: np.ndarray[tuple[int], np.dtype[np.bool_]] = answer.fill_null(False).to_numpy(zero_copy_only=False)
+    return flags
