@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
-from barrage_server.server.deephaven.call import Service
+from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.web_front import WebFront
 from barrage_server.server.deephaven.web_socket import SocketLimits
 
@@ -163,3 +163,31 @@ def _lines(data: bytes) -> dict[str, str]:
     lines = data.decode("ascii").split("\r\n")
     assert lines.pop() == ""
     return dict(line.split(": ", 1) for line in lines)
+
+
+async def echo(call: Call) -> Status:
+    """Answers every message with itself."""
+    while (message := await call.read()) is not None:
+        await call.write(message)
+    return Status.OK
+
+
+class Waiting:
+    """A service whose calls report their begin, and then wait without end."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Semaphore(0)
+        self.cancelled = 0
+        self.tasks: list[asyncio.Task[object]] = []
+
+    async def __call__(self, call: Call) -> Status:
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.append(task)
+        self.begun.release()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return Status.OK
