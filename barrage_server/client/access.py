@@ -23,12 +23,12 @@ class Access:
         token: bearer token of a server, or pre-shared key of a Deephaven server.
         user: user name, with ``password``.
         password: the user's password.
-        headers: further headers of every call, such as a proxy wants. ``authorization`` among them is the log-in.
+        headers: further headers of every call, for example for a proxy. ``authorization`` among them is the log-in.
         tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path, which is read
             here.
 
     Raises:
-        InvalidRequestError: one of them is not what it should be.
+        InvalidRequestError: one of them is wrong.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -50,10 +50,10 @@ class Access:
             object.__setattr__(self, "tls_root_certs", read_pem(self.tls_root_certs, "tls_root_certs"))
 
     def login(self, *, is_deephaven: bool) -> Login:
-        """The log-in of one connection; ``is_deephaven``: whether a Deephaven server is likelier than another.
+        """The log-in of one connection; ``is_deephaven``: whether it is probably a Deephaven server.
 
         Raises:
-            InvalidRequestError: there are several ways to log in at once, or half of one.
+            InvalidRequestError: there are several log-ins, or an incomplete one.
         """
         return Login(
             token=self.token,

@@ -15,10 +15,10 @@ _TYPE: Final = b"deephaven:type"
 
 
 def user_schema(schema: pa.Schema) -> pa.Schema:
-    """``schema`` with the metadata that is the user's own.
+    """``schema`` with the user's own metadata only.
 
-    Of the annotations only a Java type stays that differs from the usual one for the Arrow type: it says something
-    about the data, such as that a binary column holds decimals.
+    Of the annotations only a Java type other than the usual one for the Arrow type is kept: it describes the data, such
+    as decimals in a binary column.
     """
     fields = []
     for field in schema:

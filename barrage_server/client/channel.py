@@ -48,10 +48,10 @@ _AUTHORIZATION: Final = "authorization"
 
 
 class SessionStream(Protocol):
-    """What a channel must know of a stream.
+    """The part of a stream that a channel uses.
 
     Attributes:
-        session: ``login.sessions_lost`` when it was opened.
+        session: ``login.sessions_lost`` at its opening.
     """
 
     session: int
@@ -66,15 +66,14 @@ class Channel:
     A Flight client is made on first use, one per process: after a fork the child makes its own.
 
     Args:
-        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``, 8815 being the port when none is named;
-            for a Deephaven server
-            ``dh+plain://host:port`` or ``dh://host:port``, which is TLS.
+        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``; the default port is 8815. For a Deephaven
+            server ``dh+plain://host:port``, or ``dh://host:port`` with TLS.
         access: the credentials.
-        timeout: seconds that a short call may take, and that a longer one may stand still.
+        timeout: most seconds of a short call, and most seconds without progress of a longer one.
 
     Attributes:
-        address: where the server is, as the user wrote it.
-        login: what is shown to be let in.
+        address: the server's address, as given.
+        login: the credentials.
     """
 
     def __init__(self, uri: str, access: Access, *, timeout: float) -> None:
@@ -128,7 +127,7 @@ class Channel:
         """Call options with the credentials.
 
         Args:
-            timeout: seconds until the whole call fails; None for none, as long streams want it.
+            timeout: seconds until the whole call fails; None for no limit, for long streams.
             headers: headers of this call only.
         """
         own = {_AUTHORIZATION: self.login.header, **(headers or {})}
@@ -142,11 +141,11 @@ class Channel:
     # Who answers.
 
     def greet(self) -> Counterpart:
-        """Make a cheap call, which logs in where that is needed; says what answers.
+        """Make a cheap call, which logs in where needed; returns the kind of the server.
 
         Raises:
-            AuthenticationError: the credentials are not what the server wants.
-            UnavailableError: nobody answers.
+            AuthenticationError: the server refuses the credentials.
+            UnavailableError: the server does not answer.
         """
         try:
             found = self.logged_in(self._asks_health)
@@ -159,7 +158,7 @@ class Channel:
 
     @property
     def counterpart(self) -> Counterpart:
-        """What answers; asks when that is not known yet."""
+        """The kind of the server; makes a call if it is not known yet."""
         if self._counterpart is None:
             with self._log_in_lock:
                 return self._counterpart or self.greet()
@@ -256,9 +255,9 @@ class Channel:
         self.close()
 
     def _asks_health(self) -> bool:
-        """Make a cheap call; whether the server has the action, which only this project's have.
+        """Make a cheap call; returns whether the server has an action that only servers of this project have.
 
-        Not ``list_actions``: when a server cancels that, pyarrow interrupts the main thread, whatever thread calls.
+        Not ``list_actions``: when a server cancels that, pyarrow interrupts the main thread, from any calling thread.
         """
         try:
             with translated(self.address):

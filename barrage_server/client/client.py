@@ -59,7 +59,7 @@ _PUBLISHING: Final = "staging and committing rows"
 
 @public
 class Client:
-    """A connection to a server. Made by :func:`connect`, which says what its arguments mean.
+    """A connection to a server. Made by :func:`connect`, which documents the arguments.
 
     Use it as a context manager, or :meth:`close` it: that ends its subscriptions and publications too. All methods may
     be called from any thread.
@@ -118,7 +118,7 @@ class Client:
             with translated(self.uri):
                 if counterpart is not Counterpart.BARRAGE:
                     return list(flights.list_flights(options=options))
-                # When a server cancels list_flights, pyarrow interrupts the main thread, whatever thread calls.
+                # When a server cancels list_flights, pyarrow interrupts the main thread, from any calling thread.
                 results = list(flights.do_action(flight.Action(TABLES_ACTION, b""), options))
                 return [flight.FlightInfo.deserialize(result.body.to_pybytes()) for result in results]
 
@@ -140,7 +140,7 @@ class Client:
 
         Args:
             name: the table.
-            columns: columns wanted; None for all. They come in the table's order.
+            columns: names of the columns; None for all. They come in the table's order.
             viewport: row positions wanted, such as ``range(0, 100)``; None for all.
             reverse: count positions from the end of the table.
 
@@ -185,24 +185,24 @@ class Client:
 
         Args:
             name: the table.
-            columns: columns wanted; None for all.
-            viewport: row positions wanted, such as ``range(0, 100)``; None for the whole table. It stays put while rows
-                move through it.
+            columns: names of the columns; None for all.
+            viewport: row positions, such as ``range(0, 100)``; None for the whole table. They stay while rows move
+                through them.
             reverse: count positions from the end of the table: ``range(0, 10)`` follows the last ten rows.
-            interval_ms: milliseconds between two updates at least; 0 leaves it to the server.
-            dialect: how the server writes messages of a viewport; the content is the same. None is what the server
-                does best; a Deephaven server knows only the flattened way.
-            timeout: seconds that the first content may stand still; the client's timeout when None.
-            onto: the ``table`` of a live table that has ended, of the same columns. Instead of making a replica of its
-                own, this subscription goes on with that one: what differs goes into it in one update. Its attributes
-                and keys stay as they are. With other columns it is left alone, and :attr:`LiveTable.table` is another.
-            on_update: what :meth:`LiveTable.on_update` takes, from the very first update on. They are not kept for
-                :meth:`LiveTable.updates` then.
+            interval_ms: least time between two updates, in milliseconds; 0 for the server's default.
+            dialect: the dialect of viewport messages; the content is the same. None for the server's preferred one; a
+                Deephaven server has only the flattened one.
+            timeout: most seconds without progress of the first content; the client's timeout when None.
+            onto: the ``table`` of an ended live table with the same columns. The subscription continues with that
+                replica, and applies the difference to it in one update. Its attributes and keys stay. With other
+                columns it is not used, and :attr:`LiveTable.table` is a new one.
+            on_update: a callback as for :meth:`LiveTable.on_update`, from the first update on. Updates are then not
+                kept for :meth:`LiveTable.updates`.
 
         Raises:
             UnknownTableError, UnknownColumnError: there is no such table or column.
-            UnavailableError: the server is gone.
-            DeadlineError: the first content did not come.
+            UnavailableError: the server is unreachable.
+            DeadlineError: the first content did not come in time.
         """
         checked_name(name)
         integer(interval_ms, "interval_ms", most=(1 << 31) - 1)
@@ -246,31 +246,30 @@ class Client:
         kind: TableKind | str | None = None,
         capacity: int | None = None,
     ) -> int:
-        """Publish rows. They become visible all at once, in one cycle, or not at all.
+        """Publish rows. All become visible in one cycle, or none.
 
-        A table that does not exist is made: a keyed one when ``key`` is given, a ring when ``capacity`` is, else an
-        append table.
+        A table that does not exist is created: keyed with ``key``, a ring with ``capacity``, else an append table.
 
         Args:
             name: the table on the server.
             data: a pyarrow table, batch or reader, a mapping of columns, or a data frame. Python values in a mapping
                 take the types of the table's columns.
-            key: key columns. In an existing table they must be its own.
+            key: key columns. They must match those of an existing table.
             mode: ``append``, ``upsert``, ``replace`` or ``delete``; by default append, or upsert where there are keys.
             kind: kind of a new table.
-            capacity: rows that a new ring keeps.
+            capacity: number of rows of a new ring.
 
         Returns:
             The number of rows published.
 
         Raises:
             SchemaMismatchError, KeyMismatchError, UnsupportedTypeError: the rows do not fit; nothing is changed.
-            InvalidRequestError: ``data`` is a table that ticks, which :meth:`publish_live` is for.
-            UnsupportedOperationError: the server is Deephaven's, which takes no rows in this way.
-            UnavailableError: the server is gone.
+            InvalidRequestError: ``data`` is a ticking table: use :meth:`publish_live`.
+            UnsupportedOperationError: it is a Deephaven server.
+            UnavailableError: the server is unreachable.
         """
         if isinstance(data, LiveTable | Table):
-            raise InvalidRequestError("A table that ticks is published with publish_live(name, table).")
+            raise InvalidRequestError("Publish a ticking table with publish_live(name, table).")
         return self._upload(name, data, key=key, mode=mode, kind=kind, capacity=capacity)
 
     def publish_live(self, name: str, table: Table | LiveTable, *, interval_ms: int = 10) -> Publication:
@@ -278,13 +277,13 @@ class Client:
 
         Args:
             name: the table on the server.
-            table: one of the engine, or a live table, of this or of another server.
-            interval_ms: milliseconds between two updates at least.
+            table: an engine table, or a live table of any server.
+            interval_ms: least time between two updates, in milliseconds.
 
         Raises:
-            InvalidRequestError: ``table`` does not tick: rows are published with :meth:`publish`.
-            UnsupportedOperationError: the server is Deephaven's, which takes no tables in this way.
-            UnavailableError: the server is gone.
+            InvalidRequestError: ``table`` does not tick: use :meth:`publish`.
+            UnsupportedOperationError: it is a Deephaven server.
+            UnavailableError: the server is unreachable.
         """
         self._channel.need(_PUBLISHING)
         source = table.table if isinstance(table, LiveTable) else table

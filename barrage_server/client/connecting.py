@@ -30,26 +30,25 @@ def connect(
     wait: float = 0.0,
     graph: UpdateGraph | None = None,
 ) -> Client:
-    """Connect to a server, this project's or Deephaven's, and make sure that it answers.
+    """Connect to a server, of this project or of Deephaven, and check that it answers.
 
     Args:
-        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``, 8815 being the port when none is named;
-            as Deephaven writes it ``dh+plain://host:port``, or ``dh://host:port`` for TLS.
+        uri: ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``; the default port is 8815. For a Deephaven
+            server ``dh+plain://host:port``, or ``dh://host:port`` with TLS.
         token: the server's secret: the bearer token of a server of this project, the pre-shared key of Deephaven's.
-        user: user name, where the server knows users, with ``password``. Without token and user the log-in is
-            anonymous.
+        user: user name, with ``password``. Without token and user the log-in is anonymous.
         password: the user's password.
-        timeout: seconds that a short call may take, and that a longer one may stand still.
-        retry: how subscriptions come back after their connection is lost.
-        headers: further headers of every call. ``authorization`` among them is a way to log in that is not known here,
-            such as ``"some.company.Handler secret"``.
+        timeout: most seconds of a short call, and most seconds without progress of a longer one.
+        retry: how subscriptions reconnect after a lost connection.
+        headers: further headers of every call. ``authorization`` is a log-in of another kind, such as
+            ``"some.company.Handler secret"``.
         tls_root_certs: PEM certificates to trust instead of the system's: their text, or a file's path.
-        wait: keep trying for so many seconds when nobody answers yet.
-        graph: the update graph that replicas are to live in; one of the client's own when None.
+        wait: seconds to retry while the server does not answer yet.
+        graph: the update graph of the replicas; one of the client's own when None.
 
     Raises:
-        UnavailableError: nothing answers there.
-        InvalidRequestError: the address is none, or what answers there is no server of this kind: a web server, say.
+        UnavailableError: the server does not answer.
+        InvalidRequestError: the address is invalid, or is that of another kind of server, such as a web server.
         AuthenticationError: the credentials are missing or wrong.
     """
     patience = seconds(wait, "wait")

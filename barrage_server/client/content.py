@@ -21,17 +21,17 @@ __all__ = ["Content", "difference"]
 
 
 class Content:
-    """One table as a subscriber sees it, over any number of streams. Pure, and not locked: the caller does that.
+    """One table as a subscriber sees it, over any number of streams. Pure, and not locked: the caller locks.
 
-    While a stream delivers its first snapshot, or one with other columns, what was there before stays in view. Then the
-    new content takes its place in one update. The table object stays the same over lost connections; it is another one
-    after the columns have changed, or between a window and the whole table.
+    While a stream delivers its first snapshot, or one with other columns, the previous content stays in view. Then the
+    new content replaces it in one update. The table object stays the same over lost connections; it is replaced when
+    the columns change, and between a window and the whole table.
 
     Args:
         graph: the update graph for the replicas.
-        name: what they call themselves.
-        onto: the replica that an earlier subscription has left: the first content goes into it as what differs, when it
-            has the same columns. Its attributes and keys stay as they are.
+        name: the name of the replicas.
+        onto: the replica of an ended subscription: the first content is applied to it as a difference, if it has the
+            same columns. Its attributes and keys stay.
     """
 
     def __init__(self, graph: UpdateGraph, name: str, onto: ReplicaTable | None = None) -> None:
@@ -81,17 +81,17 @@ class Content:
         attributes: Mapping[str, object] | None = None,
         key_columns: Sequence[str] = (),
     ) -> None:
-        """A new stream starts, and has been asked for ``window``.
+        """Begin a new stream, which has requested ``window``.
 
         Args:
-            schema: the plain schema that the stream states.
-            window: what is wanted from now on.
-            dialect: how its viewport messages are written.
-            attributes: table attributes that it states.
-            key_columns: key columns that it states.
+            schema: the plain schema of the stream.
+            window: the requested window.
+            dialect: the dialect of its viewport messages.
+            attributes: table attributes of the stream.
+            key_columns: key columns of the stream.
 
         Raises:
-            SchemaMismatchError: the table has other columns than when the first stream started.
+            SchemaMismatchError: the table has other columns than in the first stream.
         """
         if self._schema is not None and not self._schema.equals(schema):
             raise SchemaMismatchError(
@@ -161,7 +161,7 @@ def difference(before: TableVersion, after: TableVersion) -> ReplicaUpdate:
     """The update that turns the content of one table into that of another with the same columns.
 
     Rows with the same key in both are compared, cell by cell and bit by bit, and modified where they differ. Nulls
-    equal nulls, whatever lies under them.
+    equal nulls; bytes under them are ignored.
     """
     stayed = before.row_set & after.row_set
     added = after.row_set - stayed
@@ -189,7 +189,7 @@ def _changed(before: TableVersion, after: TableVersion, stayed: RowSet, number: 
 
 
 def _change(before: TableVersion, after: TableVersion) -> TableUpdate:
-    """What :func:`difference` does, without the values."""
+    """The row changes of :func:`difference`, without the values."""
     update = difference(before, after)
     nothing = (RowSet.empty(), None)
     modified = tuple(update.modified.get(number, nothing)[0] for number in range(len(after.schema)))

@@ -1,4 +1,4 @@
-"""What kind of server a client talks to, which decides what it can be asked for."""
+"""The kind of server that a client is connected to, which decides the possible requests."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Counterpart"]
 
 
 class Counterpart(StrEnum):
-    """Kinds of servers, told by their first answer."""
+    """Kinds of servers, recognised by their first answer."""
 
     BARRAGE = "barrage"
-    """This project's: everything works."""
+    """A server of this project."""
     DEEPHAVEN = "deephaven"
-    """Deephaven's: sessions, tables to look at and to follow, viewports flattened; no publishing as it is done here."""
+    """A Deephaven server: sessions, reading and following tables, flattened viewports; no publishing."""
     FLIGHT = "flight"
-    """Some other Arrow Flight server. Whether it knows Barrage turns out when it is asked."""
+    """Another Arrow Flight server, possibly with Barrage."""
 
     @classmethod
     def of(cls, *, knows_health: bool, has_session: bool) -> Counterpart:
@@ -28,5 +28,5 @@ class Counterpart(StrEnum):
 
     @property
     def dialect(self) -> Dialect:
-        """How it writes viewports, unless it is asked for another way."""
+        """Its default dialect of viewports."""
         return Dialect.FLATTENED if self is Counterpart.DEEPHAVEN else Dialect.KEY_SPACE

@@ -13,13 +13,13 @@ _ALWAYS_KEPT: Final = 1 << 16
 
 
 class Cursor:
-    """Collects updates until somebody takes them, as one.
+    """Collects updates until they are taken, as one.
 
-    A consumer that is slow, or away, gets fewer and larger updates. What is kept for it is bounded: when the values
-    changed since its last update outweigh the table, they are taken out of the history, which can then be freed. Until
-    the cursor is started, it gives up at that point instead, and begins anew: nobody has asked yet.
+    A slow consumer gets fewer and larger updates. The memory for it is bounded: when the values changed since its last
+    update outweigh the table, they are copied from the history, which can then be freed. A cursor that is not started
+    drops them at that point instead, and restarts.
 
-    It takes no lock; the caller does.
+    It takes no lock; the caller locks.
     """
 
     def __init__(self) -> None:

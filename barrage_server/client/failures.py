@@ -1,4 +1,4 @@
-"""Which failures of a connection are what, for somebody who uses the client."""
+"""Errors of this package for the failures of a connection."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _HINTS: Final = (
 
 
 def typed_error(error: BaseException, address: str = "") -> BarrageError:
-    """The error of this package for what pyarrow.flight raised; one of this package is returned as it is.
+    """The error of this package for an exception of pyarrow.flight; errors of this package are returned unchanged.
 
     Args:
         error: the exception.
-        address: who was spoken to, for the text of a lost connection.
+        address: the server's address, for the text of a lost connection.
     """
     if isinstance(error, BarrageError):
         return error
@@ -78,15 +78,15 @@ def typed_error(error: BaseException, address: str = "") -> BarrageError:
 
 @contextmanager
 def translated(address: str = "") -> Iterator[None]:
-    """Raise whatever pyarrow.flight raises in the ``with`` body as the error of this package that it stands for.
+    """Translate exceptions of pyarrow.flight in the ``with`` body to errors of this package.
 
-    pyarrow turns a cancelled stream into KeyboardInterrupt when it reads on the main thread; that one is told from the
-    user's Ctrl-C by its cause.
+    pyarrow turns a cancelled stream into KeyboardInterrupt when it reads on the main thread; its cause distinguishes it
+    from the user's Ctrl-C.
     """
     try:
         yield
     except (flight.FlightError, pa.ArrowException, OSError) as error:
-        # The original has Arrow's and gRPC's details, which the text above them says in words: it goes to the log.
+        # The original has the details of Arrow and gRPC, and goes to the log.
         logger.debug("%s answered", address or "the server", exc_info=error)
         raise typed_error(error, address) from None
     except KeyboardInterrupt as error:
@@ -97,5 +97,5 @@ def translated(address: str = "") -> Iterator[None]:
 
 
 def is_passing(error: BarrageError) -> bool:
-    """Whether trying again later may help although nobody changes anything."""
+    """Whether a later retry may succeed without other changes."""
     return isinstance(error, (UnavailableError, LimitError))

@@ -43,16 +43,16 @@ logger = logging.getLogger("barrage_server.client")
 
 
 class Follower:
-    """Follows one table on a thread of its own until it is closed or fails for good.
+    """Follows one table on a thread of its own until it is closed or fails permanently.
 
-    With ``on_update`` the updates are handed over there, from the first one on, and not kept for anybody.
+    With ``on_update``, updates are passed to it from the first one on, and not kept.
 
     Attributes:
         changed: notified after every change of anything here; its lock guards all of it.
-        content: what is in view.
-        positions: where the iterators over the updates are.
-        state: where things stand.
-        error: why it failed; None unless the state is FAILED.
+        content: the content in view.
+        positions: the positions of the iterators over the updates.
+        state: the present state.
+        error: the reason of the failure; None unless the state is FAILED.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Follower:
         return self.state.is_final or is_ending()
 
     def wake(self) -> None:
-        """Have those look again who wait for updates. Gives up where a callback holds the lock."""
+        """Wake threads that wait for updates. Does nothing while a callback holds the lock."""
         if self.changed.acquire(timeout=1.0):
             try:
                 self.changed.notify_all()
@@ -192,7 +192,7 @@ class Follower:
                         self._reopen = False
                         continue
                     if self.state is LiveState.CONNECTING and is_first and isinstance(error, UnavailableError):
-                        is_first = False  # the connection stood idle, and was closed by the other side just now
+                        is_first = False  # the idle connection was closed by the server just now
                         continue
                     if self.state is LiveState.CONNECTING or not self._comes_back(error, seen):
                         raise
@@ -206,8 +206,8 @@ class Follower:
         return self.state.is_final
 
     def _comes_back(self, error: BarrageError, seen: int) -> bool:
-        """Whether a stream that ended with ``error`` is worth opening again."""
-        # A server that has only just come back may not have its tables yet.
+        """Whether to open a stream again that ended with ``error``."""
+        # A restarted server may not have its tables yet.
         missing = (
             isinstance(error, UnknownTableError) and self.state is LiveState.RECONNECTING and self.messages == seen
         )
@@ -218,7 +218,7 @@ class Follower:
         away = time.monotonic() - lost_at
         if delay is None or (self._retry.deadline is not None and away > self._retry.deadline):
             raise UnavailableError(
-                f"Table '{self.name}' was lost and did not come back in {away:.0f} s: {error}"
+                f"Table '{self.name}' was lost, and could not be reached again within {away:.0f} s: {error}"
             ) from error
         logger.info("table %r: %s; trying again in %.1f s", self.name, error, delay)
         with self.changed:
@@ -229,7 +229,7 @@ class Follower:
         view = self.view
         columns = None
         if view.columns is not None or self._channel.counterpart is Counterpart.DEEPHAVEN:
-            # By number on the wire. A Deephaven server may have columns that cannot be asked for here.
+            # By number on the wire. A Deephaven server may have columns that cannot be requested here.
             schema = self._channel.schema(self.name)
             columns = view.window(schema, self.name).columns
             if view.columns is None:

@@ -1,4 +1,4 @@
-"""What a server says about a table before anybody reads it."""
+"""The description of a table by a server."""
 
 from __future__ import annotations
 

@@ -15,19 +15,19 @@ __all__ = ["KeepAlive"]
 
 logger = logging.getLogger("barrage_server.client")
 
-# A Deephaven server forgets a session for which no call has come for a time that is not told over Flight: five minutes
-# by default, and ten seconds at least.
+# A Deephaven server drops a session without calls for a time that Flight does not report: five minutes by default, and
+# at least ten seconds.
 PAUSE: Final = 3.0
 
 
 class KeepAlive:
-    """Calls ``ping`` on a thread of its own, for as long as somebody is inside :meth:`held`.
+    """Calls ``ping`` on a thread of its own while any caller is inside :meth:`held`.
 
     An open stream does not count as a call: without others the session runs out, and the server ends the stream.
 
     Args:
-        ping: a cheap call; what it raises is left to those who use the connection.
-        name: of the thread.
+        ping: a cheap call; its errors are ignored.
+        name: name of the thread.
         pause: seconds between two calls.
     """
 
@@ -77,4 +77,4 @@ class KeepAlive:
             try:
                 self._ping()
             except BarrageError as error:
-                logger.debug("%s: %s", self._name, error)  # whatever is open finds out by itself
+                logger.debug("%s: %s", self._name, error)  # open streams get the error by themselves

@@ -50,20 +50,20 @@ class Keep(Enum):
 
 
 KEEP: Final = Keep.KEEP
-"""Leave it as it is."""
+"""Keep the present value."""
 
 
 @public
 class LiveTable:
     """A table of a server, or a window of it, that follows every change.
 
-    Made by :meth:`Client.subscribe`. Use it as a context manager, or :meth:`close` it. What it shows is one consistent
-    version at a time, in the order of the row keys; reading never waits for the network. When the connection is lost
-    the content stays, :attr:`state` says so, and the subscription comes back by itself.
+    Made by :meth:`Client.subscribe`. Use it as a context manager, or :meth:`close` it. It has one consistent version at
+    a time, in the order of the row keys; reading never waits for the network. When the connection is lost, the content
+    stays, :attr:`state` changes, and the subscription reconnects by itself.
 
     ``live["price"]`` is a column, ``len(live)`` the number of rows in view; ``for update in live.updates()`` and, in
-    coroutines, ``async for update in live`` iterate over the updates; and any library that reads Arrow streams takes a
-    live table for a table: ``polars.from_arrow(live)``.
+    coroutines, ``async for update in live`` iterate over the updates; and any library that reads Arrow streams accepts
+    a live table: ``polars.from_arrow(live)``.
 
     All methods may be called from any thread.
     """
@@ -86,7 +86,7 @@ class LiveTable:
 
     @property
     def version(self) -> TableVersion:
-        """The version in view: several reads of it agree with each other, whatever arrives meanwhile."""
+        """The version in view: an immutable snapshot."""
         return self._follower.content.version
 
     @property
@@ -120,7 +120,7 @@ class LiveTable:
 
     @property
     def viewport(self) -> RowSet | None:
-        """The positions that were asked for last; None for the whole table."""
+        """The positions of the last request; None for the whole table."""
         return self._follower.view.positions
 
     @property
@@ -135,7 +135,7 @@ class LiveTable:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """What the server promises about the table, such as ``AppendOnly``."""
+        """The attributes of the table on the server, such as ``AppendOnly``."""
         return self.table.attributes
 
     @property
@@ -230,23 +230,23 @@ class LiveTable:
     def updates(self, timeout: float | None = None) -> Updates:
         """Iterate over the updates, waiting for each.
 
-        The iteration ends when nothing has come for ``timeout`` seconds (None: wait for ever), when the live table is
-        closed, or when the main thread of the process has ended. What comes between two iterations, or while the loop's
-        body runs, is not lost: the next step delivers all of it as one update.
+        The iteration ends after ``timeout`` seconds without an update (None: no limit), when the live table is closed,
+        or when the main thread of the process has ended. Updates between two iterations, or while the loop's body runs,
+        are delivered by the next step as one.
 
-        Each iterator has its own place in the stream of updates: several at a time see all of them each, and threads
-        that share one get different ones. An iterator begins where the one that ended last has stopped, and the very
-        first with the first content, except that changes which outweigh the table itself are not kept for it. Beside
-        one that still runs, an iterator begins with what comes next.
+        Each iterator has its own position in the stream of updates: several iterators each see all updates, and threads
+        that share one get different updates. An iterator begins where the last finished one stopped, and the first one
+        with the first content, except that changes which outweigh the table itself are not kept for it. Beside a
+        running one, an iterator begins with the next update.
 
         Raises:
-            BarrageError: what the subscription has failed with, after the last update.
+            BarrageError: the error of the subscription, after the last update.
         """
         self._check_process()
         return Updates(self._follower, None if timeout is None else seconds(timeout, "timeout"))
 
     def __iter__(self) -> NoReturn:
-        """Refused: what reads any iterable, such as ``pandas.DataFrame(live)``, would wait for updates for ever."""
+        """Refused: readers of any iterable, such as ``pandas.DataFrame(live)``, would wait for updates without end."""
         raise InvalidRequestError(
             "A live table is not iterated over itself: live.updates() are its updates, live.to_pandas(), "
             "live.to_arrow() and live['column'] its content."
@@ -261,11 +261,11 @@ class LiveTable:
         return AsyncUpdates(self._follower)
 
     def on_update(self, callback: Callable[[Update], object]) -> Callable[[], None]:
-        """Have ``callback(update)`` called for every change of what is in view; returns a function that ends that.
+        """Call ``callback(update)`` for every change of the rows in view; returns a function that ends that.
 
-        It runs on the subscription's own thread: do not wait in it for this live table. What it raises is logged. A
-        callback that takes its time gets fewer and larger updates: what comes while it runs is one. Of a blink table it
-        gets each, because a row that has come and gone would be lost; there, nothing is applied while it runs.
+        It runs on the subscription's own thread: it must not wait for this live table. Its errors are logged. A slow
+        callback gets fewer and larger updates: those that arrive while it runs are one. For a blink table it gets each
+        update, because rows would be lost otherwise; no update is applied while it runs.
         """
         follower = self._follower
         checked_callback(callback, "callback")
@@ -359,24 +359,24 @@ class LiveTable:
         timeout: float | None = None,
         wait: bool = True,
     ) -> None:
-        """Look at other rows, or other columns. Returns when they are in view. What is left out stays as it is.
+        """Change the rows or columns in view. Returns when they are in view. Omitted arguments keep their value.
 
         ``set_viewport(0, 50)``, ``set_viewport(range(0, 50))`` and ``set_viewport(slice(0, 50))`` mean the same.
 
-        Moving a window costs what is in the new window and was not in the old one. Going between a window and the whole
-        table opens a new stream; what was in view stays until the new content is complete.
+        Moving a window costs the rows that are new in it. A change between a window and the whole table opens a new
+        stream; the previous content stays in view until the new one is complete.
 
         Args:
             viewport: row positions, such as ``range(100, 200)``; may reach beyond the table. None for the whole table.
             stop: the position after the last one, where ``viewport`` is the first one.
-            columns: names of the columns wanted; None for all.
+            columns: names of the columns; None for all.
             reverse: count positions from the end of the table: ``range(0, 10)`` are the last ten rows.
             timeout: seconds to wait; the client's timeout when None.
-            wait: False returns at once, which is how a callback has to do it.
+            wait: False returns at once, as a callback must.
 
         Raises:
             UnknownColumnError: the table has no such column; nothing changes.
-            DeadlineError: the rows were not there in time; they may still come.
+            DeadlineError: the rows did not come in time; they may still come.
             BarrageError: the subscription has ended.
         """
         self._check_process()
@@ -412,7 +412,7 @@ class LiveTable:
         return self._follower.error
 
     def on_state(self, callback: Callable[[LiveState], object]) -> Callable[[], None]:
-        """Have ``callback(state)`` called for every change of :attr:`state`; returns a function that ends that."""
+        """Call ``callback(state)`` for every change of :attr:`state`; returns a function that ends that."""
         follower = self._follower
         checked_callback(callback, "callback")
         with follower.changed:
@@ -480,11 +480,11 @@ class LiveTable:
 def _rows_and_columns(
     viewport: Viewport | Keep | int, stop: int | Sequence[str] | Keep | None, columns: Sequence[str] | Keep | None
 ) -> tuple[Viewport | Keep, Sequence[str] | Keep | None]:
-    """What :meth:`LiveTable.set_viewport` was given: its second argument is a stop, or the columns."""
+    """Parse the arguments of :meth:`LiveTable.set_viewport`: its second one is a stop, or the columns."""
     if isinstance(stop, int | np.integer) and not isinstance(stop, bool):
         start, end = integer(viewport, "The first of two positions"), integer(stop, "The position after the last")
         if end < start:
-            raise InvalidRequestError(f"A viewport ends behind its start: set_viewport({end}, {start}).")
+            raise InvalidRequestError(f"A viewport ends after its start: set_viewport({end}, {start}).")
         return range(start, end), columns
     if isinstance(stop, Keep):
         return viewport, columns  # type: ignore[return-value]  # a number alone is refused as a viewport

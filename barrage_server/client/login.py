@@ -1,4 +1,4 @@
-"""What a client shows a server to be let in, and what the server gives it to show from then on."""
+"""The credentials of a client, and the token that the server issues for them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Login:
 
     @property
     def header(self) -> str:
-        """What to show now."""
+        """The present value of the header."""
         with self._lock:
             return self._session or self._ways[self._way]
 

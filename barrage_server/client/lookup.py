@@ -1,4 +1,4 @@
-"""What a server says about one table."""
+"""Looking up one table on a server."""
 
 from __future__ import annotations
 

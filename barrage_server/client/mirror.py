@@ -1,9 +1,9 @@
-"""The receiving end of a subscription: messages in, a replica of what is in view out. No socket, thread or clock.
+"""The receiving end of a subscription: from messages to a replica of the rows in view. No socket, thread or clock.
 
-Two dialects come in. In *key space* a message speaks of the keys of the whole table and carries data for what is in
-view; here the mirror tracks the keys of the whole table, finds out which of them are in view, and drops rows that leave
-it. *Flattened* messages speak of positions inside the view; the mirror gives those rows the keys 0, 1, 2 ... and moves
-them by shifts. Subscriptions to a whole table are in key space in both.
+There are two dialects. In *key space* a message has the keys of the whole table and data for the rows in view; the
+mirror tracks the keys of the whole table, computes those in view, and drops rows that leave it. *Flattened* messages
+have positions inside the view; the mirror gives those rows the keys 0, 1, 2 ... and moves them by shifts. Subscriptions
+to a whole table are in key space in both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from barrage_server.wire.reader import IncomingMessage
 
 __all__ = ["Mirror"]
 
-# Up to so many rows a view is stored as a window, which is cheap to move.
+# Rows up to which a view is stored as a window, which is cheap to move.
 _MAX_WINDOW: Final = 1 << 20
 
 
@@ -33,16 +33,16 @@ class Mirror:
 
     Args:
         schema: the plain schema of the whole table.
-        window: what the stream is asked for first. Whether it has a viewport holds for the whole stream.
-        dialect: how messages of a viewport are written.
-        graph: the update graph that the replica lives in.
-        name: what the replica calls itself.
+        window: the first request of the stream. A stream has a viewport for its whole life, or never.
+        dialect: the dialect of viewport messages.
+        graph: the update graph of the replica.
+        name: the name of the replica.
         attributes: table attributes for the replica.
-        key_columns: key columns of the table; the replica names those that are in view.
+        key_columns: key columns of the table; the replica has those in view.
 
     Attributes:
-        table: the replica: the columns in view of the rows in view. Another object after the columns have changed.
-        window: what the last snapshot has brought into view; None before the first.
+        table: the replica: the columns in view of the rows in view. A new object after the columns have changed.
+        window: the window of the last snapshot; None before the first.
         table_size: rows of the whole table.
         step: the server's step of the last message; -1 before, and for tables that never change.
     """

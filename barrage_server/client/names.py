@@ -38,7 +38,7 @@ def descriptor_of(name: str, counterpart: Counterpart) -> flight.FlightDescripto
 
 
 def listed_name(path: Sequence[bytes | str]) -> str | None:
-    """What a table in a listing is called here; None when it cannot be named, because it is another client's own."""
+    """The name of a table in a listing; None when it has no name here, because it belongs to another client."""
     try:
         ticket = parse_path(path)
         if isinstance(ticket, ApplicationTicket):

@@ -1,4 +1,4 @@
-"""Waiting for blocking calls in such a way that Ctrl-C and deadlines act at once."""
+"""Waiting for blocking calls so that Ctrl-C and time-outs take effect at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Progress:
-    """How a long call shows that it is getting on, and how it can be ended."""
+    """Progress of a long call, and its cancellation."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,17 +25,17 @@ class Progress:
         self.last = time.monotonic()
 
     def advance(self) -> None:
-        """Something arrived: the deadline counts anew."""
+        """Record progress: the time-out restarts."""
         self.last = time.monotonic()
 
     def check(self) -> None:
-        """Raise UnavailableError when nobody waits any more."""
+        """Raise UnavailableError if the caller has given up."""
         with self._lock:
             if self._given_up:
                 raise UnavailableError("Given up by the caller.")
 
     def cancel_with(self, cancel: Callable[[], None]) -> None:
-        """What to call when nobody waits any more; called at once when that is so already."""
+        """Set the function to call when the caller gives up; calls it at once if it already has."""
         with self._lock:
             self._cancel = cancel
             late = self._given_up
@@ -43,7 +43,7 @@ class Progress:
             cancel()
 
     def give_up(self) -> None:
-        """Nobody waits any more."""
+        """Record that the caller has given up, and cancel the call."""
         with self._lock:
             self._given_up = True
             cancel = self._cancel
@@ -64,20 +64,20 @@ class _Outcome(Generic[T]):
 
 
 def patiently(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
-    """The result of ``call(progress)``, which runs on a thread of its own.
+    """Run ``call(progress)`` on a thread of its own, and return its result.
 
-    A blocking Flight call lets no signal through: Ctrl-C would act only when the server says something. Here it acts at
-    once, and the call is cancelled.
+    A blocking Flight call delays signals: Ctrl-C would take effect at the next message of the server only. Here it
+    takes effect at once, and the call is cancelled.
 
     Args:
-        call: what to do; it reports to the progress that it is given.
-        timeout: seconds without progress after which it is given up.
-        what: what is waited for, for the text.
+        call: the call; it reports to its argument.
+        timeout: seconds without progress after which it is cancelled.
+        what: the name of the call, for the text.
 
     Raises:
         DeadlineError: no progress for ``timeout`` seconds.
-        LimitError: this process can start no further thread.
-        BaseException: whatever ``call`` raised.
+        LimitError: the process cannot start a thread.
+        BaseException: any error of ``call``.
     """
     progress = Progress()
     outcome: _Outcome[T] = _Outcome(progress)
@@ -85,7 +85,7 @@ def patiently(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
     def run() -> None:
         try:
             outcome.value = call(progress)
-        except BaseException as error:  # it is raised again where it is waited for
+        except BaseException as error:  # raised again in the waiting thread
             outcome.error = error
         finally:
             outcome.done.set()

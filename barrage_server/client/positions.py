@@ -41,7 +41,7 @@ class Positions:
             return cursor
 
     def end(self, cursor: Cursor) -> None:
-        """The iterator has ended: the next one goes on from there."""
+        """End an iterator: the next one continues from its position."""
         with self._lock:
             if any(entry is cursor for entry in self._taken):
                 self._taken = tuple(entry for entry in self._taken if entry is not cursor)
@@ -54,12 +54,12 @@ class Positions:
                 cursor.offer(update)
 
     def take(self, cursor: Cursor) -> Update | None:
-        """What has come since ``cursor`` was taken from last, as one update; None when that is nothing."""
+        """The changes since the last take from ``cursor``, as one update; None without any."""
         with self._lock:
             return cursor.take()
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Have ``watcher()`` called, on any thread, when there may be something to take or no more will come."""
+        """Call ``watcher()``, on any thread, when there may be updates to take or the stream has ended."""
         with self._lock:
             self._watchers = (*self._watchers, watcher)
 
@@ -73,6 +73,6 @@ class Positions:
         for watcher in self._watchers:
             try:
                 watcher()
-            except Exception:  # an event loop that has closed: its waiter is gone, and others must still be woken
+            except Exception:  # a closed event loop: its waiter is gone; the others must still be woken
                 logger.debug("a waiter for updates is gone", exc_info=True)
                 self.unwatch(watcher)

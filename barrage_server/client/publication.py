@@ -1,4 +1,4 @@
-"""A ticking upload: every change of a local table goes to the server as an update of a table there."""
+"""A ticking upload: every change of a local table is sent to the server as an update of a table there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Publication"]
 
 logger = logging.getLogger("barrage_server.client")
 
-# How long close() gives the server to confirm what was sent, on top of what it takes to send it.
+# Seconds that close() waits for the server's confirmation, after the time for sending.
 _FINISH_SECONDS: Final = 5.0
 
 
@@ -64,7 +64,7 @@ class Publication:
         self._applied_step = -1
         self._asked: deque[tuple[int, int]] = deque()
         self._pid = os.getpid()
-        # The first content goes as one message: readers on the server see all of it or nothing.
+        # The first content is one message: readers on the server see all of it or nothing.
         limits = SubscriptionLimits(
             default_interval_ms=max(1, interval_ms), min_interval_ms=1, snapshot_part_cells=1 << 62
         )
@@ -253,7 +253,7 @@ class Publication:
                     self._changed.wait()
 
     def _ask(self) -> None:
-        """Have the server say when what was sent is applied, if a flush waits for it and has not been asked for."""
+        """Request a confirmation that the sent updates are applied, if a flush waits and none was requested."""
         with self._changed:
             if not self._asked_step < self._wanted_step <= self._sent_step:
                 return
@@ -263,7 +263,7 @@ class Publication:
             self._writer.write_metadata(FLUSH)
 
     def _finish(self) -> None:
-        """Half-close, and hear what the server has to say."""
+        """Half-close, and read the server's answer."""
         try:
             with translated(self._channel.address):
                 self._writer.done_writing()
@@ -290,7 +290,7 @@ class Publication:
     def _hear(self, answer: bytes) -> None:
         updates = PublicationResult.from_json(answer).updates
         with self._changed:
-            self._confirmed = True  # the first answer says that the table is there
+            self._confirmed = True  # the first answer confirms the table
             while self._asked and self._asked[0][0] <= updates:
                 self._applied_step = self._asked.popleft()[1]
             if updates >= self._messages:  # the last answer comes unasked

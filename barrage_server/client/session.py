@@ -1,4 +1,4 @@
-"""What the parts of a client share: the connection, and what is open over it."""
+"""The state shared by the parts of a client: the connection, and the open streams."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ logger = logging.getLogger("barrage_server.client")
 
 
 class Session:
-    """A connection, which ends with everything that is open over it. Its arguments are those of ``connect``.
+    """A connection, which closes its open streams with it. Its arguments are those of ``connect``.
 
     Attributes:
         channel: the connection.
-        timeout: seconds that a short call may take, and that a longer one may stand still.
-        retry: how subscriptions come back after the connection is lost.
+        timeout: most seconds of a short call, and most seconds without progress of a longer one.
+        retry: how subscriptions reconnect after a lost connection.
         graph: the update graph of all replicas.
 
     Raises:
-        InvalidRequestError: an argument is not what it should be.
+        InvalidRequestError: an argument is wrong.
     """
 
     def __init__(

@@ -70,8 +70,8 @@ def _whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
 def _first_content(channel: Channel, name: str, window: Window, progress: Progress) -> pa.Table:
     """The rows and columns of ``window``, by a subscription that ends with its first content.
 
-    For servers that answer snapshot requests with columns of different lengths when some are left out, which pyarrow
-    cannot read. Columns of a subscription can be asked for as lists.
+    For servers that answer snapshot requests for some columns with columns of different lengths, which pyarrow cannot
+    read. Subscriptions can request columns as lists.
     """
     request = SubscriptionRequest(
         ticket_of(name, channel.counterpart),

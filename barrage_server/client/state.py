@@ -11,7 +11,7 @@ __all__ = ["LiveState"]
 
 @public
 class LiveState(StrEnum):
-    """Where a live table stands.
+    """The state of a live table.
 
     ::
 

@@ -62,7 +62,7 @@ class SubscriptionStream:
             self._writer.write_metadata(request.encode())
 
     def schema(self) -> pa.Schema:
-        """The schema as it is on the wire; waits for it."""
+        """The schema on the wire; waits for it."""
         with translated(self._address):
             return self._reader.schema
 
@@ -99,13 +99,13 @@ class SubscriptionStream:
             self._reader.cancel()
 
     def close(self) -> None:
-        """Cancel, and let go of the writing side."""
+        """Cancel, and release the writing side."""
         self.cancel()
         try:
             with translated():
                 self._writer.close()
         except BarrageError:
-            return  # it says that the stream was cancelled, which is what was wanted
+            return  # the expected error: the stream was cancelled
 
     def _reason(self, error: BaseException) -> BarrageError:
         found = typed_error(error, self._address)

@@ -69,7 +69,7 @@ class Update:
 
     @property
     def removed(self) -> RowSet:
-        """Keys of the rows that are gone, before the update."""
+        """Keys of the removed rows, before the update."""
         return self._change.removed
 
     @property
@@ -92,7 +92,7 @@ class Update:
         return _table(self.after, self.added, columns)
 
     def removed_values(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows that are gone, as they were, in the order of :attr:`removed`."""
+        """The former values of the removed rows, in the order of :attr:`removed`."""
         return _table(self.before, self.removed, columns)
 
     def modified_values(self, column: str | None = None) -> pa.Table:

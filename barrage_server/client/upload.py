@@ -35,14 +35,14 @@ _ARRAYS: Final = (pa.Array, pa.ChunkedArray)
 def record_batches_of(
     data: Uploadable, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The schema and the rows of ``data``, in batches of a few MiB; a reader is read as the batches are asked for.
+    """The schema and the rows of ``data``, in batches of a few MiB; a reader is read lazily.
 
     Args:
         data: the rows.
-        types: of columns by name, for those of a mapping whose values have no Arrow type of their own.
+        types: column types by name, for Python values in a mapping.
 
     Raises:
-        SchemaMismatchError: it is nothing that holds rows.
+        SchemaMismatchError: ``data`` does not hold rows.
         UnsupportedTypeError: tables cannot hold one of its types.
     """
     rows = arrow_rows(data, types)
@@ -85,7 +85,7 @@ class Uploader:
         self._free: list[tuple[str, int]] = []
 
     def publish(self, target: CommitRequest, data: Uploadable) -> int:
-        """Publish ``data`` as ``target`` says (its publisher, batch, tokens and schema are filled in here).
+        """Publish ``data`` to ``target`` (this fills in its publisher, batch, tokens and schema).
 
         Returns:
             The number of rows.
@@ -94,7 +94,7 @@ class Uploader:
             BarrageError: nothing was published.
         """
         if self._channel.login.has_session:
-            self._channel.greet()  # rows may be there to be read once only, so the session had better be alive
+            self._channel.greet()  # rows may be readable once only, so the session is checked first
         try:
             schema, batches = record_batches_of(data, self._types_for(target.table, data))
         except SchemaMismatchError as error:
@@ -115,9 +115,9 @@ class Uploader:
                 self._free.append((publisher, batch))
 
     def _types_for(self, name: str, data: Uploadable) -> Mapping[str, pa.DataType] | None:
-        """The types of the table's columns, where ``data`` has values to be converted to them and there is the table.
+        """The types of the table's columns, if ``data`` has Python values and the table exists.
 
-        They are asked for each time: the table may be another one by now.
+        Requested each time, because the table may have been replaced.
         """
         if not isinstance(data, Mapping) or all(isinstance(column, _ARRAYS) for column in data.values()):
             return None

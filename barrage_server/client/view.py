@@ -1,4 +1,4 @@
-"""What a user wants to see of a table, and what that means for its columns."""
+"""The part of a table that a user requests, and its columns on the wire."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("barrage_server.client")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a user wants to see, with columns by name; None is all of them."""
+    """The requested part, with columns by name; None for all of them."""
 
     positions: RowSet | None
     reverse: bool
@@ -64,7 +64,7 @@ def unreadable(schema: pa.Schema) -> frozenset[int]:
 
 
 def tell_left_out(schema: pa.Schema, table: str) -> None:
-    """Log which columns a view of all columns goes without."""
+    """Log the columns that a view of all columns omits."""
     names = [schema.field(number).name for number in sorted(unreadable(schema))]
     if names:
         logger.warning("table %r: left out, because their types cannot be read here: %s", table, ", ".join(names))
@@ -79,9 +79,9 @@ def _is_readable(data_type: pa.DataType) -> bool:
 
 
 def column_names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Columns as a user gives them; None for all.
+    """Check the columns of a request; None for all.
 
     Raises:
-        InvalidRequestError: none at all, a bare string, or no list of names.
+        InvalidRequestError: empty, a bare string, or not a list of names.
     """
     return optional_names(columns, "columns")

@@ -24,12 +24,12 @@ _ONES: Final = "for single positions pass bs.RowSet.from_keys([...])"
 
 
 def positions_of(viewport: Viewport) -> RowSet | None:
-    """The positions that ``viewport`` names, as a row set; None stays None and means the whole table.
+    """The positions of ``viewport`` as a row set; None stays None, for the whole table.
 
-    A slice without a stop reaches to the end of the table, however that moves.
+    A slice without a stop reaches to the end of the table, also when that moves.
 
     Raises:
-        InvalidRequestError: it is no viewport, names a negative position, runs backwards, or is a pair, which could
+        InvalidRequestError: it is not a viewport, has a negative position, runs backwards, or is a pair, which could
             mean a range or two positions.
     """
     if viewport is None or isinstance(viewport, RowSet):
@@ -76,7 +76,7 @@ def _of_range(given: range | slice, start: int, stop: int, step: int) -> RowSet:
     if step == 1:
         return RowSet.from_range(start, stop - 1)
     if (stop - start) // step >= _LISTED:
-        raise InvalidRequestError(f"A viewport of {shown(given)} has more single positions than can be asked for.")
+        raise InvalidRequestError(f"A viewport of {shown(given)} has more single positions than a request can have.")
     return RowSet.from_keys(np.arange(start, stop, step, dtype=np.int64))
 
 

@@ -14,7 +14,7 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 class Callbacks(Generic[_Function]):
     """Functions in the order in which they were added; one that was added twice is called twice.
 
-    Iterating gives those of one moment: what is added or removed meanwhile does not matter to it, and takes no lock.
+    Iterating is over a snapshot: later additions and removals do not affect it, and it takes no lock.
     """
 
     __slots__ = ("_entries", "_lock")

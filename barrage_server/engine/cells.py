@@ -1,13 +1,12 @@
 """Fixed-width cells, addressed by row key, in pages of the key space.
 
 The cell of row key ``k`` lives in page ``k >> page_bits`` at offset ``k & (2**page_bits - 1)``. A page is one numpy
-array that starts small and grows by doubling. The mapping of pages is never changed, only replaced, so that whoever
-holds it keeps its pages: a reader goes on with the arrays that were there when its version was made. The arrays
-themselves are overwritten in place; how a reader gets the values of its version all the same is described in
-:mod:`barrage_server.engine.undo`.
+array that starts small and grows by doubling. The mapping of pages is immutable and is replaced on changes, so that a
+reader keeps the arrays of its version. The arrays themselves are overwritten in place;
+:mod:`barrage_server.engine.undo` says how a reader still gets the values of its version.
 
-Neither reading nor writing visits rows one by one: a :class:`ReadPlan` says once, for all columns, which slices or
-offsets of which pages are wanted.
+Neither reading nor writing visits rows one by one: a :class:`ReadPlan` has the slices or offsets of pages, computed
+once for all columns.
 """
 
 from __future__ import annotations
@@ -46,11 +45,10 @@ _FEWEST_RECENT, _MOST_RECENT = 64, 1 << 20
 
 
 class Recent:
-    """Cells that were written last, as they were written.
+    """A copy of the cells of the last write.
 
-    Whoever follows a table reads next what was written last. In a large table that lies far apart, in memory that no
-    cache has, and is one piece here. As nothing was written since, it is what a version of now has there, whatever is
-    written afterwards.
+    Subscribers read next the cells of the last write, which are scattered in a large table and contiguous here. The
+    copy stays valid for versions made before the next write.
     """
 
     __slots__ = ("_cells", "_keys")
@@ -61,7 +59,7 @@ class Recent:
 
     @classmethod
     def of(cls, plan: ReadPlan, cells: CellArray) -> Recent | None:
-        """What was written, unless it can be read at no great cost, or is so much that it is not worth a copy."""
+        """The copy, or ``None`` where the cells are cheap to read, or too many to copy."""
         if plan.is_contiguous or plan.size < _FEWEST_RECENT or cells.nbytes > _MOST_RECENT:
             return None
         return cls(plan.keys, cells if cells.base is None else cells.copy())
@@ -118,7 +116,7 @@ class Cells:
         return sum(page.nbytes for page in self.pages.values())
 
     def reserve(self, plan: ReadPlan) -> None:
-        """Make sure that all cells of ``plan`` exist, in pages that are nobody else's."""
+        """Make sure that all cells of ``plan`` exist, in pages that are not shared."""
         new: dict[int, CellArray] | None = None
         for page, _, _, _, top in plan.segments(self.page_bits):
             if not self._is_writable(page, top):
@@ -129,11 +127,11 @@ class Cells:
 
     @property
     def are_shared(self) -> bool:
-        """Whether pages are somebody else's: :meth:`reserve` then matters also for cells that exist."""
+        """Whether pages are shared with other columns: :meth:`reserve` is then needed for existing cells too."""
         return bool(self._shared)
 
     def resize(self, page: int, size: int) -> None:
-        """Make a page hold at least ``size`` cells, and be nobody else's."""
+        """Make a page hold at least ``size`` cells, unshared."""
         if not self._is_writable(page, size):
             self.pages = {**self.pages, page: self._enlarged(self.pages, page, size)}
 

@@ -62,7 +62,7 @@ class Column(ABC):
     Attributes:
         type: the Arrow type.
         number: the column's number in its store, under which overwritten values are recorded.
-        epoch: how often storage was begun anew; see :mod:`barrage_server.engine.undo`.
+        epoch: number of restarts of storage; see :mod:`barrage_server.engine.undo`.
 
     """
 
@@ -134,7 +134,7 @@ class Column(ABC):
 
     @abstractmethod
     def snapshot(self) -> ColumnSnapshot:
-        """What a version holds of this column."""
+        """The part of a version for this column."""
 
     @abstractmethod
     def collect(self, live: RowSet, undo: Undo) -> None:

@@ -17,7 +17,7 @@ __all__ = ["ArrowStream", "Rows", "conform"]
 
 @public
 class ArrowStream(Protocol):
-    """What offers its rows through Arrow's PyCapsule interface: pandas and polars data frames, among others."""
+    """An object with Arrow's PyCapsule interface for streams, such as pandas and polars data frames."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule of an ``ArrowArrayStream``."""

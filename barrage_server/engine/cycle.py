@@ -1,4 +1,4 @@
-"""One cycle of an update graph while it is computed, and what publishers have staged for it."""
+"""One cycle of an update graph, and the staged operations of its publishers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Operations: TypeAlias = list[tuple["SourceTable", Any]]
 
 
 class Commit:
-    """What one publisher wants applied in one cycle, and what has become of it.
+    """The operations of one publisher for one cycle, and their outcome.
 
     Attributes:
         operations: the operations, in order.
-        error: what the publisher is told; ``None`` when all went well.
+        error: the error for the publisher; ``None`` on success.
         is_done: whether it was applied, or refused.
 
     """
@@ -39,7 +39,7 @@ class Commit:
         self.is_done = False
 
     def finish(self, error: BaseException | None) -> None:
-        """Note what has become of it; the first call counts."""
+        """Record the outcome; the first call counts."""
         if not self.is_done:
             self.error, self.is_done = error, True
 
@@ -48,11 +48,11 @@ class Cycle:
     """Computes the next version of every table that changes.
 
     Attributes:
-        step: the number that it gets.
-        updates: the tables that changed, and how.
+        step: its number.
+        updates: the updates of changed tables.
         repointed: the tables that did not, but have other views of the same rows.
         failed: the tables that failed.
-        interrupt: what asked the program to stop meanwhile.
+        interrupt: an interrupt of the program during the cycle.
 
     """
 
@@ -81,7 +81,7 @@ class Cycle:
         self._staged.update(staged)
 
     def include(self, table: SourceTable) -> None:
-        """Have a table take part that nothing is staged for."""
+        """Include a table without staged operations."""
         if table.failure is None:
             self._staged.setdefault(table, [])
 
@@ -134,14 +134,14 @@ class Cycle:
                 self._fail(table, InternalError("The cycle was interrupted."))
 
     def error_for(self, operations: Operations) -> BaseException | None:
-        """What a publisher of admitted operations is told: that tables which it wrote to have failed."""
+        """The error for a publisher of admitted operations: tables that it wrote to have failed."""
         written = dict.fromkeys(table for table, _ in operations)
         lost = [table for table in written if table in self.failed]
         if not lost:
             return None
         names = " and ".join(f"'{table.name}'" for table in lost)
         error = TableFailedError(
-            f"A cycle failed in table {names}, which cannot be written any more ({told(lost[0].failure)}). Drop and "
+            f"A cycle failed in table {names}, which is closed for writing ({told(lost[0].failure)}). Drop and "
             f"create it again. Other tables that were written in the same cycle have their rows."
         )
         error.__cause__ = lost[0].failure
@@ -157,7 +157,7 @@ class Cycle:
                 self.updates[table] = update
             elif table.repoint():
                 self.repointed.append(table)
-        except Exception as error:  # any fault of one table; it must not reach another
+        except Exception as error:  # a fault of one table must not affect another
             logger.exception("table %s failed in cycle %d", table.name, self.step)
             self._fail(table, error)
         except BaseException as error:  # the program is being interrupted: the cycle ends, then the interrupt goes on
@@ -173,6 +173,6 @@ class Cycle:
 
 
 def told(error: BaseException | None) -> str:
-    """What may be told of ``error``: texts that others have written may name what is nobody's business."""
+    """The public text of ``error``: texts of foreign exceptions may have private data."""
     name = type(error).__name__
     return f"{name}: {error}".rstrip(".") if isinstance(error, BarrageError) else name

@@ -1,7 +1,7 @@
-"""From integer keys that lie close together to row keys: an array with a place for every key of a range.
+"""From dense integer keys to row keys: an array with a place for every key of a range.
 
-It takes four bytes per key and no hash, and says for sure which row has a key. The range only grows over keys that
-leave no more than half of it empty; other keys are not its matter.
+It takes four bytes per key and no hash, and its answers are exact. The range grows only over keys that leave at most
+half of it empty; other keys are not covered.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from barrage_server.engine.plan import Int64Array
 
 __all__ = ["DirectRows"]
 
-# Where the rows end that four bytes can say; 0 says that there is none.
+# End of the row keys that fit four bytes; 0 means no row.
 _ROW_LIMIT = (1 << 32) - 1
-# Places per key: no more when the range grows; at this many, it is given up bit by bit.
+# Places per key: most when the range grows, and number at which it begins to shrink.
 _GROWING, _SPARSE = 2, 6
 _SMALL = 1 << 12
 _SLACK = 16  # the array is made larger by this part of it, in memory that is not touched before it is used
@@ -36,7 +36,7 @@ class DirectRows:
 
     def __init__(self) -> None:
         self._places = GrowingArray(0, np.uint32)
-        self._empty = 0  # so many places at the front are known to be empty
+        self._empty = 0  # number of places at the front known to be empty
         self.first = self.end = 0
         self.count = 0
 
@@ -81,10 +81,10 @@ class DirectRows:
         self.count -= len(places)
 
     def end_for(self, keys: Int64Array) -> int:
-        """Where the range may end so that it covers some more of the keys ``keys``, which are different and not within
-        it; where it does end when it may not grow.
+        """The end of a larger range that covers some more of ``keys``, which are different and not within it; the
+        present end if it may not grow.
 
-        A range without keys begins anew at the lowest of them.
+        A range without keys restarts at the lowest of them.
         """
         if self.count == 0:
             self._restart(int(keys.min()))
@@ -112,7 +112,7 @@ class DirectRows:
             self._places.resize(size + size // _SLACK)
 
     def shrink(self, places: int) -> Int64Array:
-        """Let the range end so many keys earlier; the row keys of those that it does not cover any more."""
+        """Shorten the range by ``places`` keys; returns the row keys of keys no longer covered."""
         end = max(self.first, self.end - places)
         lost = self._places.array[end - self.first : self.end - self.first]
         rows: Int64Array = lost[lost != 0].astype(np.int64) - 1
@@ -130,7 +130,7 @@ class DirectRows:
         self._empty = 0
 
     def _trim(self) -> None:
-        """Let the range begin later, if a good part of it is empty at the front: old keys have gone, new ones come."""
+        """Move the beginning of the range up, if a large part of it is empty at the front."""
         places = self._places.array[: self.end - self.first]
         while self._empty < len(places):
             used = places[self._empty : self._empty + _SMALL] != 0

@@ -116,8 +116,8 @@ class FixedColumn(Column):
     def _prepare(self, plan: ReadPlan, *, exist: bool = False) -> None:
         """Make cells for ``plan`` that can be overwritten, which may ``exist`` all."""
         if self.cells.was_dropped(plan):
-            # A page that was dropped comes back. Older versions still hold the former one, to which what is recorded
-            # about the new one must not apply: they keep all of today's pages to themselves, in an epoch of their own.
+            # A dropped page is created again. Older versions still hold the former one, to which records of the new one
+            # must not apply: they keep the present pages, and later writes go to copies in a new epoch.
             self.epoch += 1
             self.cells.leave_pages()
             self.valid.leave_pages()
@@ -162,7 +162,7 @@ class FixedColumn(Column):
         return from_cells(self.type, data, valid)
 
     def snapshot(self) -> ColumnSnapshot:
-        """The pages that there are."""
+        """A snapshot of the present pages."""
         return _FixedSnapshot(self)
 
     def collect(self, live: RowSet, undo: Undo) -> None:

@@ -6,9 +6,9 @@ parents, and the results become visible for all tables at once. Source tables st
 Publishers that wait for a cycle share the next one: one of them runs it with the operations of all, and the others
 return when theirs are visible.
 
-A fault stays where it happened. A source table that fails is closed for writing and keeps its last version; a derived
-table that fails stops following, and so do its descendants. All other tables of the same cycle go on: their changes
-become visible, and what they are told later is as if the failed table had not changed.
+A fault stays local. A failing source table is closed for writing and keeps its last version; a failing derived table
+stops following, and so do its descendants. All other tables of the same cycle continue: their changes become visible,
+and later updates treat the failed table as unchanged.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _Change: TypeAlias = "tuple[Table, TableUpdate, TableVersion, TableVersion]"
 
 
 class _Thread(threading.local):
-    """What the thread that asks is doing.
+    """State of the calling thread.
 
     Attributes:
-        staged: the operations that it has staged: a list per open cycle, innermost last.
-        identity: what it is told from other threads by.
-        tells: whether it calls listeners.
+        staged: its staged operations: a list per open cycle, innermost last.
+        identity: identifies the thread.
+        tells: whether it is calling listeners.
 
     """
 
@@ -84,7 +84,7 @@ class UpdateGraph:
         # Tables that the next cycle changes whether or not something is staged for them. Weak: one that is used
         # nowhere need not take part.
         self._restless: list[weakref.ref[SourceTable]] = []
-        # What listeners are to be told, in the order of the cycles; one thread at a time does.
+        # Events for listeners, in the order of the cycles; one thread at a time delivers them.
         self._untold: deque[_Change | Table] = deque()  # a change, or a table that has failed
         self._telling = threading.Lock()
         self._closed: str | None = None
@@ -106,9 +106,9 @@ class UpdateGraph:
         return self._closed is not None
 
     def close(self, reason: str = "its update graph is closed") -> None:
-        """Refuse all further writes to the tables of this graph. A cycle that runs ends; readers go on.
+        """Refuse all further writes to the tables of this graph. A running cycle completes; reading still works.
 
-        Does not wait, and may be called repeatedly, from any thread, listeners included. The first reason stays.
+        Does not wait, and may be called repeatedly, from any thread, listeners included. The first reason is kept.
 
         Args:
             reason: why, as the end of the sentence "Table 't' cannot be written: ...".
@@ -136,7 +136,7 @@ class UpdateGraph:
             self._run(operations)
 
     def stage(self, table: SourceTable, operation: Any) -> None:
-        """Have ``operation`` applied to ``table`` when the cycle of this thread ends, or at once outside of one.
+        """Apply ``operation`` to ``table`` when the cycle of this thread ends, or at once outside of one.
 
         Raises:
             UnavailableError: the graph is closed.
@@ -157,7 +157,7 @@ class UpdateGraph:
         graph does not keep the table: it follows as long as something else does, such as a server that serves it.
 
         Raises:
-            TableFailedError: a derived parent failed in an earlier cycle, so that there is nothing to follow.
+            TableFailedError: a derived parent failed in an earlier cycle.
             InvalidRequestError: it was attached before.
 
         """
@@ -201,9 +201,10 @@ class UpdateGraph:
             table.retire(reason)
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
-        """Have ``listener(table)`` called with each table that fails, after its cycle; returns the remover.
+        """Call ``listener(table)`` for each table that fails, after its cycle; returns a function that removes the
+        listener.
 
-        ``table.failure`` says why. The listener runs on a publishing thread and must be quick.
+        ``table.failure`` is the error. The listener runs on a publishing thread and must be quick.
         """
         return self._failure_listeners.add(listener)
 
@@ -213,13 +214,13 @@ class UpdateGraph:
             return tuple(table.version for table in tables)
 
     def check_open(self, name: str, cannot: str = "cannot be written") -> None:
-        """Raise UnavailableError, which says what table ``name`` cannot be, if :meth:`close` was called."""
+        """Raise UnavailableError for table ``name`` if :meth:`close` was called."""
         if self._closed is not None:
             raise UnavailableError(f"Table '{name}' {cannot}: {self._closed}.")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep cycles, and all others who want this, out of the ``with`` body."""
+        """Exclude cycles and other holders during the ``with`` body."""
         self._check_not_computing()
         try:
             with self._lock:
@@ -256,9 +257,9 @@ class UpdateGraph:
             )
 
     def _run(self, operations: Operations) -> None:
-        """Have operations applied in a cycle, which this thread runs or another publisher's; then listeners are told.
+        """Apply operations in a cycle, run by this thread or by another publisher's; then notify listeners.
 
-        Raises what this publisher is to be told.
+        Raises the error for this publisher.
         """
         self._check_not_computing()
         commit = Commit(operations)
@@ -343,9 +344,9 @@ class UpdateGraph:
             self._untold.append((table, update, previous, table.version))
 
     def _tell(self) -> None:
-        """Tell listeners what has happened, in the order of the cycles; returns when all of it is told.
+        """Notify listeners in the order of the cycles; returns when all are notified.
 
-        A listener may publish: its cycle is told after the current one.
+        A listener may publish: its cycle is notified after the current one.
         """
         thread = self._thread
         if thread.tells:

@@ -1,22 +1,20 @@
 """An append-only store of Arrow values of any type, addressed by a running index.
 
 Columns whose values have no fixed width keep an index into a heap in each cell. Values are never changed or moved to
-another index, so
-a view of the heap stays right for ever, and overwriting a cell overwrites an index. Nulls are kept in the heap like any
-other value: reading a run of rows is then a slice of a chunk, nulls at every depth included, and there is no second
-place to look.
+another index, so a view of the heap stays valid, and overwriting a cell overwrites an index. Nulls are kept in the heap
+like any other value: reading a run of rows is then a slice of a chunk, including nulls at every depth.
 
 Values are kept in chunks. What is appended becomes a chunk of its own at first; small chunks at the end are merged so
-that sizes fall geometrically, which copies each value a logarithmic number of times. No chunk reaches across an index
-that is a multiple of the largest number of rows, and up to there all becomes one: who reads a table in such pieces gets
-the chunks themselves. A chunk has a limited number of bytes, too, unless a single append or value is larger, so 32-bit
-offsets cannot overflow: a chunk never has more than one array that was appended had, or the merge limit.
+that sizes fall geometrically, which copies each value a logarithmic number of times. No chunk crosses a multiple of the
+largest number of rows, and chunks between two multiples are merged into one: reading a table in such pieces returns the
+chunks themselves. A chunk also has a limit in bytes, unless a single append or value is larger, so 32-bit offsets
+cannot overflow.
 
-A heap whose values are released one by one keeps count, per chunk, of those that are in use, and frees chunks that have
-none. How the rest of the garbage is collected is the column's matter (:mod:`barrage_server.engine.heap_column`).
+A heap whose values are released one by one counts, per chunk, those in use, and frees chunks without any. The column
+collects the rest of the garbage (:mod:`barrage_server.engine.heap_column`).
 
-Indexes count on for ever, and are handed out and stored modulo 2**32. That is enough to find a value, because less than
-2**32 lie between the first and the last value that are there: those of a ring come and go.
+Indexes increase without end, and are stored modulo 2**32. That identifies a value, because fewer than 2**32 lie between
+the first and the last stored value.
 """
 
 from __future__ import annotations
@@ -37,20 +35,20 @@ from barrage_server.wire.empty import empty_array
 __all__ = ["INDEX", "INDEX_MASK", "MAX_CHUNK_BYTES", "MAX_CHUNK_ROWS", "READ_ROWS", "Heap", "HeapView", "IndexArray"]
 
 MAX_CHUNK_ROWS = 1 << 18
-# Whole tables are read in pieces of so many rows: with chunks of this size, what is sent is what is stored.
+# Rows per piece when a whole table is read. Chunks have this size, so that pieces are zero-copy.
 READ_ROWS = 1 << 16
 MAX_CHUNK_BYTES = 32 << 20
 
 # What it costs, in tens of nanoseconds, to slice one run of values, and to take from a chunk: per row and per call.
 _SLICE_COST, _TAKE_ROW_COST, _TAKE_COST = 60, 5, 600
 
-# So few rows are taken without a look at whether they lie side by side.
+# Rows up to which adjacent ones are not searched for.
 _FEW_ROWS = 1024
 
-# Garbage below this size is not worth collecting; above, it may be so large a part of what is in use, in percent.
+# Garbage that is not collected: bytes, and percent of the bytes in use.
 _MIN_GARBAGE = 1 << 20
 _MAX_GARBAGE = 25
-# Old values are moved on before more indexes than this lie between them and the newest.
+# Most indexes between the oldest and the newest value; older values are moved to the end.
 _MAX_SPAN = 1 << 31
 
 IndexArray = npt.NDArray[np.uint32]
@@ -59,7 +57,7 @@ INDEX_MASK = (1 << 32) - 1
 
 
 class HeapView:
-    """What was in a heap at some moment; immutable.
+    """A snapshot of a heap; immutable.
 
     Attributes:
         type: the Arrow type of the values.
@@ -184,10 +182,10 @@ class Heap:
 
     Attributes:
         nbytes: bytes of all chunks.
-        garbage: about how many of them are of values that have been released.
-        next_index: the absolute index of the value that comes next.
-        merged_bytes: chunks up to this size are merged with what comes, however little it is.
-        pinned_before: chunks that begin before this index are not freed, whatever is released.
+        garbage: about how many of them belong to released values.
+        next_index: the absolute index of the next value.
+        merged_bytes: chunks up to this size, in bytes, are merged with any later value.
+        pinned_before: chunks that begin before this index are not freed.
 
     """
 
@@ -254,11 +252,11 @@ class Heap:
         return first
 
     def absolute(self, index: int) -> int:
-        """The absolute index of a value that is there, of its index modulo 2**32."""
+        """The absolute index of a stored value with this index modulo 2**32."""
         return self.first_index + ((index - self.first_index) & INDEX_MASK)
 
     def snapshot(self) -> HeapView:
-        """What is in the heap now."""
+        """A snapshot of the heap."""
         if self._view is None:
             self._view = HeapView(self.type, tuple(self._chunks), tuple(self._starts))
         return self._view
@@ -293,19 +291,17 @@ class Heap:
         self._closed = self.next_index
 
     def pin(self) -> None:
-        """Keep all values that there are, whatever is released."""
+        """Keep all present values, even if they are released."""
         self.close()
         self.pinned_before = self.next_index
 
     def drop_between(self, first: int, stop: int) -> None:
-        """Let go of the chunks that lie between two absolute indexes, also of pinned ones: nobody uses their values."""
+        """Drop the chunks between two absolute indexes, also pinned ones: their values are not in use."""
         bounds = zip(self._starts, self._chunks, strict=True)
         self._drop([n for n, (start, chunk) in enumerate(bounds) if first <= start and start + len(chunk) <= stop])
 
     def victims(self) -> tuple[int, int] | None:
-        """The absolute indexes, from the first to before the second, between which there is most garbage; ``None``
-        while there is too little of it.
-        """
+        """The range (first, stop) of absolute indexes with most garbage; ``None`` while there is too little."""
         if self.next_index - self.first_index > _MAX_SPAN:
             return self.first_index, self.next_index - _MAX_SPAN // 2
         if self.garbage <= max(_MIN_GARBAGE, (self.nbytes - self.garbage) * _MAX_GARBAGE / 100):

@@ -1,9 +1,9 @@
 """Columns whose values lie in a heap, with their index in the cell: strings, binary and nested values.
 
 Where rows are overwritten or removed one by one, the heap counts the values of each chunk that are in use. Garbage that
-is spread over many chunks is collected by a *sweep*: a few rows at a time, in key order, those whose value lies in the
-chunks to be emptied get it at the end of the heap again. Nothing changes for anybody who reads: the old index goes into
-the undo record like any other old cell.
+is spread over many chunks is collected by a *sweep*: a few rows at a time, in key order, the values in the chunks to
+empty are appended to the heap again. Readers are not affected: the old index goes into the undo record like any other
+old cell.
 
 Strings of few distinct values are kept once each (:mod:`barrage_server.engine.interner`), and leave no garbage.
 """
@@ -27,9 +27,9 @@ from barrage_server.rowset import RowSet
 __all__ = ["HeapColumn"]
 
 _INTERNED = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
-# Rows that a sweep looks at per cycle: for each row written in it, and besides.
+# Rows that a sweep checks per cycle: for each row written in it, and in addition.
 _SWEEP, _MIN_SWEEP = 4, 4096
-# Values that are kept once each are looked through when there are this many of them for each row that is left.
+# Interned values are rebuilt when there are this many of them per remaining row, and this many bytes.
 _WORN = 4
 _MIN_WORN_BYTES = 1 << 20
 
@@ -69,8 +69,8 @@ class HeapColumn(Column):
         data_type: the Arrow type.
         number: the column's number in its table.
         page_bits: rows per page of storage, as a power of two.
-        reuses: whether values are released one by one, so that garbage has to be looked for. Otherwise they go in the
-            order in which they came, if at all.
+        reuses: whether values are released one by one, so that garbage must be collected. Otherwise they are dropped in
+            the order of their appends, or never.
         interns: whether equal values may be kept once.
     """
 
@@ -157,7 +157,7 @@ class HeapColumn(Column):
 
     @property
     def counts_values(self) -> bool:
-        """Whether the heap is told of every value that is not used any more."""
+        """Whether the heap counts the values in use."""
         return self._reuses and not self._is_interning
 
     @property
@@ -187,7 +187,7 @@ class HeapColumn(Column):
             self._in_order = False
         self._last_key = max(self._last_key, plan.last_key)
         if self.indexes.was_dropped(plan):
-            # See FixedColumn: older versions keep the pages that there are.
+            # See FixedColumn: older versions keep the present pages.
             self.epoch += 1
             self.indexes.leave_pages()
 
@@ -231,7 +231,7 @@ class HeapColumn(Column):
         return from_storage(self.heap.snapshot().take(indexes), self.type)
 
     def snapshot(self) -> ColumnSnapshot:
-        """The pages and the chunks that there are."""
+        """A snapshot of the present pages and chunks."""
         return _HeapSnapshot(self)
 
     def collect(self, live: RowSet, undo: Undo) -> None:
@@ -276,7 +276,7 @@ class HeapColumn(Column):
             self.heap.release(old)
 
     def _begin_anew(self, live: RowSet, undo: Undo) -> None:
-        """Most of the values that were kept once are not used any more: begin again with those that are."""
+        """Rebuild the interned values with those in use, when most are not."""
         plan = ReadPlan.from_row_set(live)
         old = self.indexes.gather(plan)
         values = list(self.heap.snapshot().pieces(old))
@@ -287,11 +287,11 @@ class HeapColumn(Column):
             self._write_indexes(plan, np.concatenate([self._append(part) for part in values]), undo, old)
 
     def drop_after(self, last_key: int) -> None:
-        """Let go of pages; see :meth:`Column.drop_after`."""
+        """Drop pages; see :meth:`Column.drop_after`."""
         self.indexes.drop_after(last_key)
 
     def drop_before(self, first_key: int) -> None:
-        """Let go of pages, and of chunks where values lie in key order; see :meth:`Column.drop_before`."""
+        """Drop pages, and chunks where values are in key order; see :meth:`Column.drop_before`."""
         self.indexes.drop_before(first_key)
         if not self._in_order:
             return

@@ -34,7 +34,7 @@ def table_html(title: str, version: TableVersion, *, key_columns: Sequence[str] 
     """The first rows and columns of a version.
 
     Args:
-        title: what stands first in the caption.
+        title: the beginning of the caption.
         version: the content. At most 10 rows and 20 columns of it are read.
         key_columns: columns to be named as the key.
         notes: further words of the caption.

@@ -1,4 +1,4 @@
-"""Values that come again and again are kept once: strings of few distinct values."""
+"""Repeated values stored once: strings of few distinct values."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from barrage_server.wire.empty import empty_array
 
 __all__ = ["Interner"]
 
-# It is given up when there are more distinct values than the first, when they take more bytes than the second, or when
-# there are more than the third and less than two values came for each.
+# Interning stops with more distinct values than MAX_VALUES, more bytes than MAX_BYTES, or more values than _FEW_VALUES
+# with fewer than two occurrences each.
 MAX_VALUES = 1 << 16
 MAX_BYTES = 16 << 20
 _FEW_VALUES = 1024
-# So many known values are looked through for a batch, or as many as it has; for small batches, an index finds others.
+# Known values that are searched linearly for a batch, or as many as the batch has; beyond that, an index is used.
 _SCANNED = 1 << 11
 _ONE_CHUNK = 1 << 20
-# Values looked at in one go, and in the very first.
+# Values processed at a time, and at first.
 _STEP = 1 << 16
 _FIRST_STEP = 1 << 12
 
 
 class Interner:
-    """Gives equal values one index in a heap, for as long as that pays.
+    """Gives equal values one index in a heap, while that saves memory.
 
     Args:
         heap: where new values go. Nothing else may be put into it meanwhile.
 
     Attributes:
-        is_active: whether equal values still get one index. Once it is not, it never is again, and the values are
-            pinned in the heap.
-        count: how many distinct values there are, or were when it was given up.
+        is_active: whether equal values still get one index. Once False, it stays False, and the values are pinned in
+            the heap.
+        count: number of distinct values, now or when interning stopped.
 
     """
 
@@ -58,8 +58,8 @@ class Interner:
         return 0 if self._index is None else self._index.nbytes
 
     def append(self, values: pa.Array) -> IndexArray:
-        """The index of each value (modulo 2**32), in the heap. The tail of ``values`` may be put there as it is, if it
-        turns out that they are too many different ones.
+        """The index of each value (modulo 2**32), in the heap. The tail of ``values`` may be appended without
+        interning, if there are too many distinct ones.
         """
         parts: list[IndexArray] = []
         start = 0
@@ -88,7 +88,7 @@ class Interner:
             self.is_active = False
             self._index = self._known = None
             self._heap.merged_bytes = 0
-            self._heap.pin()  # nobody knows how often each of them is used
+            self._heap.pin()  # their uses were not counted
         return indexes.astype(INDEX)
 
     def _scan(self, values: pa.Array) -> Int64Array:

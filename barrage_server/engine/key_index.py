@@ -1,8 +1,8 @@
 """From key values to row keys, for whole batches at a time.
 
-Integer keys that lie close together have a place each (:mod:`barrage_server.engine.direct_rows`). For all others a
-hash says which rows may have a key (:mod:`barrage_server.engine.slots`); the key values of these rows are read from the
-table that is indexed, and compared. No key is kept a second time.
+Dense integer keys have a place each (:mod:`barrage_server.engine.direct_rows`). For all others a hash table has the
+candidate rows of a key (:mod:`barrage_server.engine.slots`); their key values are read from the indexed table and
+compared. No key is stored a second time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from barrage_server.errors import LimitError
 
 __all__ = ["KeyIndex"]
 
-_BLOCK = 1 << 16  # keys looked up in one go, so that they stay in the caches
-# Places of sparse direct rows that are given up: for each key that goes, and besides.
+_BLOCK = 1 << 16  # keys looked up at a time, so that they stay in the caches
+# Places by which sparse direct rows shrink: for each removed key, and in addition.
 _GIVEN_UP, _MIN_GIVEN_UP = 32, 1 << 12
 
 
@@ -54,7 +54,7 @@ class KeyIndex:
         self._read_keys = read_keys
         self._hasher = hasher
         self._slots = Slots(self._hash_rows)
-        # Every key within its range is there, and nowhere else.
+        # It has every key within its range, and ``_slots`` has none of them.
         self._direct = DirectRows() if len(types) == 1 and is_integer_like(types[0]) else None
 
     def __len__(self) -> int:
@@ -138,8 +138,8 @@ class KeyIndex:
         if not (ordered[1:] == ordered[:-1]).any():
             return everything
         keep = np.ones(keys.count, np.bool_)
-        # Rows of equal hash stand together, in their order. The last of each run stays, and those equal to it go; what
-        # remains has the same hash by chance, however often, and is put in order by its values.
+        # Sort rows by hash, stably. The last of each run is kept, and rows equal to it are dropped; the rest collides,
+        # and is sorted by value.
         rest = np.argsort(hashes, kind="stable")
         ends = np.flatnonzero(np.append(hashes[rest[1:]] != hashes[rest[:-1]], True))
         leaders = np.repeat(rest[ends], np.diff(ends, prepend=-1))
@@ -196,7 +196,7 @@ class KeyIndex:
         return covered if valid is None else covered & valid
 
     def _cover(self, keys: KeyValues) -> None:
-        """Let direct rows cover some more of ``keys``, which are new, where these lie close together."""
+        """Extend the direct rows over some of ``keys``, which are new, where they are dense."""
         assert self._direct is not None
         numbers, valid = keys.numbers
         outside = ~self._direct.covers(numbers)
@@ -209,7 +209,7 @@ class KeyIndex:
             return
         self._direct.grow(end)
         if self._slots.count:
-            # Keys in between may be there already: they move.
+            # Existing keys of the new part move.
             between = KeyValues.of_numbers(np.arange(begin, end, dtype=np.int64), self._type)
             rows = self._search(between)
             there = np.flatnonzero(rows >= 0)

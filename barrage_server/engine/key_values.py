@@ -111,7 +111,7 @@ class KeyValues:
         return same
 
     def order(self) -> npt.NDArray[np.int64]:
-        """The positions in an order in which equal keys stand together, in the order in which they came."""
+        """The positions sorted by key, stably: equal keys are adjacent."""
         parts = [pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy() for column in self._strings]
         for data, valid in self._cells:
             parts += _words(data)
@@ -153,8 +153,8 @@ def is_integer_like(data_type: pa.DataType) -> bool:
 def _mix(hashes: HashArray, factors: HashArray | np.uint64) -> None:
     """Spread every bit over all others, in place (the finalizer of SplitMix64, whose last factor is a secret one).
 
-    With factors that are public, outsiders know by how much some changes of the input change the result, whatever it
-    was mixed with before, and can have one change undo another.
+    With public factors, an attacker can predict how a change of the input changes the result, and can make one change
+    cancel another.
     """
     with np.errstate(over="ignore"):
         hashes += _STEP
@@ -234,8 +234,8 @@ def _hash_block(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> 
     words = _load(data, np.repeat(offsets[:-1], counts) + 8 * places)
     words[ends[filled] - 1] &= _TAIL_MASKS[lengths[filled] & 7]
     factors = _KNOWN_FACTORS[places] if int(counts.max()) <= _KNOWN_PLACES else _factors(places.view(np.uint64))
-    # The secret of the place goes in before the mixing and within it: else words that change places, or differ from
-    # each other by what their places differ by, have one sum.
+    # The secret of the place is added before the mixing and within it; otherwise words that swap places, or differ by
+    # the difference of their places, have equal sums.
     words ^= factors
     _mix(words, factors)
     hashes[filled] += np.add.reduceat(words, firsts[filled])

@@ -45,7 +45,7 @@ class _Operation:
 
 
 class _OverwrittenTable(StoredTable):
-    """What keyed and replaced tables share: writing only the cells that differ, and collecting garbage."""
+    """The base of keyed and replaced tables: it writes only cells that differ, and collects garbage."""
 
     def _modify(
         self,
@@ -54,9 +54,9 @@ class _OverwrittenTable(StoredTable):
         skip: frozenset[int] = frozenset(),
         order: Int64Array | None = None,
     ) -> tuple[RowSet, ...]:
-        """Write the cells of existing rows that differ from what is stored; per column, the rows that did.
+        """Write the cells of existing rows that differ from the stored ones; returns the changed rows per column.
 
-        ``order`` says where in the batch each row of the plan is; without it, they are in the same order.
+        ``order`` has the position in the batch of each row of the plan; without it, the orders are equal.
         """
         modified = [RowSet.empty()] * len(self._store.columns)
         if plan.size:
@@ -267,9 +267,9 @@ class KeyedTable(_OverwrittenTable):
 
 
 def last_of_each(rows: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The different row keys in ``rows``, increasing, and where each of them stands last."""
+    """The distinct row keys in ``rows``, increasing, and the last position of each."""
     if int(rows.max()) < 1 << 31:
-        # Sorting numbers is much faster than sorting what they are the places of.
+        # Sorting numbers is much faster than an indirect sort.
         order = rows << 32
         order |= np.arange(len(rows), dtype=np.int64)
         order.sort()

@@ -1,4 +1,4 @@
-"""Tables of each kind: made, and told apart."""
+"""Creating tables of each kind, and recognising them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_table(graph: UpdateGraph, name: str, schema: pa.Schema, spec: TableSpec
     """A new, empty table of a graph.
 
     Raises:
-        InvalidRequestError: one of its subclasses says what is wrong with the schema, or with the key.
+        InvalidRequestError: a subclass of it, for a wrong schema or key.
 
     """
     if spec.kind is TableKind.KEYED:
@@ -52,7 +52,7 @@ def kind_name(table: Table) -> str:
 
 
 def spec_of(table: Table) -> TableSpec | None:
-    """What :func:`make_table` would make the table of; None for tables that publishers do not make."""
+    """The spec with which :func:`make_table` makes such a table; None for other tables."""
     kind = _KINDS.get(type(table))
     if kind is None:
         return None

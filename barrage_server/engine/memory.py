@@ -1,6 +1,6 @@
-"""Large arrays, in memory of their own: what was never written takes none, and what is let go of is given back at once.
+"""Large arrays in mappings of their own: untouched parts take no memory, and freed arrays return it at once.
 
-The allocators behind numpy and Arrow keep freed memory for later, and clear and so touch what they hand out again.
+The allocators of numpy and Arrow keep freed memory, and touch it by clearing it for the next array.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 __all__ = ["GrowingArray", "zeros"]
 
-# Below, an allocator does better: it needs no call into the system, and a page of memory is not small beside the array.
+# Bytes. Below, the allocator is better: it needs no system call, and a memory page is large relative to the array.
 _LARGE = 1 << 18
 # Bytes of a large page of memory, where the system has them.
 _HUGE = 1 << 21
@@ -53,7 +53,7 @@ class GrowingArray:
         self.array = np.frombuffer(self._memory, dtype)
 
     def expect(self, count: int) -> None:
-        """The first ``count`` elements are written now: have memory for them in large pages, as far as they fill some.
+        """Prepare for writing the first ``count`` elements: use large memory pages for the part that fills some.
 
         The first write to each page of memory costs more than the bytes that are written.
         """
@@ -63,13 +63,13 @@ class GrowingArray:
                 self._memory.madvise(mmap.MADV_HUGEPAGE, 0, whole)
 
     def resize(self, count: int) -> None:
-        """Keep the first ``count`` elements; those that are new are zero. Nobody may use the array of before."""
+        """Keep the first ``count`` elements; those that are new are zero. The previous array becomes invalid."""
         dtype, before = self.array.dtype, len(self.array)
         if self._memory is not None and count * dtype.itemsize >= _LARGE:
             del self.array
             try:
                 self._memory.resize(count * dtype.itemsize)
-            except (BufferError, SystemError):  # somebody looks at it, or the system cannot do that
+            except (BufferError, SystemError):  # the array is referenced, or the system cannot resize it
                 self.array = np.frombuffer(self._memory, dtype)
             else:
                 self.array = np.frombuffer(self._memory, dtype)

@@ -1,7 +1,7 @@
 """Python values as Arrow arrays of a given type, without a loss.
 
-pyarrow converts much in silence when it is given a type: 1.5 becomes the integer 1, a point in time a date, bytes a
-text. Here a value is stored as it is, or refused.
+Given a type, pyarrow converts silently: 1.5 becomes the integer 1, a datetime a date, bytes a text. Here a value is
+stored exactly or refused.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ __all__ = ["array_of"]
 
 
 def array_of(values: Any, data_type: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """Values as an array of ``data_type``, or of the type that they have as an array already.
+    """Values as an array of ``data_type``; an existing array keeps its type.
 
     Numbers may be of another width, and count the units of dates and times; whole floats fit integers; floats are
-    rounded to narrower ones. Points in time without a zone are taken to be UTC where the type has a zone.
+    rounded to narrower ones. Datetimes without a zone are UTC where the type has a zone.
 
     Args:
         values: a sequence, an iterable, a numpy array, or a series of a data frame library.
         data_type: the type of a column.
 
     Raises:
-        SchemaMismatchError: a value would lose something, or is of another kind.
-        Exception: whatever pyarrow, or the library that the values are from, has against them.
+        SchemaMismatchError: a value would lose information, or is of another kind.
+        Exception: any error of pyarrow, or of the library of the values.
 
     """
     if not hasattr(values, "__len__"):
         values = list(values)
     array = pa.array(values, type=data_type)
     if pat.is_float64(data_type):
-        return array  # pyarrow refuses whatever is no number, or too large
+        return array  # pyarrow refuses values that are not numbers, or too large
     given = None if pat.is_nested(data_type) else _type_of(values)
     if given is None or not _surely_fits(given, data_type):
         for value, stored in zip(_plain_values(values), array.to_pylist(), strict=True):
@@ -126,7 +126,7 @@ def _is_same(value: Any, stored: Any) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Not a number, not a time, and the like, which pyarrow takes for nulls where it is told to."""
+    """NaN, NaT and the like, which pyarrow can treat as nulls."""
     try:
         return bool(value != value)
     except TypeError:  # pandas does not say whether its NA differs

@@ -27,11 +27,10 @@ class ReplicaUpdate:
 
     Attributes:
         added: rows that are new, in the key space after the update.
-        removed: rows that are gone, in the key space before it.
+        removed: removed rows, in the key space before it.
         shifted: how the keys of the rows that stay move.
         columns: one array per column with the values of ``added``, in key order. An array of length zero leaves the
-            column null in
-            the new rows (it was not asked for).
+            column null in the new rows (it is not subscribed).
         modified: per column number, the rows with new values and those values.
 
     """
@@ -49,17 +48,17 @@ _WINDOW_PAGE_BITS = 10
 
 @public
 class ReplicaTable(StoredTable):
-    """A table whose row keys, shifts and values all come from elsewhere.
+    """A table with the row keys, shifts and values of another table.
 
     Args:
         graph: the update graph whose cycles move this table.
-        name: what messages and logs call it.
+        name: its name in messages and logs.
         schema: column names and Arrow types, in order.
-        traits: what the publisher of its rows promises about them. It is another process, so that only the use of
-            memory may depend on it.
+        traits: the publisher's promises about its rows. They are not trusted: only the use of memory may depend on
+            them.
         key_columns: the columns whose values identify a row.
-        is_window: whether its rows are a small part, which moves, of a large table: storage then comes in small pages,
-            and goes with the rows on both sides.
+        is_window: whether its rows are a small moving part of a large table: storage then has small pages, which are
+            freed on both sides.
 
     """
 

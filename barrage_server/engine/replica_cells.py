@@ -1,8 +1,7 @@
-"""The cells of a replica: addressed by row key, or by slot where row keys lie far apart, as its rows make it better.
+"""The cells of a replica: addressed by row key, or by slot where row keys are sparse.
 
-The choice is made anew as rows come and go. Another layout means other columns, into which the rows are copied.
-Versions go on with the columns that there were, which are not written any more; overwritten values are recorded in an
-epoch of their own.
+The choice is repeated as rows are added and removed. A new layout has new columns, into which the rows are copied.
+Older versions keep the former columns, which are not written any more; overwritten values are recorded in a new epoch.
 """
 
 from __future__ import annotations
@@ -30,27 +29,28 @@ _Moves = tuple[Int64Array, Int64Array] | None
 # Storage by row key takes memory in blocks of about this many cells, as a power of two.
 _BLOCK_BITS: Final = 10
 _BLOCK: Final = 1 << _BLOCK_BITS
-# Cells taken per row from which on slots are better, and up to which row keys are; and cells that do not matter.
+# Cells per row from which slots are used, and up to which row keys are used; and number of cells below which neither
+# applies.
 _MOST_CELLS, _FEW_CELLS = 16, 4
 _SMALL: Final = 1 << 16
-# Rows that are copied for each block that is left behind without rows: both cost about a microsecond.
+# Rows copied per block without rows: each costs about a microsecond.
 _ROWS_PER_BLOCK: Final = 256
 _MIN_BLOCKS: Final = 256
-# Slots per row from which on they are numbered anew.
+# Slots per row, and number of slots, from which they are renumbered.
 _SPARSE_SLOTS, _MIN_SLOTS = 4, 4096
 
 
 class ReplicaCells:
-    """Writes the columns of a replica, and decides where their cells are.
+    """Writes the columns of a replica, and chooses the layout of their cells.
 
     Args:
         columns: the columns; replaced by others when the layout changes.
         make_columns: makes empty columns like them.
         page_bits: rows per page of their storage, as a power of two.
-        is_window: whether storage goes with the rows on both sides.
+        is_window: whether storage is freed on both sides of the rows.
 
     Attributes:
-        columns: the columns of now.
+        columns: the present columns.
         slots: the slots of the rows; ``None`` while cells are addressed by row key.
 
     """
@@ -64,7 +64,7 @@ class ReplicaCells:
         self._page_bits = page_bits
         self._is_window = is_window
         self._used_to = -1  # the highest row key, or slot, that was ever written
-        # By row key: the blocks that were written, and at how many the layout is looked at again.
+        # By row key: the written blocks, and the number of them at which the layout is checked again.
         self._blocks = RowSet.empty()
         self._most_blocks = _MIN_BLOCKS
         # By slot: slots that are in use, that were and may be used again, and rows changed since the last look.
@@ -80,7 +80,7 @@ class ReplicaCells:
     # The parts of an update, in this order.
 
     def remove(self, rows: RowSet) -> None:
-        """Take note that ``rows`` are gone."""
+        """Record that ``rows`` were removed."""
         if self.slots is None:
             for column in self.columns:
                 column.discard(rows)
@@ -113,7 +113,7 @@ class ReplicaCells:
 
     def _arrange_by_key(self, rows: RowSet, after: RowSet, moves: _Moves, added: RowSet, undo: Undo) -> None:
         if self._is_window and added and self._blocks:
-            # What lies outside of all rows goes when they have been written; uniting it with them costs more.
+            # Storage outside of all rows is freed after they are written; uniting it with them costs more.
             first = min(after.first_key, added.first_key) if after else added.first_key
             last = max(after.last_key, added.last_key) if after else added.last_key
             self._keep_blocks(first, last)

@@ -37,11 +37,11 @@ _PYTHON_TYPES: Final[Mapping[type, pa.DataType]] = {
 
 
 def as_schema(given: SchemaLike) -> pa.Schema:
-    """The Arrow schema that ``given`` stands for; see :data:`SchemaLike`.
+    """The Arrow schema of ``given``; see :data:`SchemaLike`.
 
     Raises:
-        InvalidRequestError: it is nothing that can be read as a schema.
-        UnsupportedTypeError: a type that is not known; the text names its column.
+        InvalidRequestError: it cannot be read as a schema.
+        UnsupportedTypeError: a type is unknown; the text names its column.
     """
     if isinstance(given, pa.Schema):
         return given
@@ -60,7 +60,7 @@ def inferred_schema(schema: pa.Schema) -> pa.Schema:
     """The schema of a table for rows of ``schema``: plain types, every column nullable.
 
     Raises:
-        SchemaMismatchError: a column has no values, from which its type could be told.
+        SchemaMismatchError: a column has no values to infer its type from.
     """
     fields = []
     for field in schema:

@@ -1,18 +1,17 @@
-"""Where the row of a hash may be: an open hash table in numpy that grows and shrinks a little at a time.
+"""From hashes to candidate rows: an open hash table in numpy that grows and shrinks in small steps.
 
-The table is a row of buckets of seven slots. A slot has a fingerprint (one byte of the hash) and a row key; neither key
-nor hash is kept, so that a slot takes little more than five bytes, and whoever searches compares the keys of the few
-candidates. All fingerprints of a bucket are one 64-bit word, which is compared at once; its eighth byte is the bucket's
-*reach*: how far from this bucket, which was their home, entries had to go because it was full. A search looks at the
-home of its hash and as far beyond as it reaches. Removed entries leave nothing behind.
+The table is an array of buckets of seven slots. A slot has a fingerprint (one byte of the hash) and a row key; neither
+key nor hash is stored, so that a slot takes little more than five bytes, and a search compares the keys of the few
+candidates. The fingerprints of a bucket are one 64-bit word, which is compared at once; its eighth byte is the bucket's
+*reach*: the distance of the furthest entry that overflowed from this bucket, its home. A search covers the home of its
+hash and its reach. Removals leave no marks.
 
-**The home of a hash is a matter of order**: of ``n`` buckets it is ``hash * n >> 32``, so that hashes lie in the table
-in ascending order, but for what had to go further. That is what lets the table change its size in place and in steps
-(a *move*). While it does there are two sizes and a *frontier*: hashes below it live where a table of the smaller size
-has them, those from it on where one of the larger size has them. As the smaller size puts them further to the front,
-the two parts never meet. To grow, the frontier goes down from the highest hash, and takes entries along to the back; to
-shrink it goes up, and takes them to the front. Each insertion and removal pays for a few buckets of that, so that no
-cycle has to do it all.
+**Homes are ordered by hash**: of ``n`` buckets the home is ``hash * n >> 32``, so that hashes are ascending in the
+table, except for overflows. Therefore the table can change its size in place and in steps (a *move*). During a move
+there are two sizes and a *frontier*: hashes below it have the home of the smaller size, the others that of the larger
+size. The smaller size has earlier homes, so the two parts never overlap. To grow, the frontier moves down from the
+highest hash, and entries move to the back; to shrink it moves up, and they move to the front. Each insertion and
+removal moves a few buckets, so that no cycle pays for all.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ HashArray = npt.NDArray[np.uint64]
 SLOTS = 7
 MIN_BUCKETS = 16
 MAX_ENTRIES = 1 << 32
-# Buckets behind the last home, for those who found it full. There are more when they are needed.
+# Overflow buckets, after the last home bucket. More are added when needed.
 _SPARE = 16
-_END = 1 << 32  # of the hashes that say where home is
+_END = 1 << 32  # end of the 32 bits of a hash that determine its home
 
 # Entries per slot, in percent: of a new table, when one begins to grow, when one begins to shrink.
 _NEW, _GROW, _SHRINK = 65, 72, 22
-# Buckets moved for each entry that comes or goes: growing ends before the part that is still small has 85 percent.
+# Buckets moved per inserted or removed entry: growing ends before the part of the smaller size is filled to 85 percent.
 _MOVES = 8 / SLOTS
 _MIN_MOVES = 32
 # Entries, and buckets, that are worked on in one go, so that they stay in the caches.
@@ -59,7 +58,7 @@ class Slots:
     """The table.
 
     Args:
-        hash_rows: the hashes of the entries with these row keys, in any order: asked for entries that move.
+        hash_rows: returns the hashes of the entries with these row keys, in any order; called for entries that move.
 
     """
 
@@ -97,14 +96,14 @@ class Slots:
         return self.words.view(np.uint8)
 
     def search(self, hashes: HashArray) -> Search:
-        """Where entries with these hashes may be."""
+        """Search for entries with these hashes."""
         return Search(self, hashes)
 
     def insert(self, hashes: HashArray, rows: Int64Array) -> None:
-        """Add entries; row keys must differ from each other and from those that are there.
+        """Add entries; row keys must differ from each other and from existing ones.
 
         Raises:
-            LimitError: there would be too many.
+            LimitError: there would be too many entries.
 
         """
         if len(rows):
@@ -151,7 +150,7 @@ class Slots:
             wanted = buckets[has_free]
             places = _lowest(free[has_free])
             slots = wanted * SLOTS + places - 1
-            # Several may want one slot: all write their row key, and the one that reads its own has got it.
+            # Several entries may choose one slot: all write their row key, and the one that reads its own has won.
             self.rows[slots] = rows[has_free]
             won = self.rows[slots] == rows[has_free]
             winners = has_free[won]
@@ -171,9 +170,7 @@ class Slots:
             np.maximum.at(self._bytes, homes[away] * 8, np.minimum(reach, _FAR).astype(np.uint8))
 
     def _lay_out(self, hashes: HashArray, rows: Int64Array) -> None:
-        """Put entries where there are no others, all at once: in ascending order, each into the first slot of its home
-        that the one before it leaves.
-        """
+        """Place entries into an empty part at once: in ascending order, each into the first free slot from its home."""
         order = _ascending(hashes)
         hashes, own = hashes[order], rows[order].astype(self.rows.dtype, copy=False)
         homes = self.homes(hashes)
@@ -200,7 +197,7 @@ class Slots:
     # Changing the size.
 
     def _make_room(self, more: int, dtype: np.dtype[Any]) -> None:
-        """Pay for ``more`` entries that come."""
+        """Make room for ``more`` entries."""
         count = self.count + more
         if count > MAX_ENTRIES:
             raise LimitError(f"A table can have {MAX_ENTRIES:,} keys, not {count:,}. Split it into several.")
@@ -216,7 +213,7 @@ class Slots:
             steps -= self._grow(min(steps, _BLOCK_BUCKETS))
 
     def _give_room(self, fewer: int) -> None:
-        """Pay for ``fewer`` entries that have gone."""
+        """Shrink after ``fewer`` removals."""
         if self._large <= MIN_BUCKETS or self.count * 100 > self._large * SLOTS * _SHRINK:
             return
         if fewer >= self.count:
@@ -239,8 +236,8 @@ class Slots:
                 self._lay_out(self._hash_rows(found), found)
 
     def _grow(self, steps: int) -> int:
-        """Move the frontier down by about ``steps`` buckets; by how many it was."""
-        end = (((self._frontier - 1) * self._small) >> 32) + 1  # behind the last home that the small size gives
+        """Move the frontier down by about ``steps`` buckets; returns the number."""
+        end = (((self._frontier - 1) * self._small) >> 32) + 1  # after the last home of the small size
         begin = self._boundary_before(max(0, end - steps))
         self._move(begin, self._boundary_after(end), -(-(begin << 32) // self._small))
         if self._frontier == 0:
@@ -248,8 +245,8 @@ class Slots:
         return end - begin
 
     def _shrink(self, steps: int) -> int:
-        """Move the frontier up by about ``steps`` buckets; by how many it was."""
-        begin = (self._frontier * self._large) >> 32  # the first home that the large size gives
+        """Move the frontier up by about ``steps`` buckets; returns the number."""
+        begin = (self._frontier * self._large) >> 32  # the first home of the large size
         end = self._boundary_after(min(begin + steps, self._large))
         self._move(self._boundary_before(begin), end, min(_END, -(-(end << 32) // self._large)))
         if self._frontier == _END:
@@ -258,7 +255,7 @@ class Slots:
         return end - begin
 
     def _move(self, begin: int, end: int, frontier: int) -> None:
-        """Set the frontier, and give all entries between two boundaries the places that they have then."""
+        """Set the frontier, and move all entries between two boundaries to their new places."""
         rows = _entries(self.words, self.rows, begin, end)
         self.words[begin:end] = 0
         self._frontier = frontier
@@ -304,7 +301,7 @@ class Search:
     """Candidates for hashes, one per hash at a time.
 
     Args:
-        table: where to look. It must not change meanwhile.
+        table: the table. It must not change meanwhile.
         hashes: what to look for.
 
     Attributes:
@@ -331,7 +328,7 @@ class Search:
         self._go_on()
 
     def settle(self, found: npt.NDArray[np.bool_]) -> None:
-        """Say which of the candidates were right; the others get their next one, or none."""
+        """Report which candidates matched; the others get their next one, or none."""
         if found.all():
             self.positions, self.rows, self.slots = self.positions[:0], self.rows[:0], self.slots[:0]
             return
@@ -340,7 +337,7 @@ class Search:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Go on to the next bucket with a candidate; who has none drops out."""
+        """Advance to the next bucket with a candidate; hashes without one drop out."""
         waiting = np.flatnonzero(self._matches == 0)
         waiting = waiting[self._left[waiting] > 0]
         while len(waiting):
@@ -370,7 +367,7 @@ def _entries(words: HashArray, rows: npt.NDArray[np.integer], begin: int, end: i
 
 
 def fingerprints(hashes: HashArray) -> npt.NDArray[np.uint8]:
-    """The byte of each hash that its slot has; 0 stands for a slot that is free."""
+    """The fingerprint of each hash; 0 is reserved for a free slot."""
     return np.maximum(hashes.astype(np.uint8), np.uint8(1))
 
 
@@ -385,7 +382,7 @@ def _lowest(bits: HashArray) -> Int64Array:
 
 
 def _ascending(hashes: HashArray) -> Int64Array:
-    """The order of hashes by what says where home is."""
+    """The order of hashes by home."""
     if len(hashes) >= _END:
         return np.argsort(hashes)
     both = (hashes >> _HALF << _HALF) | np.arange(len(hashes), dtype=np.uint64)

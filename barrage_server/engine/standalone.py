@@ -31,7 +31,7 @@ class StandaloneGraph(UpdateGraph):
         self._moved_to: UpdateGraph | None = None
 
     def move(self, table: SourceTable, graph: UpdateGraph) -> None:
-        """Have ``table`` belong to ``graph`` from now on. Writes that are under way go there.
+        """Move ``table`` to ``graph``. Writes in progress go there.
 
         Raises:
             InvalidRequestError: other tables are derived from it here, or this thread is within a cycle of it.

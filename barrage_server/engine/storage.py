@@ -140,7 +140,7 @@ def _union_to_struct(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _struct_to_union(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     count = len(array)
-    # What stands for no value, beneath a null of the type around it, is a null of the first member.
+    # The placeholder beneath a null of the outer type is a null of the first member.
     codes = array.field(0).fill_null(data_type.type_codes[0]).to_numpy(zero_copy_only=False)
     buffers = [None, pa.py_buffer(np.ascontiguousarray(codes))]
     children = []

@@ -1,4 +1,4 @@
-"""Columns of cells whose past stays readable."""
+"""Columns of cells with readable old versions."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from barrage_server.engine.view import StoredView
 
 __all__ = ["ColumnStore"]
 
-# How often versions that readers keep holding take over the undo records, so that the chain of them stays short.
+# Cycles between two compactions of the undo records for held versions, which keep the chain short.
 _VERSIONS_BETWEEN_ABSORBING: Final = 256
 
 
 class ColumnStore:
-    """What a table writes its cells to, and takes the column views of each version from. One thread writes at a time.
+    """The cells of a table, and the column views of each version. One thread writes at a time.
 
     Args:
         schema: the columns; there may be none.
-        overwrites: whether cells that a version may hold can be overwritten later, and values go one by one. When
-            false, readers get views without a copy, and storage only goes from the front.
+        overwrites: whether cells of a version can be overwritten later, and values removed one by one. If False,
+            readers get views without a copy, and storage is freed from the front only.
         page_bits: rows per page of storage, as a power of two.
-        interns: whether columns may keep equal values of variable width once.
-        distinct: a column no value of which comes twice.
+        interns: whether columns may store equal values of variable width once.
+        distinct: a column with distinct values.
 
     Attributes:
         columns: the columns.
-        slots: where the rows have their cells; ``None``: under their keys.
-        undo: where the old values of cells go that are overwritten now.
+        slots: the slots of the rows; ``None``: cells are addressed by row key.
+        undo: the node for the old values of cells.
 
     """
 
@@ -55,11 +55,11 @@ class ColumnStore:
         self.slots: RowSlots | None = None
         self.undo = Undo()
         self._versions = 0
-        # Of all versions, detached ones too. Only the writer changes the list, while readers let go of versions.
+        # Of all versions, also detached ones. Only the writer changes the list, while readers drop versions.
         self._held: list[weakref.ref[UndoCursor]] = []
 
     def make_columns(self) -> list[Column]:
-        """Empty columns as this store has them."""
+        """Empty columns like those of this store."""
         return [
             make_column(
                 field.type,
@@ -73,11 +73,11 @@ class ColumnStore:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of storage, garbage that is not yet collected included."""
+        """Bytes of storage, including uncollected garbage."""
         return sum(column.nbytes for column in self.columns)
 
     def views(self) -> tuple[StoredView, ...]:
-        """The columns as they are now, for a new version; what is overwritten from now on, is for its undo."""
+        """The present columns, for a new version; later overwrites are recorded in its undo node."""
         self.undo = self.undo.start_next()
         cursor = UndoCursor(self.undo, [column.epoch for column in self.columns])
         frozen = not self._overwrites

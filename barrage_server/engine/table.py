@@ -45,14 +45,14 @@ TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
 class Table(ABC):
     """A table that ticks: row keys, columns, and one update per cycle.
 
-    Readers take :attr:`version` and keep it as long as they like; it never changes under them.
+    Readers take :attr:`version`, which never changes.
 
     Args:
         graph: the update graph whose cycles move this table.
-        name: what messages and logs call it.
+        name: its name in messages and logs.
         schema: column names and Arrow types, in order; or a mapping of names to types.
         key_columns: the columns whose values identify a row; empty when there are none.
-        traits: what subscribers may rely on.
+        traits: the promises to subscribers.
 
     """
 
@@ -86,7 +86,7 @@ class Table(ABC):
 
     @property
     def name(self) -> str:
-        """What messages and logs call it, and clients when it is served."""
+        """Its name in messages, in logs, and for clients."""
         return self._name
 
     def rename(self, name: str) -> None:
@@ -105,7 +105,7 @@ class Table(ABC):
 
     @property
     def traits(self) -> TableTraits:
-        """What holds for every version of this table."""
+        """The promises that hold for every version of this table."""
         return self._traits
 
     @property
@@ -156,8 +156,8 @@ class Table(ABC):
         return column_numbers(self.schema, names, self.name)
 
     def add_listener(self, listener: TableListener) -> Callable[[], None]:
-        """Have ``listener(update, previous, current)`` called after each cycle that changes this table; returns the
-        remover.
+        """Call ``listener(update, previous, current)`` after each cycle that changes this table; returns a function
+        that removes the listener.
 
         It runs on the publishing thread, after the cycle is visible: it must be quick, and must not wait for another
         publisher.
@@ -284,7 +284,7 @@ class StoredTable(SourceTable):
         graph, name, schema, key_columns, traits: those of :class:`Table`.
         overwrites: whether cells that a version may hold can be overwritten later; see :class:`ColumnStore`.
         page_bits: rows per page of storage, as a power of two.
-        interns: whether columns may keep equal values of variable width once.
+        interns: whether columns may store equal values of variable width once.
 
     """
 
@@ -341,7 +341,7 @@ def check_schema(schema: pa.Schema) -> None:
 
 
 def column_numbers(schema: pa.Schema, names: Sequence[str], table: str) -> list[int]:
-    """The numbers of ``names`` in ``schema``; UnknownColumnError lists what there is otherwise."""
+    """The numbers of ``names`` in ``schema``; UnknownColumnError, which lists the columns, otherwise."""
     known = {name: number for number, name in enumerate(schema.names)}
     wanted = checked_names(names, "columns")
     missing = [name for name in wanted if name not in known]

@@ -25,17 +25,17 @@ _CAPACITY: Final = "RingCapacity"
 @public
 @dataclass(frozen=True, slots=True)
 class TableTraits:
-    """What holds for every version of a table. Clients are sent it as attributes; here it decides how rows are kept.
+    """Promises that hold for every version of a table. Clients get them as attributes; here they decide the storage.
 
     Attributes:
-        append_only: rows are added at the end, and stay as they are.
-        add_only: rows are added, and stay as they are.
+        append_only: rows are added at the end, and never change.
+        add_only: rows are added, and never change.
         is_blink: rows live for one cycle.
         is_input: clients of Deephaven may write to the table.
         is_flat: row keys are 0, 1, 2 and so on.
-        ring_capacity: how many rows are kept at most; ``None``: all.
-        stated: further attributes, by name, as the server of a followed table has sent them. They are passed on, and
-            decide nothing here.
+        ring_capacity: most rows; ``None``: no limit.
+        stated: further attributes, by name, from the server of a followed table. They are forwarded, and have no effect
+            here.
 
     """
 
@@ -70,5 +70,5 @@ class TableTraits:
 
     @property
     def rows_come_once(self) -> bool:
-        """Whether a row is not expected to be written again: to look for equal values gives little back."""
+        """Whether rows are not written again, so that interning saves little."""
         return self.append_only or self.add_only or self.is_blink or self.ring_capacity is not None

@@ -1,8 +1,7 @@
-"""Which Arrow types a table can hold, how each is stored, and how incoming arrays are brought to them.
+"""The Arrow types that a table can hold, their storage, and the conversion of incoming arrays.
 
-Tables hold *plain* types: every value stands for itself. Encodings of the same values (dictionary, run-end, views) are
-undone on the way in by :func:`normalise`, because a live table has no place for a dictionary that would have to grow
-with every update.
+Tables hold *plain* types, without encodings. :func:`normalise` decodes dictionaries, run ends and views on arrival,
+because the dictionary of a live table would have to grow with every update.
 """
 
 from __future__ import annotations
@@ -106,12 +105,12 @@ def _can_be_key(data_type: pa.DataType) -> bool:
 def normalise(values: pa.Array | pa.ChunkedArray, target: pa.DataType) -> pa.Array:
     """``values`` as one plain array of exactly the type ``target`` (:mod:`barrage_server.wire.plain_form`).
 
-    Undone are chunks, dictionaries, run ends, views, 64-bit offsets and slices of nested values; a column of type null
-    fits every type. Nothing else is converted: an int32 for an int64 is refused, so that a publisher hears of a mistake
-    instead of a subscriber.
+    It removes chunks, dictionaries, run ends, views, 64-bit offsets and slices of nested values; a column of type null
+    fits every type. Nothing else is converted: an int32 for an int64 is refused, so that a mistake is an error for the
+    publisher.
 
     Args:
-        values: sound arrays, by whomever they were made.
+        values: valid arrays.
         target: a type that :func:`check_type` allows.
 
     Raises:

@@ -1,7 +1,7 @@
-"""What was overwritten: how a version stays readable although the cells are overwritten in place.
+"""Undo records: a version stays readable although its cells are overwritten in place.
 
 Every table has a chain of :class:`Undo` nodes, one per version, linked forwards only. A version holds the node that was
-current when it became visible; nodes that no version needs any more are reachable from nowhere and vanish.
+current when it became visible; nodes that no version needs are unreachable and freed.
 
 The writer, for each write to cells that some version may read:
 
@@ -23,9 +23,9 @@ only grows, and a reader takes a prefix of it; it reads the link to the next nod
 goes on to the next node with an incomplete list of this one (a newer record must not win because an older one was
 missed).
 
-An entry belongs to an *epoch* of its column. When row keys come back to a page that was dropped, while an older version
-may still have it, the column starts a new epoch: it writes to copies of its pages, and versions of the old epoch keep
-the pages that there were, which are not written any more. Entries of other epochs say nothing about them.
+An entry belongs to an *epoch* of its column. When rows are written to a dropped page that an older version may still
+hold, the column starts a new epoch: it writes to copies of its pages, and versions of the old epoch keep the former
+pages, which are not written any more. Entries of other epochs do not apply to them.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _Levels = dict[tuple[int, int], tuple[UndoEntry, ...]]
 
 
 class _State(NamedTuple):
-    """What a cursor knows: the merged entries of all nodes before ``node``. Replaced as a whole, never changed."""
+    """The state of a cursor: the merged entries of all nodes before ``node``. Immutable."""
 
     levels: _Levels
     node: Undo
@@ -135,9 +135,7 @@ class UndoCursor:
         return sum(_nbytes(entry) for entries in self._state.levels.values() for entry in entries)
 
     def entries(self, column: int, epoch: int) -> list[UndoEntry]:
-        """What to put back into cells of ``column`` that have been gathered before this call: newest first, so in this
-        order.
-        """
+        """The entries to put back into cells of ``column`` gathered before this call, newest first, in this order."""
         merged, loose = self._collect(column, epoch)
         if len(loose) > _MAX_LOOSE_ENTRIES:
             self.absorb()

@@ -23,9 +23,8 @@ class TableUpdate:
 
     Attributes:
         added: rows that are new, in the key space after the update.
-        removed: rows that are gone, in the key space before the update. A key that is in ``removed`` and in ``added``
-            names two
-            different rows: the first went, the second took its key.
+        removed: removed rows, in the key space before the update. A key in both ``removed`` and ``added`` names two
+            rows: the second took the key of the first.
         shifted: how the keys of the rows that stayed have moved.
         modified: for each column of the table, the rows with a new value, in the key space after the update; disjoint
             from ``added``.
@@ -122,9 +121,8 @@ def _coalesce_modified(rows: RowSet, more: RowSet, second: TableUpdate, added: R
 class UpdateNode:
     """One step in the history of a table: the update that led here, and the row set it led to. No data.
 
-    Nodes are linked forwards only. Whoever has sent everything up to a node holds that node, and finds what came since
-    by walking
-    on; history that nobody holds is freed by itself.
+    Nodes are linked forwards only. A subscription holds the node up to which it has sent everything, and finds later
+    changes by following the links; history without holders is freed.
     """
 
     __slots__ = ("_coalesced", "next", "row_set", "step", "update")
@@ -141,11 +139,10 @@ class UpdateNode:
 
 
 def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
-    """Everything that happened after ``start`` up to and including ``end``, as one update.
+    """All changes after ``start`` up to and including ``end``, as one update.
 
-    ``end`` must be ``start`` or come after it. The result is remembered at ``start``, so that readers who stand at the
-    same place
-    share the work, and so that asking again later only adds what is new.
+    ``end`` must be ``start`` or come after it. The result is cached at ``start``, so that readers at the same node
+    share the work, and a later call only adds newer changes.
     """
     memo = start._coalesced
     if memo is not None and memo[0].step <= end.step:
@@ -163,9 +160,7 @@ def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
 
 
 def added_since(start: UpdateNode, end: UpdateNode) -> RowSet:
-    """Every row added after ``start`` up to ``end``, also those that are gone again: what a blink subscriber is
-    owed.
-    """
+    """Rows added in (start, end], including those removed again."""
     parts: list[RowSet] = []
     node: UpdateNode | None = start
     while node is not end and node is not None:
@@ -176,10 +171,10 @@ def added_since(start: UpdateNode, end: UpdateNode) -> RowSet:
 
 
 def fold_nodes(start: UpdateNode, end: UpdateNode) -> UpdateNode:
-    """A private stand-in for ``start`` that knows what happened up to ``end`` as one update, and keeps nothing in
-    between alive.
+    """A private replacement of ``start`` with the changes up to ``end`` as one update; it keeps no node in between
+    alive.
 
-    For whoever stands still while a table ticks on: asking it for a point before ``end`` is an error.
+    For subscribers that are not sent anything while a table ticks: coalescing up to a node before ``end`` is an error.
     """
     stand_in = UpdateNode(start.step, start.row_set, start.update)
     stand_in._coalesced = (end, coalesce_nodes(start, end))

@@ -126,10 +126,10 @@ def raw_differ(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> BoolArray:
 
 
 def differs(first: pa.Array, second: pa.Array) -> BoolArray:
-    """Where two arrays of one type and length hold different values, whatever the type.
+    """The positions at which two arrays of one type and length differ.
 
     Nulls equal nulls, and of values every bit counts, at every depth: another NaN differs, and so does -0.0 from 0.0.
-    What lies under a null does not count.
+    Bytes under a null are ignored.
     """
     first, second = to_storage(first), to_storage(second)
     data_type = first.type

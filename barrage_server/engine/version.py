@@ -104,7 +104,7 @@ class TableVersion:
         return pa.Table.from_batches(list(self.batches(columns, rows=rows)), schema=schema)
 
     def detached(self) -> TableVersion:
-        """The same content without the history that follows it: for who keeps it long, and needs only the values."""
+        """The same content without the later history, for holders that need the values only."""
         copy = object.__new__(TableVersion)
         copy.schema, copy.row_set, copy.readable = self.schema, self.row_set, self.readable
         copy.node = UpdateNode(self.node.step, self.node.row_set, self.node.update)

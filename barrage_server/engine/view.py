@@ -1,4 +1,4 @@
-"""One column of one version, complete in itself: whatever its values stand on."""
+"""One column of one version, complete in itself, with any storage."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["ColumnView", "StoredView"]
 
 
 class ColumnView(ABC):
-    """The values of one column as they are in one version. They never change, and several tables may share them.
+    """The values of one column in one version. They never change, and several tables may share them.
 
     Attributes:
         type: the Arrow type of the values.
-        is_frozen: whether what is read may share the memory of the values, because nothing is ever written to it.
+        is_frozen: whether read arrays may share the memory of the values, because it is never written again.
 
     """
 
@@ -37,29 +37,29 @@ class ColumnView(ABC):
         Raises:
             RowSetError: there are row keys without values.
             LimitError: the values are together too large for one array.
-            BarrageError: the values cannot be had, if they come from elsewhere. The stream that wanted them ends.
+            BarrageError: the values cannot be read from their storage. It ends the stream that reads them.
 
         """
 
     @abstractmethod
     def piece_end(self, key: int) -> int:
-        """The last row key of the piece of storage that ``key`` lies in.
+        """The last row key of the piece of storage of ``key``.
 
-        To read rows of one piece costs least: it may need no copy.
+        Reading rows of one piece is cheapest: it may need no copy.
         """
 
     @abstractmethod
     def absorb(self) -> None:
-        """Take over what was overwritten since the version, so that no chain of undo records is kept alive."""
+        """Copy the values overwritten since the version, so that it keeps no chain of undo records alive."""
 
 
 class StoredView(ColumnView):
-    """A column that lies in the cells of a :class:`~barrage_server.engine.store.ColumnStore`.
+    """A column in the cells of a :class:`~barrage_server.engine.store.ColumnStore`.
 
     Args:
         snapshot: the cells.
-        cursor: what was overwritten since.
-        slots: where the rows have their cells; ``None``: under their keys.
+        cursor: the values overwritten since.
+        slots: the slots of the rows; ``None``: cells are addressed by row key.
         is_frozen: whether cells are never overwritten.
 
     """
@@ -76,7 +76,7 @@ class StoredView(ColumnView):
         self._slots = slots
 
     def read(self, plan: ReadPlan) -> pa.Array:
-        """Gather the cells, and put back what was overwritten."""
+        """Gather the cells, and put back overwritten values."""
         if self._slots is None:
             return self._snapshot.read(plan, self._cursor, frozen=self.is_frozen)
         cells, places = _in_slots(plan, self._slots)
@@ -84,16 +84,16 @@ class StoredView(ColumnView):
         return array if places is None else take(array, places)
 
     def piece_end(self, key: int) -> int:
-        """The end of a page. Of rows in slots, each has a place of its own."""
+        """The end of a page; for rows in slots, the row itself."""
         return key if self._slots is not None else key | ((1 << self._snapshot.page_bits) - 1)
 
     def absorb(self) -> None:
-        """Costs what was overwritten. The columns of one version share the work."""
+        """The cost is that of the overwritten values. The columns of one version share the work."""
         self._cursor.absorb()
 
 
 def _in_slots(plan: ReadPlan, slots: RowSlots) -> tuple[ReadPlan, Int64Array | None]:
-    """The slots of the rows of ``plan``, and where among them each row is; worked out for the first column."""
+    """The slots of the rows of ``plan``, and the position of each row among them; computed once for all columns."""
     known = plan.in_slots
     if known is None or known[0] is not slots:
         cells, order = slots.plan(plan.rows)

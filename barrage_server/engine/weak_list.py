@@ -18,7 +18,7 @@ class WeakList(Generic[_Entry]):
     __slots__ = ("__weakref__", "_entries")
 
     def __init__(self) -> None:
-        # One list for good: what is collected leaves it, and iterating goes through a copy.
+        # One list: collected entries leave it, and iterating uses a copy.
         self._entries: list[weakref.ref[_Entry]] = []
 
     def add(self, entry: _Entry) -> None:

@@ -1,4 +1,4 @@
-"""When to try again: delays that grow, with a deadline."""
+"""Retries: growing delays, with a deadline."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["RetryPolicy"]
 @public
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How a subscription comes back after its connection is lost.
+    """The retries of a subscription after its connection is lost.
 
     All times are seconds. The first attempt follows ``first_delay`` after the loss, and each later one waits ``factor``
-    times as long, up to ``max_delay``. Every delay is cut by a random part of up to ``jitter`` (0 to 1) of itself, so
-    that many clients do not come back in the same moment. After ``deadline`` seconds without a connection the
-    subscription ends with :class:`~barrage_server.errors.UnavailableError`; None tries for ever. The count starts anew
-    with every connection that delivered a snapshot.
+    times as long, up to ``max_delay``. Every delay is reduced by a random part of up to ``jitter`` (0 to 1) of itself,
+    so that many clients do not reconnect at the same moment. After ``deadline`` seconds without a connection the
+    subscription ends with :class:`~barrage_server.errors.UnavailableError`; None has no limit. The delays restart with
+    every connection that delivered a snapshot.
 
     >>> RetryPolicy()                      # 0.1 s, 0.2 s, 0.4 s ... 5 s, for five minutes
     >>> RetryPolicy(deadline=None)         # for ever
@@ -48,7 +48,7 @@ class RetryPolicy:
 
     @classmethod
     def never(cls) -> RetryPolicy:
-        """Do not come back: the first loss is final."""
+        """No retries: the first loss is final."""
         return cls(first_delay=0.0, max_delay=0.0, deadline=0.0)
 
     def delays(self, chance: random.Random | None = None) -> Iterator[float]:

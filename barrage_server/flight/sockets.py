@@ -1,7 +1,7 @@
-"""The sockets under connections that others have opened: to end what Flight itself cannot end, to set options.
+"""The sockets of gRPC's connections: to end connections that Flight cannot end, and to set options.
 
-``pyarrow.flight`` has no way to cancel a call from the server, and a write to a client that does not read blocks for
-ever. What works is to shut the TCP socket under it: the call then fails at once. Linux and macOS.
+``pyarrow.flight`` cannot cancel a call from the server, and a write to a client that does not read blocks without
+limit. Shutting the TCP socket under the call makes it fail at once. Linux and macOS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Address = tuple[str, int]
 
 
 def parse_peer(peer: str) -> Address | None:
-    """Host and port of a :func:`peer_name`, or of what gRPC calls a peer, ``ipv4:127.0.0.1:50000``; else ``None``."""
+    """Host and port of a :func:`peer_name`, or of gRPC's form, ``ipv4:127.0.0.1:50000``; else ``None``."""
     family, _, rest = peer.partition(":")
     host, _, port = urllib.parse.unquote(rest if family in ("ipv4", "ipv6") else peer).rpartition(":")
     try:
@@ -35,7 +35,7 @@ def parse_peer(peer: str) -> Address | None:
 
 
 def peer_name(peer: str) -> str:
-    """A peer as people write it: ``127.0.0.1:50000`` for gRPC's ``ipv4:127.0.0.1:50000``, ``[::1]:50000`` for IPv6."""
+    """A peer in the usual form: ``127.0.0.1:50000`` for gRPC's ``ipv4:127.0.0.1:50000``, ``[::1]:50000`` for IPv6."""
     address = parse_peer(peer)
     if address is None:
         return urllib.parse.unquote(peer)
@@ -44,7 +44,7 @@ def peer_name(peer: str) -> str:
 
 
 def shut_peer(peer: str, port: int) -> bool:
-    """Shut this process's connection on its listening ``port`` to ``peer``; whether there was one.
+    """Shut this process's connection on its listening ``port`` to ``peer``; returns whether there was one.
 
     All streams of that connection end: a Flight client has one connection for all of its calls.
     """
@@ -53,12 +53,12 @@ def shut_peer(peer: str, port: int) -> bool:
 
 
 def shut_all(port: int) -> int:
-    """Shut all connections that were accepted on ``port``; how many."""
+    """Shut all connections accepted on ``port``; returns their number."""
     return _shut(port, lambda _: True)
 
 
 def connected_peers(port: int) -> set[str]:
-    """Who is connected to ``port`` of this process, as :func:`peer_name` calls them."""
+    """The peers connected to ``port`` of this process, as of :func:`peer_name`."""
     found: set[str] = set()
 
     def note(remote: Address) -> bool:
@@ -71,7 +71,7 @@ def connected_peers(port: int) -> set[str]:
 
 
 def tcp_sockets() -> Iterator[socket.socket]:
-    """Each TCP socket that this process has open, whoever opened it; borrowed until the next one is asked for."""
+    """Each open TCP socket of this process, of any owner; borrowed until the next iteration."""
     for number in _descriptors():
         try:
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
@@ -95,7 +95,7 @@ def _shut(port: int, chosen: Callable[[Address], bool]) -> int:
 
 
 def _descriptors() -> Iterable[int]:
-    """The numbers of this process's open files, or of all that it may have: to list them takes one more."""
+    """The descriptors of this process, or the range of all possible ones: listing them needs a free descriptor."""
     for directory in _FD_DIRECTORIES:
         try:
             return [int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()]
@@ -109,8 +109,8 @@ def _descriptors() -> Iterable[int]:
 
 @contextmanager
 def _borrowed(number: int) -> Iterator[socket.socket]:
-    """A socket that gRPC goes on using. Of a duplicate, which names this connection whatever gRPC closes meanwhile, as
-    long as there may be one more open file.
+    """A socket that gRPC keeps using. A duplicate, which stays valid when gRPC closes its own, as long as a descriptor
+    is free.
     """
     try:
         duplicate = os.dup(number)

@@ -1,7 +1,7 @@
-"""Publishing by stage and commit, as every publisher does it: rows are sent unseen, then made visible, once.
+"""Publishing by stage and commit: rows are sent invisibly, then made visible, once.
 
-Rows travel in chunks of bounded size. What a connection is, how its errors read and how long it is waited for differ
-between publishers: they give the calls, and the order of what is said is here.
+Rows are sent in chunks of bounded size. Publishers differ in their connections, error texts and retries, which they
+pass in; the sequence of the calls is here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from barrage_server.wire.protocol import (
 __all__ = ["FLIGHT_ERRORS", "CommitCalls", "OpenPut", "chunks", "stage"]
 
 FLIGHT_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
-"""What ``pyarrow.flight`` raises when a call fails."""
+"""The exceptions of ``pyarrow.flight`` when a call fails."""
 
 _CHUNK_BYTES: Final = 8 << 20
 
@@ -58,19 +58,19 @@ def stage(
     batches: Iterable[pa.RecordBatch],
     guarded: Callable[[], AbstractContextManager[None]],
 ) -> StageResult:
-    """Send ``batches`` to where nobody sees them until a commit names their token.
+    """Send ``batches``, which stay invisible until a commit names their token.
 
-    When ``batches`` raises, what was sent is dropped there: the end marker is missing.
+    When ``batches`` raises, the server drops the rows, because the end mark is missing.
 
     Args:
         open_put: begins the call.
-        request: who stages what.
-        schema: of the batches.
+        request: the publisher, the table and the batch.
+        schema: the schema of the batches.
         batches: the rows, in :func:`chunks`.
         guarded: a context for each call of Flight, and not for ``batches``, whose errors are the caller's own.
 
     Raises:
-        PublishError: the server has taken everything and answered nothing.
+        PublishError: the server gave no answer after the last row.
 
     """
     with guarded():
@@ -89,7 +89,7 @@ def stage(
             answer = answers.read()
             writer.close()
     except BaseException:
-        with suppress(*FLIGHT_ERRORS):  # the server says that the end is missing, which is no news here
+        with suppress(*FLIGHT_ERRORS):  # the expected error: the end mark is missing
             writer.close()
         raise
     if answer is None:
@@ -99,7 +99,7 @@ def stage(
 
 @contextmanager
 def _reason_first(writer: flight.FlightStreamWriter) -> Iterator[None]:
-    """When a write breaks because the server has ended the stream, raise the server's reason, which closing tells."""
+    """When a write breaks because the server has ended the stream, raise the server's reason, which closing returns."""
     try:
         yield
     except FLIGHT_ERRORS:
@@ -108,24 +108,24 @@ def _reason_first(writer: flight.FlightStreamWriter) -> Iterator[None]:
 
 
 class CommitCalls(ABC):
-    """The short calls of a publisher about what is staged."""
+    """The short calls of a publisher about staged batches."""
 
     @abstractmethod
     def act(self, action: str, body: bytes, doing: str) -> bytes:
-        """The first result of an action; ``doing`` says in words what it is for."""
+        """The first result of an action; ``doing`` is its purpose, for error texts."""
 
     def commit(self, request: CommitRequest) -> CommitResult:
-        """Make what is staged visible, once; a repeated batch answers with ``duplicate`` set."""
+        """Make staged batches visible, once; a repeated batch answers with ``duplicate`` set."""
         doing = f"commit batch {request.batch} to table {request.table!r}"
         return CommitResult.from_json(self.act(COMMIT_ACTION, request.to_json(), doing))
 
     def abort(self, tokens: Iterable[str]) -> int:
-        """Drop staged rows; how many of the tokens were known. Unknown ones, expired for instance, are no error."""
+        """Drop staged rows; returns the number of known tokens. Unknown tokens, such as expired ones, are ignored."""
         wanted = tuple(tokens)
         return self._abort(AbortRequest(wanted)) if wanted else 0
 
     def abort_batch(self, publisher: str, table: str, batch: int) -> int:
-        """Drop all that ``publisher`` has staged as ``batch`` of ``table``; under how many tokens that lay."""
+        """Drop all that ``publisher`` has staged as ``batch`` of ``table``; returns the number of tokens."""
         return self._abort(AbortRequest(publisher=publisher, table=table, batch=batch))
 
     def last_batch(self, publisher: str, table: str) -> int | None:

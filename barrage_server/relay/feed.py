@@ -1,4 +1,4 @@
-"""The thread behind a followed table: subscribes upstream, and serves what comes."""
+"""The thread of a followed table: it subscribes upstream and serves the updates."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ logger = logging.getLogger("barrage_server.relay")
 
 
 class UpstreamFeed:
-    """Follows a table of another server until :meth:`stop`, and comes back whenever it is lost.
+    """Follows a table of another server until :meth:`stop`, and reconnects whenever it is lost.
 
     Args:
         catalog: where the table is served. The name must be reserved there.
         source: the upstream table.
         route: the entry that this server adds to the route of the table.
         max_delay: longest delay between two attempts to reach the upstream, in seconds.
-        progress: told how it is getting on.
+        progress: the state to update.
 
     """
 
@@ -60,7 +60,7 @@ class UpstreamFeed:
 
     @property
     def step(self) -> int:
-        """The upstream's cycle that the last update came with; -1 before the first."""
+        """The upstream's cycle of the last update; -1 before the first."""
         live = self._live
         return self._step if live is None else live.step
 

@@ -1,4 +1,4 @@
-"""How following a table is getting on: one state, and those who wait for it."""
+"""The state of a followed table, and waiting for it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Progress:
     """The state of a followed table. Methods may be called from any thread.
 
     Args:
-        name: what the table is called here, for texts.
+        name: the table's name here, for texts.
 
     Attributes:
         changed: notified after every change of anything here; its lock guards all of it, and may be taken again.
-        closing: set when following is to end.
+        closing: set when following ends.
         state: whether updates flow.
-        since: when it was entered, on the monotonic clock.
+        since: time at which it was entered, on the monotonic clock.
         error: why updates do not flow; ``None`` when they do.
         table: the served table; ``None`` before the first content.
         info: the upstream's description of it.
-        connections: how many times updates have begun to flow.
-        updates: how many have come.
+        connections: number of times that updates began to flow.
+        updates: number of updates received.
 
     """
 
@@ -58,18 +58,18 @@ class Progress:
             self.changed.notify_all()
 
     def close(self) -> None:
-        """Following is to end."""
+        """End following."""
         with self.changed:
             self.closing.set()
             self.enter(FollowedState.CLOSED)
 
     def check_open(self) -> None:
-        """Raise UnavailableError when following is to end."""
+        """Raise UnavailableError when following has ended."""
         if self.closing.is_set():
             raise self.closed()
 
     def closed(self) -> UnavailableError:
-        """The error of what is asked for after the end."""
+        """The error of calls after the end."""
         return UnavailableError(f"Following '{self.name}' is closed.")
 
     def wait_for(self, state: FollowedState | str, timeout: float | None = None) -> None:

@@ -1,7 +1,7 @@
 """Arithmetic of sorted, disjoint, non-adjacent ranges of row keys held as two int64 arrays.
 
 A *range list* is a pair ``(starts, ends)`` of equal length: ``starts[i] <= ends[i]`` and ``ends[i] + 1 < starts[i +
-1]``. Every function here takes and gives such pairs, visits no range in Python, and never adds 1 to a key that may be
+1]``. Every function takes and returns such pairs, visits no range in Python, and never adds 1 to a key that may be
 ``MAX_KEY``.
 """
 

@@ -56,7 +56,7 @@ def to_ranges(bits: Bits) -> RangeList:
 
 
 def without(bits: Bits, starts: Keys, ends: Keys) -> Bits:
-    """Give the keys that are in none of a few ranges, however wide these are."""
+    """Give the keys outside of a few ranges of any width."""
     kept = bits.copy()
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         kept.remove_range(start, end + 1)

@@ -27,7 +27,7 @@ _APART: Final = 1024  # keys in between from which beginning a new window costs 
 
 
 class KeyStorage:
-    """Some row keys, immutable: what every form of them can be asked.
+    """Immutable row keys: the interface of all forms.
 
     Arguments are checked by the caller: positions are within 0..size-1, bounds within first..last, and there is at
     least one key unless a method says otherwise. Derived arrays are made on demand and kept. Two threads may derive
@@ -72,7 +72,7 @@ class KeyStorage:
         return None
 
     def head(self) -> RangeList:
-        """The first ranges, at least eight if there are so many."""
+        """The first ranges: at least eight, or all."""
         starts, ends = self.ranges()
         return starts[:8], ends[:8]
 
@@ -519,7 +519,7 @@ def of_ranges(starts: Keys, ends: Keys) -> KeyStorage:
 
 
 def of_bits(bits: _roaring.Bits) -> KeyStorage:
-    """Choose the form for the result of bitmap operations; only a small one is asked for its ranges."""
+    """Choose the form for the result of bitmap operations; ranges are computed for small ones only."""
     size = len(bits)
     if size == 0:
         return NOTHING

@@ -25,9 +25,9 @@ BY_HAND: Final = 48
 _OFFSETS: Final = {width: bytes((OFFSET | code,)) for width, code in TYPES.items()}
 _END_BYTE: Final = bytes((END,))
 _LARGE: Final = 32767  # the magnitude from which a value is an OFFSET of its own
-_BYTES_APART: Final = 4  # so many bytes in a row are worth interrupting an array of shorts
-_LONG_GROUP: Final = 256  # groups that have so many values on average are written one by one
-_BLOCK: Final = 1 << 15  # values that are laid out in one go, so that what that takes stays in the caches
+_BYTES_APART: Final = 4  # bytes in sequence that justify interrupting an array of shorts
+_LONG_GROUP: Final = 256  # average values per group from which groups are written one by one
+_BLOCK: Final = 1 << 15  # values laid out at a time, so that temporary arrays stay in the caches
 
 _TYPE_OF_WIDTH: Final = np.array([0, 4, 1, 0, 2, 0, 0, 0, 3], np.uint8)
 # The commands of groups: of shorts, of bytes, of one short, of one byte; the last four, of one large value. The type
@@ -63,7 +63,7 @@ def values_of_keys(keys: Keys) -> Keys:
     at = np.flatnonzero(next_to)
     if not at.size:
         return values
-    # Of the steps of 1 that follow each other, the first stands for all of them.
+    # The first of consecutive steps of 1 represents all of them.
     first = np.empty(at.size, np.bool_)
     first[0] = True
     np.not_equal(at[1:] - at[:-1], 1, out=first[1:])

@@ -13,10 +13,10 @@ array commands a count and that many values::
 
 Shift data is three row sets in a row: all first keys, all last keys, and all destinations of the first keys.
 
-Deephaven's choices are kept to the byte; golden vectors check those that were captured. A value of magnitude 32767 or
-more is an ``OFFSET`` and ends what was collected before it; of the smaller ones, those that fit into a byte form a
-``BYTE_ARRAY`` when there are four or more of them, or when nothing but them follows; the rest form a ``SHORT_ARRAY``;
-and an array of one value is an ``OFFSET``. Numbers take the narrowest type that holds them.
+The bytes are those that Deephaven writes; golden vectors check captured ones. A value of magnitude 32767 or more is an
+``OFFSET`` and ends what was collected before it; of the smaller ones, those that fit into a byte form a ``BYTE_ARRAY``
+when there are four or more of them, or when only such values follow; the rest form a ``SHORT_ARRAY``; and an array of
+one value is an ``OFFSET``. Numbers take the narrowest type that holds them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from barrage_server.rowset.shift_data import RowSetShiftData
 __all__ = ["decode_row_set", "decode_shift_data", "encode_keys", "encode_row_set", "encode_shift_data"]
 
 DEFAULT_SHIFT_LIMIT: Final = 1 << 22
-"""How many shifts one message may bring unless the caller says otherwise: few bytes can stand for very many."""
+"""Most shifts of one message, by default: few bytes can encode very many."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -80,11 +80,11 @@ def _write(values: Keys) -> bytes:
 
 
 def decode_row_set(data: Buffer, *, limit: int | None = None) -> RowSet:
-    """Give the row set that ``data`` holds, and nothing but it.
+    """Give the row set in ``data``, which must have no other bytes.
 
-    Any legal stream of commands is read, whoever wrote it. ``limit`` is the largest number of ranges that is
-    accepted; without it the number of bytes is the only bound. WireFormatError when the bytes are not a row set, or
-    above the limit.
+    Any legal stream of commands is read, from any writer. ``limit`` is the largest number of ranges that is accepted;
+    without it the number of bytes is the only bound. WireFormatError when the bytes are not a row set, or above the
+    limit.
     """
     content = bytes(data)
     if content == b"\x20":
@@ -168,7 +168,7 @@ def _keys_of(values: Keys, limit: int | None) -> Keys:
 
 
 def _ranges_of(values: Keys, keys: Keys) -> RangeList:
-    """Give the ranges that values, which lead to these keys, stand for; neighbours may touch."""
+    """Give the ranges of values that lead to these keys; neighbours may touch."""
     if not values.size:
         return NO_RANGES
     begins = np.flatnonzero(values >= 0)
@@ -191,7 +191,7 @@ _SHORT_COMMANDS: Final = b"|".join(
 )
 _COMMAND: Final = re.compile(rb"(?s)(?=(..))(?:" + _SHORT_COMMANDS + b")")
 _STRETCH: Final = re.compile(rb"(?s)(?:" + _SHORT_COMMANDS + b"){0,65535}+")
-_FEW_BETWEEN: Final = 8  # ranges of more than two keys must be fewer than one in so many for a set to be read by keys
+_FEW_BETWEEN: Final = 8  # a set is read by keys if at most one range in this many has more than two keys
 _STRETCH_BYTES: Final = 512  # fewer are read by hand
 # By command: the bytes of each value of an array, or of the one value; and whether it is an array.
 _ELEMENT: Final = np.zeros(256, np.uint8)
@@ -265,7 +265,7 @@ def _read_stretch(content: bytes, begin: int, stop: int) -> Keys:
     elements = _ELEMENT[command]
     is_array = _IS_ARRAY[command]
     counts = np.where(is_array, second, np.uint8(1))
-    # Each value ends so many bytes behind the one before: its own, and those of a command in front of it.
+    # Distance in bytes between the ends of consecutive values: the value, and a command before it.
     widths = np.repeat(elements, counts)
     ends = widths.astype(np.int64)
     firsts = np.cumsum(counts, dtype=np.int64)

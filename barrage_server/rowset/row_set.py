@@ -22,7 +22,7 @@ from barrage_server.rowset._storage import NOTHING, KeyList, KeyStorage, Span
 
 __all__ = ["RowSet"]
 
-_FEW: Final = 16  # ranges that are taken out of a bitmap one by one, however wide they are
+_FEW: Final = 16  # ranges of any width that are removed from a bitmap one by one
 
 
 @public
@@ -102,7 +102,7 @@ class RowSet:
                 f"{int(last[place])}"
             )
         joined = _ranges.join_adjacent(first, last)
-        if joined[0] is first:  # the arrays are the caller's, who may go on writing to them
+        if joined[0] is first:  # the caller may keep writing to its arrays
             joined = first.copy(), last.copy()
         return cls._of_ranges(*joined)
 
@@ -216,7 +216,7 @@ class RowSet:
         return self._held.keys()
 
     def _bits(self) -> _roaring.Bits | None:
-        """Give the bitmap that stands for this set in set operations; None when its ranges do."""
+        """Give the bitmap for set operations; None when ranges are used."""
         return self._held.bitmap()
 
     def __eq__(self, other: object) -> bool:

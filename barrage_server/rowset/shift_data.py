@@ -136,7 +136,7 @@ class RowSetShiftData:
 
     @property
     def deltas(self) -> Keys:
-        """What is added to the keys of each range; never 0 (int64, read-only)."""
+        """The number added to the keys of each range; never 0 (int64, read-only)."""
         return self._deltas
 
     @property
@@ -238,7 +238,7 @@ class RowSetShiftData:
         return self._inverse().apply(rows)
 
     def apply_keys(self, keys: npt.ArrayLike) -> Keys:
-        """Give the key after the shift for each key before it (int64, in any order); collisions are not looked for."""
+        """Give the key after the shift for each key before it (int64, in any order); collisions are not checked."""
         wanted = as_keys(keys)
         if not self.size:
             return wanted.copy()

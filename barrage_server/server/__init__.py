@@ -1,4 +1,4 @@
-"""The Arrow Flight door: a server to embed in any process."""
+"""The Arrow Flight server, to embed in any process."""
 
 from __future__ import annotations
 

@@ -102,11 +102,11 @@ def list_actions() -> list[tuple[str, str]]:
 
 
 def run_action(hub: Hub, name: str, body: bytes) -> bytes:
-    """Run one action; not that which lists the tables, because each endpoint has its own way to describe them.
+    """Run one action, except the one that lists the tables, which each endpoint describes in its own way.
 
     Raises:
         NotFoundError: there is no action of that name.
-        BarrageError: what the action itself says.
+        BarrageError: the error of the action.
 
     """
     if name not in _ACTIONS:

@@ -1,7 +1,7 @@
-"""Who calls: bearer tokens in the ``authorization`` header, and the handshakes that hand them out.
+"""Authentication: bearer tokens in the ``authorization`` header, and the handshakes that issue them.
 
-Every call passes :class:`Gate`, which refuses whatever it does not positively know. There are no sessions on the
-server: a bearer token carries its owner and its end, signed with a key that lives as long as the server.
+Every call passes :class:`Gate`, which refuses all unknown credentials. The server has no sessions: a bearer token
+carries its owner and its expiry, signed with a key that lives as long as the server.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _SCHEMES = {"io.deephaven.authentication.psk.pskauthenticationhandler": "psk"}
 @public
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a caller shows.
+    """Credentials of one call.
 
     Attributes:
-        scheme: ``basic``, ``bearer``, ``psk`` for a pre-shared key, or whatever else stands first in the header, in
-            lower case; ``anonymous`` for nothing.
+        scheme: ``basic``, ``bearer``, ``psk`` for a pre-shared key, or another first word of the header, in lower case;
+            ``anonymous`` without a header.
         user: the user name of ``basic``, else empty.
-        secret: the password of ``basic``, or what follows the scheme.
+        secret: the password of ``basic``, or the text after the scheme.
 
     """
 
@@ -72,10 +72,10 @@ Authenticator = Callable[[Credentials], str]
 
 
 def shared_token(token: str) -> Authenticator:
-    """Every caller that knows ``token`` may do everything: as a bearer token, or as the password of any user.
+    """An authenticator that accepts ``token`` as a bearer token, or as the password of any user.
 
     Raises:
-        InvalidRequestError: the token is empty or blank, and would let in callers that show nothing.
+        InvalidRequestError: the token is empty or blank, and would accept callers without credentials.
 
     """
     if not token.strip():
@@ -97,7 +97,7 @@ def shared_token(token: str) -> Authenticator:
 
 
 def open_to_all(credentials: Credentials) -> str:
-    """No token is asked for: everybody is welcome, whatever they show."""
+    """An authenticator that accepts every caller."""
     return credentials.user or ANONYMOUS
 
 
@@ -133,7 +133,7 @@ class Bearers:
 
 
 class Call(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
-    """What one call's headers say: the caller, and the viewport dialect it wants."""
+    """The headers of one call: the caller, and its viewport dialect."""
 
     def __init__(
         self, user: str, viewport: str | None, bearer: str | None, refusal: AuthenticationError | None = None
@@ -145,7 +145,7 @@ class Call(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
         self._refusal = refusal
 
     def check(self) -> None:
-        """Raise AuthenticationError when the caller is not let in."""
+        """Raise AuthenticationError unless the credentials are valid."""
         if self._refusal is not None:
             raise self._refusal
 
@@ -169,9 +169,9 @@ _TOLD_BY_HANDLER: Final = frozenset(
 
 
 class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
-    """Lets in callers with good credentials; all others get UNAUTHENTICATED, whatever the call.
+    """Authenticates every call; calls without valid credentials get UNAUTHENTICATED.
 
-    Handlers of calls must call :meth:`Call.check` first: of most calls, only they know whose they are.
+    Handlers of calls must call :meth:`Call.check` first: only they know the peer of most calls.
     """
 
     def __init__(self, authenticate: Authenticator | None, bearers: Bearers, strangers: Strangers) -> None:
@@ -237,7 +237,7 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow h
 
 
 def parse_authorization(header: str | None, *, lenient: bool = False) -> Credentials:
-    """What an ``authorization`` header shows; ``lenient``: damaged basic credentials are taken as none.
+    """Parse an ``authorization`` header; ``lenient``: damaged basic credentials count as none.
 
     Raises:
         AuthenticationError: the header is damaged.
@@ -260,7 +260,7 @@ def parse_authorization(header: str | None, *, lenient: bool = False) -> Credent
 
 
 def from_payload(payload: bytes) -> Credentials:
-    """What the payload of a Flight handshake shows: ``BasicAuth``, ``user:password``, or a token."""
+    """Parse the payload of a Flight handshake: ``BasicAuth``, ``user:password``, or a token."""
     try:
         basic = fl.BasicAuth.deserialize(payload)
         if basic.password:

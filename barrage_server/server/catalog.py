@@ -50,10 +50,10 @@ class Catalog:
     """Names and the tables behind them. Methods may be called from any thread.
 
     Args:
-        graph: what all tables made here belong to.
-        dropped: called with each table that was taken away.
-        exchanged: called with a table, the one that takes its place, and a function that it calls to let that happen.
-        columns: how many a table made here may have, with the fields within their types.
+        graph: the graph of all tables made here.
+        dropped: called with each dropped table.
+        exchanged: called with a table, its replacement, and a function that performs the exchange.
+        columns: most columns of a table made here, counting the fields within their types.
 
     """
 
@@ -97,7 +97,7 @@ class Catalog:
         with self._lock:
             names = sorted(islice(self._tables, _MOST_COMPARED))
         close = difflib.get_close_matches(name[:100], names, n=3)
-        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see what there is."
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else "  List the tables to see the names."
         raise UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")
 
     def tables(self) -> tuple[Table, ...]:
@@ -240,9 +240,9 @@ class Catalog:
         """Serve a table of this graph.
 
         Args:
-            table: what to serve.
-            name: what clients call it, and from now on the table itself; its present name when None.
-            reserved: whether the caller is who has reserved the name.
+            table: the table.
+            name: its new name; its present name when None.
+            reserved: whether the caller has reserved the name.
 
         Raises:
             AlreadyExistsError: there is another table of that name, or the name is reserved.
@@ -271,14 +271,15 @@ class Catalog:
         logger.info("table %s: added, %s", name, count(len(table.schema), "columns"))
 
     def exchange(self, before: Table, after: Table) -> None:
-        """Serve a new table in the place of ``before``, as the same table to publishers; its followers start anew.
+        """Serve a new table in the place of ``before``, as the same table to publishers; its subscribers subscribe
+        again.
 
         Raises:
             UnavailableError: ``before`` is not served any more.
 
         """
         name = before.name
-        self._graph.retire(before, f"Table '{name}' was overwritten, and is another one now. Publish again.")
+        self._graph.retire(before, f"Table '{name}' was overwritten by another one. Publish again.")
 
         def swap() -> None:
             with self._lock:
@@ -291,7 +292,7 @@ class Catalog:
         self._tell_watchers()
 
     def replace(self, before: Table, table: Table) -> None:
-        """Serve ``table`` in the place of ``before``, whose followers are told that it was dropped.
+        """Serve ``table`` in the place of ``before``, whose subscribers are told that it was dropped.
 
         Raises:
             UnknownTableError: ``before`` is not served any more.
@@ -312,14 +313,14 @@ class Catalog:
         self._let_go(before)
 
     def reserve(self, name: str, reason: str) -> Callable[[], None]:
-        """Keep a name for the caller, who may add a table with it later; what is returned gives it back.
+        """Reserve a name for a table to add later; returns a function that releases it.
 
         Args:
-            name: a name that no table has.
-            reason: what others are told who want it: a sentence.
+            name: an unused name.
+            reason: text of the error for other callers: a sentence.
 
         Raises:
-            AlreadyExistsError: a table has that name, or somebody keeps it.
+            AlreadyExistsError: a table has that name, or it is reserved.
 
         """
         path_of_name(name)
@@ -336,7 +337,7 @@ class Catalog:
         return give_back
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
-        """Have ``changed`` called, quickly, whenever a table has come or gone; what is returned ends that."""
+        """Call ``changed``, which must be quick, when a table is added or dropped; returns a remover."""
         with self._lock:
             self._watchers.append(changed)
 
@@ -364,7 +365,7 @@ class Catalog:
 
     def _let_go(self, table: Table) -> None:
         if isinstance(table, BlinkTable):
-            self._graph.detach(table)  # else it would take part in every cycle for ever
+            self._graph.detach(table)  # otherwise it would be part of every later cycle
         self._tell_watchers()
         if self._dropped is not None:
             self._dropped(table)
@@ -398,7 +399,9 @@ def _check_table(table: object) -> None:
 
 
 def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
-    """Whether a schema has no more fields, at all depths, and entries of metadata. It looks at few more than that."""
+    """Whether a schema has at most this number of fields, at all depths, and of entries of metadata. Reads few more
+    than that.
+    """
     if len(schema) > fields:
         return False
     entries -= len(schema.metadata or ()) + sum(len(field.metadata or ()) for field in schema)

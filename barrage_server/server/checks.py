@@ -52,7 +52,7 @@ def checked(
 
 
 class _Check:
-    """The check of one batch, which has begun or is done when it is asked for."""
+    """The check of one batch, running or done."""
 
     def __init__(self, batch: pa.RecordBatch, intake: Intake, workers: Workers) -> None:
         self._batch = batch

@@ -1,7 +1,7 @@
-"""What one DoExchange stream has asked for, and what is due to it: the part that all doors share.
+"""The state of one DoExchange stream: its requests, and the messages due. Shared by all endpoints.
 
-A door reads requests and writes messages. In between it calls :meth:`Conversation.serve` for each request, and
-:meth:`Conversation.due` whenever the pump gives its stream a turn.
+An endpoint reads requests and writes messages. It calls :meth:`Conversation.serve` for each request, and
+:meth:`Conversation.due` in each turn of its stream.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "is_l
 StreamRequest = SubscriptionRequest | SnapshotRequest
 
 _MOST_ANSWERS: Final = 4
-"""Answers to snapshot requests that wait on one stream before no more requests are read from it."""
+"""Unsent answers to snapshot requests at which no more requests are read from a stream."""
 _REST_SECONDS: Final = 60.0
-"""A stream whose client has as many unread updates as it wants is not woken by its table."""
+"""The topic of a stream whose client has reached its limit of unread updates: never changes."""
 _LIGHT_CELLS: Final = 1 << 14
-"""Cells in view of a request that is answered at once, on the thread that has read it."""
+"""Cells in view up to which a request is answered at once, on the thread that read it."""
 
 
 def is_light(request: StreamRequest, table: Table) -> bool:
@@ -49,12 +49,12 @@ def is_light(request: StreamRequest, table: Table) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a door writes to a client.
+    """The form of messages to a client.
 
     Attributes:
-        dialect: how the rows of a viewport are named.
+        dialect: how messages name the rows of a viewport.
         uneven: how columns that differ in length are written.
-        family: which column types the client can read.
+        family: the family of the client, by its column types.
 
     """
 
@@ -65,7 +65,7 @@ class Manner:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What to write now, and when to ask again; ``None``: when the table changes."""
+    """Messages to write now, and the time to ask again; ``None``: when the table changes."""
 
     messages: list[Message] = field(default_factory=list)
     wake_at: float | None = None
@@ -103,7 +103,7 @@ class Conversation:
 
     @property
     def is_subscription(self) -> bool:
-        """Whether the stream is a subscription, which goes on when its client sends no more."""
+        """Whether the stream is a subscription, which continues when its client half-closes."""
         return self._subscription is not None
 
     @property
@@ -113,7 +113,7 @@ class Conversation:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many answers wait that no further request should be read before :meth:`due` has given some out."""
+        """Whether no further request should be read before :meth:`due` has returned some answers."""
         return len(self._outbox) >= _MOST_ANSWERS
 
     def wait_for_room(self, timeout: float) -> bool:
@@ -136,11 +136,11 @@ class Conversation:
         return request
 
     def serve(self, request: StreamRequest, table: Table) -> None:
-        """Take one request about ``table``; what it leads to is :meth:`due` from now on.
+        """Apply one request about ``table``; its messages are :meth:`due` from now on.
 
         Raises:
-            InvalidRequestError: it does not go with the requests before it, or names columns that there are not.
-            UnknownTableError: the table was dropped since, and there is another one of its name.
+            InvalidRequestError: it contradicts earlier requests, or names unknown columns.
+            UnknownTableError: the table was dropped, and its name belongs to another one.
 
         """
         if self.table is not None and self.table is not table:
@@ -164,7 +164,7 @@ class Conversation:
             raise UnknownTableError(f"Table '{table.name}' was dropped.")
 
     def due(self, now: float) -> Due:
-        """What is due at ``now``. Whoever calls must write what it gets, in order."""
+        """The messages due at ``now``. The caller must write them in order."""
         messages: list[Message] = []
         if self._outbox:
             with self._has_room:
@@ -183,14 +183,14 @@ class Conversation:
         return Due(messages + poll.messages, poll.wake_at)
 
     def report(self, report: ReadingReport) -> None:
-        """Take what the client says of its reading. More may be :meth:`due`."""
+        """Apply a reading report of the client. More may be :meth:`due`."""
         with self._has_room:
             if report.unread is not None:
                 self._most_unread = report.unread
             self._unread = max(0, self._unread - report.messages)
 
     def tidy(self, now: float) -> None:
-        """Have the history folded that a subscriber keeps alive which has been sent nothing for a while."""
+        """Fold the history of a subscriber that was sent nothing for a while."""
         if self._subscription is not None:
             self._subscription.tidy(now)
 
@@ -246,7 +246,7 @@ class Conversation:
         self.table, self.schema = table, subscription.wire_schema
         self._hub.pump.move(self._slot, self._following.topic)
         self._subscription = subscription
-        table.check_usable()  # again: one that failed in between has told only the streams that it knew of
+        table.check_usable()  # again: a table that failed in between has told only the registered streams
 
     def _snapshot(self, request: SnapshotRequest, table: Table) -> None:
         if self._subscription is not None:

@@ -16,20 +16,19 @@ from barrage_server.server.translate import guarded
 __all__ = ["Download", "DownloadStream", "parts"]
 
 _MESSAGE_BYTES = 4 << 20
-# Batches that are views of what is stored are made so many at a time: sending one throws what makes the next one out of
-# the processor's caches.
+# Zero-copy batches made at a time: sending one evicts the interpreter's data from the processor's caches.
 _AHEAD = 32
 
 
 class DownloadStream:
-    """What a DoGet stream is at every endpoint. It holds its version, so what is read does not change.
+    """A DoGet stream at any endpoint. It holds its version, so its content does not change.
 
     Args:
         hub: the server's state.
-        peer: whom it goes to.
-        version: what is read.
+        peer: the client's address.
+        version: the version to send.
         schema: the schema of the stream.
-        stall: what the client is waited for.
+        stall: the watch over the client's progress.
 
     """
 
@@ -48,7 +47,7 @@ class DownloadStream:
         return self.stall.overdue(now)
 
     def end(self, error: BarrageError) -> None:
-        """Have no more batches sent."""
+        """Stop sending batches."""
         self._ending = error
 
     def check(self) -> None:
@@ -68,7 +67,7 @@ class Download(DownloadStream):
         return pa.RecordBatchReader.from_batches(self.schema, guarded(self._batches(), "reading a table", self.peer))
 
     def overdue(self, now: float) -> str | None:
-        """Why the connection should be ended now: also because the server ends the stream, and nobody fetches."""
+        """The reason to end the connection now, if any; also when the server ends a stream that is not read."""
         return super().overdue(now) if self._ending is None else str(self._ending)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:

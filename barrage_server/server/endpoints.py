@@ -1,4 +1,4 @@
-"""The ports that a server listens on, and what watches over their connections."""
+"""The ports of a server, and the watchdog over their connections."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Endpoints:
     Args:
         hub: the server's state.
         host: address to listen on.
-        port: for Flight; 0 takes a free one.
-        authenticate: checks credentials; ``None`` when everybody is welcome.
+        port: the port for Flight; 0 takes a free one.
+        authenticate: checks credentials; ``None`` to accept every caller.
         tls: certificate chain and key, PEM.
         tidy: housekeeping, called about once a second with the time.
 
     Attributes:
         host: the address.
         port: the port for Flight.
-        strangers: connections to it that have shown no credentials.
+        strangers: its connections without credentials.
 
     Raises:
         UnavailableError: the address cannot be listened on.
@@ -68,7 +68,7 @@ class Endpoints:
         self._deephaven: DeephavenDoor | None = None
         self._may_shut = threading.Event()
         bearers = Bearers()
-        bound: list[int] = []  # the port, once there is one; Flight may hold on to what asks for it
+        bound: list[int] = []  # the port, when it is known; Flight may keep the function that reads it
         self.strangers = Strangers(
             hub.limits.handshakes,
             hub.limits.handshake_seconds,
@@ -77,7 +77,7 @@ class Endpoints:
         )
         scheme = "grpc+tls" if tls is not None else "grpc"
         try:
-            # Flight serves from its constructor on: everything else must be there before
+            # Flight serves from its constructor on: all other state must be complete before
             self._door = Door(
                 f"{scheme}://{_bracketed(host)}:{port}",
                 hub,
@@ -105,12 +105,12 @@ class Endpoints:
             raise
 
     def open_deephaven(self, port: int | None, web_port: int | None, web_origins: Collection[str]) -> None:
-        """Listen for Deephaven's clients, too: on a port for gRPC, and one for websockets; ``None`` for neither.
+        """Also listen for Deephaven's clients: on a port for gRPC, and one for websockets; ``None`` for none.
 
         Raises:
             UnavailableError: an address cannot be listened on.
             LimitError: this process can start no further thread.
-            DependencyError: the packages that these ports need are not installed.
+            DependencyError: the packages for these ports are not installed.
 
         """
         if port is None and web_port is None:
@@ -127,32 +127,32 @@ class Endpoints:
 
     @property
     def ports(self) -> list[int]:
-        """The ports that are listened on."""
+        """The open ports."""
         door = self._deephaven
         others = () if door is None else (door.port, door.web_port)
         return [self.port, *(port for port in others if port is not None)]
 
     @property
     def uri(self) -> str:
-        """What clients connect to, such as ``grpc://127.0.0.1:40000``."""
+        """The URI for clients, such as ``grpc://127.0.0.1:40000``."""
         scheme = "grpc+tls" if self._tls is not None else "grpc"
         return f"{scheme}://{_bracketed(_reachable(self.host))}:{self.port}"
 
     @property
     def deephaven_uri(self) -> str | None:
-        """Where Deephaven's clients find it; ``None`` without that port."""
+        """The URI for Deephaven's clients; ``None`` without that port."""
         scheme = "dh+plain" if self._tls is None else "dh"
         return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.port)
 
     @property
     def deephaven_web_uri(self) -> str | None:
-        """Where Deephaven's JavaScript client finds it; ``None`` without that port."""
+        """The URI for Deephaven's JavaScript client; ``None`` without that port."""
         scheme = "http" if self._tls is None else "https"
         return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.web_port)
 
     @property
     def evicted(self) -> int:
-        """Connections that were ended because their clients held things up."""
+        """Number of connections that were cut because their clients stalled."""
         return self._watchdog.evicted
 
     @property
@@ -174,8 +174,8 @@ class Endpoints:
         """Stop listening. Calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
         if self._deephaven is not None:
             self._deephaven.close(grace / 2)
-        # Flight's own shutdown waits for its handlers without a limit: it runs aside, on a thread that is there
-        # already, and what holds it up is cut
+        # Flight's own shutdown waits for its handlers without a limit: it runs on an existing thread, and the
+        # connections that delay it are cut
         self._may_shut.set()
         for _ in range(_TRIES):
             if self._watchdog.join(max(0.05, grace / 10)):
@@ -190,7 +190,7 @@ class Endpoints:
         self.strangers.tidy(now)
 
     def _shut_door(self) -> None:
-        """End Flight's server, when :meth:`close` has come to that. On the watchdog's thread."""
+        """Shut Flight's server down, during :meth:`close`, on the watchdog's thread."""
         self._may_shut.wait()
         self._door.shutdown()
 
@@ -202,7 +202,7 @@ class Endpoints:
 
 
 def _reachable(host: str) -> str:
-    """An address to connect to: of one that stands for all addresses, this machine's own."""
+    """An address to connect to: for a wildcard address, that of this machine."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "[::]": "::1"}.get(host, host)
 
 

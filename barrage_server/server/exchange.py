@@ -1,8 +1,8 @@
 """One DoExchange stream: requests come in on the handler's thread, updates go out from the pump.
 
-Flight wants exactly this split. A handler must not return while another thread reads (the process aborts), and
-reading cannot be interrupted; so the handler reads, others write, and the handler waits for them before it returns.
-Writers take turns through the stream's slot in the pump, so two of them never meet.
+Flight requires this split. A handler must not return while another thread reads (the process aborts), and reading
+cannot be interrupted; so the handler reads, pool threads write, and the handler waits for them before it returns. The
+stream's slot in the pump admits one writer at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Exchange"]
 
 logger = logging.getLogger("barrage_server.server")
 
-# How often a stream whose client sends no more requests looks whether the client is still there, in seconds.
+# Seconds between two checks whether a client that has half-closed is still connected.
 _LOOK_SECONDS = 0.25
 
 
@@ -41,11 +41,11 @@ class Exchange(ExchangeStream):
 
     Args:
         hub: the server's state.
-        call: who calls, and with which headers.
+        call: the caller and the headers.
         context: Flight's view of the call.
         descriptor: the stream's descriptor; a path names the table for requests without a ticket.
-        reader: where requests come from.
-        writer: where answers go.
+        reader: the source of requests.
+        writer: the sink of messages.
 
     """
 
@@ -71,7 +71,7 @@ class Exchange(ExchangeStream):
     # On the handler's thread.
 
     def run(self) -> None:
-        """Serve the stream to its end. Raises what the client is to be told."""
+        """Serve the stream to its end. Raises the error for the client."""
         self.hub.streams.admit(self)
         try:
             for app_metadata in self._requests():
@@ -87,7 +87,7 @@ class Exchange(ExchangeStream):
             raise self._ending
 
     def _requests(self) -> Iterator[bytes]:
-        """app_metadata of each message until the client sends no more (it half-closed, hung up, or is gone)."""
+        """app_metadata of each message until the client half-closes, cancels or disconnects."""
         while not self._ended.is_set():
             try:
                 chunk = self._reader.read_chunk()
@@ -125,10 +125,10 @@ class Exchange(ExchangeStream):
         while not self._ended.is_set() and not self._context.is_cancelled():
             self._ended.wait(_LOOK_SECONDS)
 
-    # On whatever thread has the turn.
+    # On a thread of the pump.
 
     def step(self, now: float) -> float | None:
-        """Write what is due; when more will be."""
+        """Write the messages due; returns the time of the next."""
         if self._ended.is_set():
             return None
         try:
@@ -136,7 +136,7 @@ class Exchange(ExchangeStream):
                 return self._write_due(now)
         except BarrageError as error:
             self._ending = safe_error(error, "a stream", self.peer)
-        except Exception as error:  # the boundary: the client is gone, or this is a fault of ours, which it is told of
+        except Exception as error:  # the boundary: the client is gone, or this is an internal error
             if self._ended.is_set() or self._context.is_cancelled() or isinstance(error, fl.FlightError | OSError):
                 logger.debug("writing to %s failed: %s", self.peer, error)
                 self._finish()
@@ -173,7 +173,7 @@ class Exchange(ExchangeStream):
             with self.stall.taking(self.hub.limits.slow_client_seconds):
                 self._writer.write_metadata(pa.py_buffer(encode_end(error)))
         except (pa.ArrowException, OSError):
-            logger.debug("%s was gone before it could be told why its stream ends", self.peer)
+            logger.debug("%s disconnected before it got the reason of the end of its stream", self.peer)
         finally:
             self._finish()
 
@@ -184,7 +184,9 @@ class Exchange(ExchangeStream):
     # On any thread.
 
     def end(self, error: BarrageError) -> None:
-        """Have the client told why its stream ends. The watchdog cuts off one that does not hang up then."""
+        """Send the client the reason of the end of its stream. The watchdog cuts off a client that does not hang up
+        then.
+        """
         if self._ending is None:
             self._ending = error
         self.hub.pump.wake(self.slot)

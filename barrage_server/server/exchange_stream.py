@@ -1,8 +1,8 @@
-"""What a DoExchange stream is at every endpoint: requests, and the subscription that they lead to.
+"""A DoExchange stream at any endpoint: requests, and the subscription that they open.
 
-An endpoint reads messages and writes them. It gives what it has read to :meth:`ExchangeStream.decode` and
-:meth:`ExchangeStream.serve`, and writes what ``conversation.due`` gives it in :meth:`ExchangeStream.step`, its turn in
-the pump.
+An endpoint reads messages and writes them. It passes requests to :meth:`ExchangeStream.decode` and
+:meth:`ExchangeStream.serve`, and writes the messages of ``conversation.due`` in :meth:`ExchangeStream.step`, its turn
+in the pump.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class ExchangeStream(ABC):
 
     Args:
         hub: the server's state.
-        peer: who calls, as ``127.0.0.1:50000``.
+        peer: the client's address, as ``127.0.0.1:50000``.
         user: the caller's name.
-        manner: how messages are written.
-        stall: what the client is waited for.
+        manner: the form of messages.
+        stall: the watch over the client's progress.
 
     Attributes:
-        conversation: what the stream has asked for, and what is due to it.
+        conversation: the stream's requests, and the messages due.
         slot: its place in the pump.
 
     """
@@ -55,13 +55,13 @@ class ExchangeStream(ABC):
 
     @abstractmethod
     def step(self, now: float) -> float | None:
-        """Write what is due; when more will be. The pump calls it on any thread, and never twice at a time."""
+        """Write the messages due; returns the time of the next. The pump calls it on any thread, never concurrently."""
 
     @abstractmethod
     def end(self, error: BarrageError) -> None:
-        """Have the client told why its stream ends. On any thread."""
+        """Send the client the reason of the end of its stream. May be called from any thread."""
 
-    # What the endpoint calls for each message that it has read.
+    # Called by the endpoint for each message that it has read.
 
     def check_size(self, size: int) -> None:
         """Raise LimitError when the app_metadata of a message has more bytes than a request may have."""
@@ -86,7 +86,7 @@ class ExchangeStream(ABC):
         return report is not None
 
     def known_table(self, request: StreamRequest) -> Table | None:
-        """The table of a request that names none because an earlier one has; ``None`` where it has to be looked up."""
+        """The table of a request without a ticket, from an earlier request; ``None`` where it must be looked up."""
         return None if request.ticket else self.conversation.table
 
     def served(self, request: StreamRequest, table: Table, was_subscription: bool, *, has_name: bool = True) -> None:

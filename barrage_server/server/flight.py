@@ -1,4 +1,4 @@
-"""The door for Arrow Flight: names the calls, and hands each to what serves it."""
+"""The Arrow Flight endpoint: it dispatches each call."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ TlsIdentity = tuple[bytes, bytes]
 
 
 class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
-    """The Flight service. It serves from the moment it is made.
+    """The Flight service. It serves from its construction.
 
     Args:
-        location: where to listen.
+        location: the address to listen on.
         hub: the server's state; must be complete.
         gate: checks every call.
-        handshake: the older way in.
-        let_in: called with the peer of each call that has shown good credentials.
-        advertised: gives the URI that listings name, or ``None`` to have clients stay on the connection they have.
+        handshake: Flight's handshake.
+        let_in: called with the peer of each call with valid credentials.
+        advertised: returns the URI in listings, or ``None`` for clients to keep their connection.
         tls: certificate and key, for ``grpc+tls``.
 
     """
@@ -113,7 +113,7 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
             Exchange(self._hub, call, context, descriptor, reader, writer).run()
 
     def list_actions(self, context: fl.ServerCallContext) -> list[tuple[str, str]]:
-        """What ``do_action`` can do."""
+        """The actions of ``do_action``."""
         with self._serving("ListActions", context):
             return list_actions()
 
@@ -128,7 +128,7 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
 
     @contextmanager
     def _serving(self, doing: str, context: fl.ServerCallContext) -> Iterator[tuple[Call, str]]:
-        """Around every call: what it may raise, and whether the caller is let in. Its headers, and its peer's name."""
+        """The context of every call: translates errors and checks credentials. Yields its headers and its peer."""
         peer = peer_name(context.peer())
         with boundary(doing, peer):
             call = context.get_middleware(MIDDLEWARE)

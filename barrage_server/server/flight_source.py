@@ -50,7 +50,7 @@ class FlightSource:
         return schema
 
     def messages(self) -> Iterator[RawMessage]:
-        """The messages, until the publisher half-closes or is gone."""
+        """The messages, until the publisher half-closes or disconnects."""
         while True:
             try:
                 chunk = self._reader.read_chunk()
@@ -62,7 +62,7 @@ class FlightSource:
             yield chunk.data, None if metadata is None else memoryview(metadata)
 
     def is_cancelled(self) -> bool:
-        """Whether the publisher has gone, or was cut off."""
+        """Whether the publisher has disconnected, or was cut off."""
         return bool(self._context.is_cancelled())
 
     def reply(self, app_metadata: bytes) -> None:
@@ -70,7 +70,7 @@ class FlightSource:
         try:
             self._writer.write(pa.py_buffer(app_metadata))
         except (pa.ArrowException, OSError) as error:
-            raise UnavailableError("The publisher has gone.") from error
+            raise UnavailableError("The publisher has disconnected.") from error
 
 
 def _plain(descriptor: fl.FlightDescriptor) -> Descriptor:

@@ -1,4 +1,4 @@
-"""Tables that somebody follows: what their subscribers share, and the wake-up when they change."""
+"""Tables with subscribers: the state that the subscribers share, and the wake-up on changes."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Followers:
         return following.feed if following is not None else self._new_feed(table, family)
 
     def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> Following:
-        """Follow ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end.
+        """Subscribe to ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end.
 
         Raises:
             InternalError: the table failed in a cycle, so that there is nothing to follow.
 
         """
         table.check_usable()
-        feed = self.feed(table, family)  # making one takes longer than others should wait for the lock
+        feed = self.feed(table, family)  # made outside of the lock, because it takes long
         with self._lock:
             following = self._tables.get((table, family))
             if following is None:
@@ -90,7 +90,7 @@ class Followers:
             return sum(entry.count for (followed, _), entry in self._tables.items() if followed is table)
 
     def _new_feed(self, table: Table, family: ClientFamily) -> TableFeed:
-        """A feed. The log is told, once for each table and family, of columns that such clients cannot be shown."""
+        """A feed. Logs, once for each table and family, the columns without a conversion."""
         feed = TableFeed(table, self._limits, family)
         if not feed.view.left_out:
             return feed

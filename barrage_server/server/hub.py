@@ -20,21 +20,21 @@ __all__ = ["Hub"]
 
 @dataclass(slots=True)
 class Hub:
-    """The state behind a door: tables, staged batches, open streams. It knows nothing of Flight.
+    """The state shared by all endpoints: tables, staged batches, open streams. Independent of Flight.
 
     Attributes:
         catalog: tables by name.
         staging: batches that wait for their commit.
         ledger: last batches of publishers.
         committer: turns staged batches into deltas.
-        followers: tables that somebody subscribes to.
+        followers: tables with subscribers.
         pump: the threads that serve subscriptions.
         streams: open long calls.
         checks: threads that check uploads while they arrive.
-        limits: what is allowed.
-        drop: takes a table away and ends what follows it.
-        statistics: figures of this moment.
-        clock: seconds, monotonic.
+        limits: the limits of the server.
+        drop: drops a table and ends its streams.
+        statistics: the current statistics.
+        clock: a monotonic clock, in seconds.
 
     """
 

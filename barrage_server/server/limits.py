@@ -42,24 +42,24 @@ class Limits:
             :class:`~barrage_server.errors.LimitError`.
         uploads: streams of ``DoPut`` at a time.
         put_bytes: Arrow bytes of one plain ``DoPut``, which is kept until its client has sent everything.
-        columns: of a table that a client or the server makes, with the fields within their types; and a tenth of the
-            entries of metadata that its schema may have.
+        columns: most columns of a new table, counting the fields within their types; its schema may have ten times as
+            many entries of metadata.
         request_bytes: length of one request in app_metadata, or of one action's body.
-        staging: what may lie staged for a later commit.
-        slow_client_seconds: a client that does not take a message for so long loses its connection. Until then it only
-            falls behind: nothing is queued for it, and nobody waits for it.
-        idle_upload_seconds: a plain or staging ``DoPut`` that sends nothing for so long loses its connection.
-        goodbye_seconds: how long a client that was told why its stream ends may take to hang up.
-        sessions: sessions of Deephaven clients at a time; one more is refused.
-        exports: tables that one such session may hold at a time, and share; one more is refused.
-        handshakes: Flight handshakes without credentials in the header at a time; one more is refused. At the Deephaven
-            ports one in 25 of them.
-        handshake_seconds: how long such a handshake may take, and a connection to the port for websockets until it
-            shows credentials; then it is shut.
+        staging: limits of staged batches.
+        slow_client_seconds: seconds without taking a message after which a client loses its connection. Until then it
+            only falls behind: nothing is queued for it, and no publisher waits for it.
+        idle_upload_seconds: seconds without a message after which a plain or staging ``DoPut`` loses its connection.
+        goodbye_seconds: seconds that a client has to hang up after it got the reason of the end of its stream.
+        sessions: sessions of Deephaven clients at a time; further ones are refused.
+        exports: tables that one such session may hold at a time, and share; further ones are refused.
+        handshakes: Flight handshakes without credentials in the header at a time; further ones are refused. At the
+            Deephaven ports a 25th of that.
+        handshake_seconds: seconds that such a handshake may take, and that a connection to the web port may take to
+            become a websocket; then it is shut.
         message_bytes: length of one request message at the Deephaven ports, before and after decoding.
-        half_message_bytes: of messages that have begun and not ended at the port for websockets, of all connections.
-        session_seconds: a Deephaven session that makes no call for so long ends, with its exports and streams. Clients
-            are told the time and make a call well before.
+        half_message_bytes: bytes of unfinished messages at the web port, over all connections.
+        session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
+            Clients get this time, and call well before.
 
     >>> Limits(subscriptions=50, slow_client_seconds=5)
 

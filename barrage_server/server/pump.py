@@ -1,9 +1,9 @@
 """Serves many subscriptions with few threads.
 
-A subscription has something to do when its table has changed, when its update interval has passed, or when its client
-has asked for something else. Publishing only marks the table: that is one lock and one wake-up, however many
-subscribers there are. A small pool of threads does the rest. A thread that is stuck with a client who does not read
-is no longer counted, and another takes its place, so nobody waits for that client.
+A subscription has work when its table has changed, when its update interval has passed, or when its client has sent a
+request. Publishing only marks the table: one lock and one wake-up for any number of subscribers. A small pool of
+threads does the rest. A thread that is stuck with a client that does not read no longer counts against the limit, and
+another thread takes its place, so no task waits for that client.
 """
 
 from __future__ import annotations
@@ -25,21 +25,20 @@ __all__ = ["Pump", "Slot", "Task", "Topic"]
 
 logger = logging.getLogger("barrage_server.server")
 
-# A step that has run for so many seconds is taken to be stuck, or large: the pool grows by one. Longer than the turn
-# that the interpreter gives to a thread, so that a step which merely waits for its turn does not count. With every step
-# that is under way beyond those allowed it is so much longer again, so that a machine which is merely overloaded does
-# not get more and more threads.
+# Seconds after which a running step stops counting against ``parallel``. Longer than a thread switch of the
+# interpreter, so that a waiting step still counts. Multiplied by one plus the number of excess steps, so that an
+# overloaded machine does not start more and more threads.
 _PATIENCE = 0.02
 _MOST_PATIENCE = 0.2
-# A thread that had nothing to do for so long ends, as long as another one is left.
+# Seconds without work after which a thread ends, unless it is the last one.
 _IDLE_SECONDS = 5.0
 
 
 class Task(Protocol):
-    """What is to be served."""
+    """Work that the pump runs."""
 
     def step(self, now: float) -> float | None:
-        """Do what is due at ``now``; when to come again (``None``: at the next change). Must not raise.
+        """Do the work due at ``now``; returns the time of the next step (``None``: at the next change). Must not raise.
 
         Steps of one task never overlap.
         """
@@ -54,7 +53,7 @@ class _State(Enum):
 
 
 class Topic:
-    """What changes: a table. Holds those who wait for it."""
+    """A source of changes: a table. Holds the tasks that wait for it."""
 
     __slots__ = ("idle", "serial")
 
@@ -102,7 +101,7 @@ class Pump:
         self._rest = threading.Condition(self._lock)  # a step has ended
         self._ready: deque[Slot] = deque()
         self._changed: set[Topic] = set()
-        # Times, and who waits for each: subscribers have ticks in common.
+        # Times, and the tasks waiting for each: subscribers have common ticks.
         self._times: list[float] = []
         self._timers: dict[float, dict[Slot, None]] = {}
         self._running: set[Slot] = set()
@@ -110,9 +109,9 @@ class Pump:
         self._busy_threads = 0
         self._idle_threads = 0
         self._leading_until: float | None = None
-        self._guarded = False  # the leader looks at the queue again by the time that somebody may be stuck
+        self._guarded = False  # the leader checks the queue again when a thread may be stuck
         self._closed = False
-        self._is_short = False  # of threads, which the log has been told
+        self._is_short = False  # of threads; logged once
 
     @property
     def threads(self) -> int:
@@ -127,16 +126,16 @@ class Pump:
         return slot
 
     def move(self, slot: Slot, topic: Topic) -> None:
-        """Have ``slot`` wait for another topic, from its next step on."""
+        """Make ``slot`` wait for another topic, from its next step on."""
         with self._lock:
             if slot in slot.topic.idle:
                 slot.topic.idle.discard(slot)
                 topic.idle.add(slot)
             slot.topic = topic
-            slot.seen = -1  # whatever the new topic's serial is, it has not been seen
+            slot.seen = -1  # no serial of the new topic has been seen
 
     def changed(self, topic: Topic) -> None:
-        """Have everybody who waits for ``topic`` served. Quick, whoever waits."""
+        """Schedule all tasks waiting for ``topic``. O(1) in the number of tasks."""
         with self._lock:
             topic.serial += 1
             if topic.idle and not self._closed:
@@ -144,7 +143,7 @@ class Pump:
                 self._summon()
 
     def wake(self, slot: Slot) -> None:
-        """Have ``slot`` served soon, whatever it waits for."""
+        """Schedule ``slot``, regardless of what it waits for."""
         with self._lock:
             if slot.state is _State.RUNNING:
                 slot.again = True
@@ -225,7 +224,7 @@ class Pump:
         self._rest.notify_all()
 
     def _notice(self, slot: Slot, now: float) -> None:
-        """What ``slot`` waits for has changed."""
+        """Handle a change of the topic of ``slot``."""
         if slot.rests_until > now:
             slot.topic.idle.discard(slot)
             self._make_timed(slot, slot.rests_until)
@@ -242,7 +241,7 @@ class Pump:
         waiting[slot] = None
 
     def _unlist(self, slot: Slot) -> None:
-        """Take ``slot`` from among those who wait."""
+        """Remove ``slot`` from the waiting ones."""
         slot.topic.idle.discard(slot)
         if slot.timer is not None:
             del self._timers[slot.timer][slot]
@@ -254,14 +253,14 @@ class Pump:
         self._ready.append(slot)
 
     def _summon(self) -> None:
-        """See to it that a thread looks at the queue."""
+        """Ensure that a thread checks the queue."""
         if self._idle_threads:
             self._work.notify()
         elif not self._closed and not self._threads:
             self._start_thread()
 
     def _start_thread(self) -> None:
-        """Start a thread. Where none can be started the work is left to those that there are, or to a later attempt."""
+        """Start a thread. If that fails, existing threads or a later attempt do the work."""
         self._threads += 1
         try:
             start_thread(threading.Thread(target=self._serve, name="barrage-pump", daemon=True))
@@ -304,19 +303,19 @@ class Pump:
         return None
 
     def _hand_over(self) -> None:
-        """Leave somebody behind who watches the queue and the timers."""
+        """Ensure that another thread watches the queue and the timers."""
         if self._threads == self._busy_threads:
             self._start_thread()
         elif (self._ready and not self._guarded) or (self._times and self._leading_until is None):
             self._work.notify()
 
     def _wait(self, now: float) -> None:
-        """Wait for a summons. One thread, the leader, also waits for whatever time comes next."""
+        """Wait for a wake-up. One thread, the leader, also waits for the next timer."""
         until = now + _IDLE_SECONDS
         if self._times:
             until = min(until, self._times[0])
         if self._ready:
-            until = min(until, now + self._patience())  # somebody may be stuck by then
+            until = min(until, now + self._patience())  # a thread may be stuck by then
         self._idle_threads += 1
         try:
             if self._leading_until is not None and self._leading_until <= until:
@@ -327,7 +326,7 @@ class Pump:
             try:
                 self._work.wait(max(0.0, until - now))
             finally:
-                if self._leading_until == until:  # else somebody with an earlier time has taken over
+                if self._leading_until == until:  # otherwise a thread with an earlier time has taken over
                     self._leading_until = None
                     self._guarded = False
         finally:
@@ -343,7 +342,7 @@ class Pump:
         return min(_MOST_PATIENCE, _PATIENCE * (1 + beyond))
 
     def _collect(self, now: float) -> None:
-        """Bring into the queue whom changes and timers concern."""
+        """Enqueue the tasks of changed topics and expired timers."""
         for topic in self._changed:
             for slot in tuple(topic.idle):
                 self._notice(slot, now)

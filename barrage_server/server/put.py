@@ -50,7 +50,7 @@ _BROKE_OFF: Final = "The staged batch broke off before its end; it is dropped. S
 
 
 def take_put(hub: Hub, source: UploadSource) -> None:
-    """Take one ``DoPut`` to its end. Raises what the client is to be told; nothing is applied then."""
+    """Run one ``DoPut`` to its end. Raises the error for the client; nothing is applied then."""
     upload = UploadStream(hub, source)
     with upload.admitted():
         messages, descriptor = upload.messages(), source.descriptor
@@ -167,7 +167,7 @@ def _name(descriptor: Descriptor) -> str:
 def _staged_rows(
     first: pa.RecordBatch | None, messages: Iterable[Message], ends: list[StageEnd]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a staged batch; what its sender says at their end goes to ``ends``."""
+    """The rows of a staged batch; its end mark is appended to ``ends``."""
     if first is not None and first.num_rows:
         yield first
     for batch, metadata in messages:
@@ -180,7 +180,7 @@ def _staged_rows(
 
 
 def _options(schema: pa.Schema, app_metadata: bytes | None) -> PutOptions:
-    """What the publisher asks for; app_metadata that is no JSON object with our field is the publisher's own."""
+    """The options of the publisher; other app_metadata is the publisher's own."""
     if (
         app_metadata is not None
         and app_metadata.lstrip()[:1] == b"{"

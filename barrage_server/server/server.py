@@ -50,7 +50,7 @@ logger = logging.getLogger("barrage_server.server")
 class Server:
     """Live tables over Arrow Flight.
 
-    It serves from the moment it is made until :meth:`close`; as a context manager, to the end of the ``with`` block.
+    It serves from its construction until :meth:`close`; as a context manager, to the end of the ``with`` block.
 
     >>> with Server() as server:
     ...     quotes = server.keyed_table("quotes", schema, key=["sym"])
@@ -59,26 +59,26 @@ class Server:
     Args:
         host: address to listen on.
         port: 0 takes a free one; see :attr:`port`.
-        token: what callers must know: a shared token, or a callable that gets
-            :class:`~barrage_server.server.auth.Credentials` and gives the caller's name or raises
-            :class:`~barrage_server.errors.AuthenticationError`. ``None``: everybody is welcome.
-        limits: what one client may use of the server.
+        token: the required token, or a callable that takes :class:`~barrage_server.server.auth.Credentials` and returns
+            the caller's name or raises :class:`~barrage_server.errors.AuthenticationError`. ``None``: every caller is
+            accepted.
+        limits: bounds of what one client may use.
         subscriptions: default update interval, and the sizes of first snapshots.
         tls: certificate chain and private key to serve ``grpc+tls``: each PEM text, or the path of a PEM file.
         insecure: allow to listen beyond this machine without a token.
-        writers: threads that write to subscribers at a time; those stuck with a slow client do not count.
+        writers: threads that write to subscribers at a time, without those stuck with a slow client.
         deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, see :attr:`deephaven_uri`.
-            ``None``: there is none. Needs the extra ``deephaven``, as does the next one.
+            ``None``: none. Needs the extra ``deephaven``, as does the next one.
         deephaven_web_port: a third port, for Deephaven's JavaScript client (websockets); see
             :attr:`deephaven_web_uri`.
-        deephaven_web_origins: of web pages that may connect there although no token is asked for, such as
-            ``https://dashboards.example.com``; ``*`` for all. Pages of this machine may anyway.
+        deephaven_web_origins: origins of web pages that may connect there without a token, such as
+            ``https://dashboards.example.com``; ``*`` for all. Pages of this machine always may.
 
     Raises:
-        InvalidRequestError: the host is no address, the token is empty, or it would listen beyond this machine
+        InvalidRequestError: the host is not an address, the token is empty, or it would listen beyond this machine
             without one.
         UnavailableError: the address cannot be listened on.
-        DependencyError: a Deephaven port is asked for, and the packages that it needs are not installed.
+        DependencyError: a Deephaven port is requested, and its packages are not installed.
 
     """
 
@@ -164,7 +164,7 @@ class Server:
 
     @property
     def uri(self) -> str:
-        """What clients connect to, such as ``grpc://127.0.0.1:40000``."""
+        """The URI for clients, such as ``grpc://127.0.0.1:40000``."""
         return self._endpoints.uri
 
     @property
@@ -182,7 +182,7 @@ class Server:
         """The update graph that all tables belong to."""
         return self._hub.catalog.graph
 
-    # Tables. Each of these gives the table that is there already when it is the same.
+    # Tables. Each of these returns the existing table if it is the same.
 
     def create_table(
         self,
@@ -273,9 +273,9 @@ class Server:
         return table
 
     def cycle(self) -> AbstractContextManager[None]:
-        """Let everything that the ``with`` body publishes, to however many tables, become visible at once.
+        """Make all that the ``with`` body publishes, to any number of tables, visible at once.
 
-        When the body raises, none of it does.
+        When the body raises, none of it becomes visible.
         """
         return self.graph.cycle()
 
@@ -298,7 +298,7 @@ class Server:
         self._hub.catalog.drop(name)
 
     def statistics(self) -> ServerStatistics:
-        """Figures of this moment."""
+        """The current statistics."""
         hub = self._hub
         exchanges = [stream for stream in hub.streams.open("subscription") if isinstance(stream, SubscriptionStream)]
         gauges = tuple(entry for entry in (stream.gauges() for stream in exchanges) if entry is not None)
@@ -331,7 +331,7 @@ class Server:
     # Life and end.
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait up to ``timeout`` seconds (``None``: for ever) until the server is closed; whether it is."""
+        """Wait up to ``timeout`` seconds (``None``: no limit) until the server is closed; returns whether it is."""
         return self._closed.wait(None if timeout is None else seconds(timeout, "timeout"))
 
     def serve_forever(self) -> None:
@@ -346,13 +346,13 @@ class Server:
             self.close()
 
     def close(self, grace: float = 2.0) -> None:
-        """Stop serving. Subscribers are told; connections that do not end within ``grace`` seconds are cut.
+        """Stop serving. Subscribers get an error; connections that do not end within ``grace`` seconds are cut.
 
         From then on the tables keep their content, which can be read; writing to one, making one and dropping one raise
         :class:`~barrage_server.errors.UnavailableError`.
 
-        Returns in bounded time, whatever clients do, and starts no thread. May be called again. In a forked child it
-        does nothing: the server is its parent's.
+        Returns in bounded time, independently of clients, and starts no thread. May be called again. In a forked child
+        it does nothing: the server is its parent's.
         """
         if self._pid != os.getpid():
             return

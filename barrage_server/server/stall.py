@@ -10,7 +10,7 @@ __all__ = ["Awaited", "StallWatch"]
 
 
 class Awaited(Enum):
-    """What a client is waited for. The value is the log's text when it takes too long, with the seconds."""
+    """The awaited action of a client. The value is the log's text after a time-out, with the seconds."""
 
     TAKE = "the client did not take a message for {:.1f} s"
     SEND = "nothing was sent for {:.1f} s"
@@ -18,13 +18,13 @@ class Awaited(Enum):
 
 
 class StallWatch:
-    """What a stream waits for its client to do, since when, and for how long at most. Safe for threads.
+    """The awaited action of a client, since when, and its time-out. Thread-safe.
 
-    A client that reads slowly falls behind, and that is all. One that does not do what it is waited for within the
-    time of :class:`~barrage_server.server.limits.Limits` loses its connection.
+    A client that reads slowly only falls behind. One that does not act within the time of
+    :class:`~barrage_server.server.limits.Limits` loses its connection.
 
     Args:
-        clock: seconds, monotonic.
+        clock: a monotonic clock, in seconds.
 
     """
 

@@ -40,20 +40,20 @@ class SubscriptionGauges:
     """One subscription stream.
 
     Attributes:
-        table: what it follows.
+        table: the table's name.
         peer: the client's address.
-        user: who the client is.
-        messages: messages made for it.
-        rows: rows with values in them.
-        nbytes: Arrow bytes that were handed to Flight for it.
-        batches: record batches that were handed to Flight for it.
+        user: the client's name.
+        messages: number of messages made for it.
+        rows: number of rows with values in them.
+        nbytes: Arrow bytes passed to Flight for it.
+        batches: number of record batches passed to Flight for it.
         sent_step: the cycle up to which the client has been sent everything; -1 before the first snapshot is complete.
         behind: cycles since then.
         interval_ms: its update interval.
         viewport_rows: rows in its window; ``None`` for a full subscription.
-        columns: columns it has asked for.
-        writing_seconds: how long the write that is under way has taken so far; 0 when none is.
-        open_seconds: how long the stream has been open.
+        columns: number of its columns.
+        writing_seconds: seconds of the present write so far; 0 without one.
+        open_seconds: seconds since the stream was opened.
 
     """
 

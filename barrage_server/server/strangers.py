@@ -1,8 +1,8 @@
-"""Connections of the Flight endpoint that have shown no credentials, and what they may cost.
+"""Limits for connections of the Flight endpoint without credentials.
 
-A handshake pins a thread of Flight until the caller says something. Flight neither limits nor ends that, and does not
-say whose handshake it is. So handshakes without credentials are counted, and when one takes too long, those connections
-are shut that have been there for as long and have made no call that was let in.
+A handshake occupies a thread of Flight until the caller sends a message. Flight neither limits nor ends that, and does
+not give the peer. So handshakes without credentials are counted, and when one takes too long, all connections that are
+as old and have made no call with valid credentials are shut.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _MOST_KNOWN: Final = 10_000
 
 
 class Strangers:
-    """Tells callers that were let in from others. Methods may be called from any thread.
+    """Distinguishes callers with valid credentials from others. Methods may be called from any thread.
 
     Args:
         handshakes: handshakes without credentials at a time.
-        seconds: how long one may take.
-        connected: the peers that are connected, as :func:`~barrage_server.flight.sockets.peer_name` calls them.
+        seconds: most seconds of one.
+        connected: returns the connected peers, as :func:`~barrage_server.flight.sockets.peer_name` calls them.
         shut: ends the connection to a peer.
 
     """

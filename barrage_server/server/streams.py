@@ -27,7 +27,7 @@ class Stream(Protocol):
 
     @property
     def peer(self) -> str:
-        """Whom it goes to, as Flight names it."""
+        """The client's address."""
 
     def overdue(self, now: float) -> str | None:
         """Why its connection should be ended now, for the log; ``None`` when all is well."""
@@ -54,7 +54,7 @@ class Streams:
     """All open streams. Methods may be called from any thread.
 
     Args:
-        limits: how many of each kind may be open; kinds that are not named are not limited.
+        limits: most open streams by kind; other kinds are not limited.
 
     """
 
@@ -66,10 +66,10 @@ class Streams:
         self._closing = False
 
     def admit(self, stream: Stream) -> None:
-        """Note that ``stream`` is open.
+        """Register an open stream.
 
         Raises:
-            LimitError: there are as many of its kind as the server allows.
+            LimitError: the limit of its kind is reached.
             UnavailableError: the server is shutting down.
 
         """
@@ -93,17 +93,17 @@ class Streams:
                 self._changed.notify_all()
 
     def open(self, kind: str | None = None) -> list[Stream]:
-        """The streams that are open, of one kind if named."""
+        """The open streams, of one kind if given."""
         with self._changed:
             return [stream for stream in self._open if kind is None or stream.kind == kind]
 
     def count(self, kind: str) -> int:
-        """How many streams of a kind are open."""
+        """Number of open streams of a kind."""
         with self._changed:
             return self._counts.get(kind, 0)
 
     def close(self) -> None:
-        """Admit no more."""
+        """Admit no more streams."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -114,7 +114,7 @@ class Streams:
         return self._closing
 
     def wait_for_any(self, timeout: float) -> None:
-        """Return when something is open, or the door is closed, or ``timeout`` seconds have passed."""
+        """Return when a stream is open, or this is closed, or after ``timeout`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._closing or bool(self._open), timeout)
 
@@ -200,6 +200,6 @@ class Watchdog:
                 if now - kept >= self.IDLE_PERIOD:
                     kept = now
                     self._housekeeping(now)
-            except Exception:  # the watch goes on whatever one look has met
-                logger.exception("the watchdog met an error and goes on")
+            except Exception:  # the watch continues after any error
+                logger.exception("the watchdog met an error and continues")
         self._last()

@@ -24,7 +24,7 @@ _REFUSALS: Final = Throttle(200, 20.0)
 
 
 def safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
-    """What a client may know of ``error``: our own errors as they are; of others, an id that the log has too."""
+    """The error for the client: our own errors unchanged; for others, an id of the log."""
     if isinstance(error, AuthenticationError):
         _log(_LOG_INS, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
         return error
@@ -47,7 +47,7 @@ def _log(throttle: Throttle, level: int, text: str, *args: object) -> None:
 
 @contextmanager
 def boundary(doing: str, peer: str) -> Iterator[None]:
-    """Turn whatever the ``with`` body raises into what Flight may send."""
+    """Turn the errors of the ``with`` body into errors for Flight."""
     try:
         yield
     except Exception as error:  # this is the boundary: a foreign exception would take its traceback to the client

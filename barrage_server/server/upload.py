@@ -1,7 +1,6 @@
-"""A stream of rows from a publisher, as every endpoint sees one: what it brings, how it is answered, what ends it.
+"""A stream of rows from a publisher, at any endpoint: its messages, its answers, its end.
 
-An endpoint gives an :class:`UploadSource`; what the rows are for is the business of
-:mod:`barrage_server.server.put`.
+An endpoint provides an :class:`UploadSource`; :mod:`barrage_server.server.put` applies the rows.
 """
 
 from __future__ import annotations
@@ -40,30 +39,29 @@ class UploadSource(Protocol):
 
     @property
     def descriptor(self) -> Descriptor:
-        """What the rows are for."""
+        """The descriptor of the call."""
 
     def schema(self) -> pa.Schema:
         """The schema that the stream begins with, checked. WireFormatError when there is none."""
 
     def messages(self) -> Iterator[RawMessage]:
-        """The messages, until the publisher half-closes or is gone. WireFormatError when one is damaged."""
+        """The messages, until the publisher half-closes or disconnects. WireFormatError when one is damaged."""
 
     def is_cancelled(self) -> bool:
-        """Whether the publisher has gone, or was cut off, instead of having finished."""
+        """Whether the publisher has disconnected, or was cut off, instead of having finished."""
 
     def reply(self, app_metadata: bytes) -> None:
-        """Send a result. UnavailableError when the publisher has gone."""
+        """Send a result. UnavailableError when the publisher has disconnected."""
 
 
 class UploadStream:
-    """A stream of rows that is open.
+    """An open stream of rows.
 
-    A publisher that dies is told from one that has finished by the cancellation of its call; what the dead one sent is
-    dropped.
+    The call of a publisher that dies is cancelled, unlike that of one that has finished; its rows are dropped.
 
     Args:
         hub: the server's state.
-        source: where the rows come from.
+        source: the source of the rows.
 
     """
 
@@ -98,7 +96,7 @@ class UploadStream:
         return self._stall.overdue(now) if self._ending is None else str(self._ending)
 
     def end(self, error: BarrageError) -> None:
-        """Have the connection ended: a thread that reads cannot be interrupted otherwise."""
+        """End the connection: a reading thread cannot be interrupted otherwise."""
         self._ending = error
 
     def let_idle(self) -> None:
@@ -127,7 +125,7 @@ class UploadStream:
             raise
 
     def check_complete(self) -> None:
-        """Raise what the publisher is to be told when its stream has not come to its proper end."""
+        """Raise the error for the publisher if its stream is incomplete."""
         if self._ending is not None:
             raise self._ending
         if self.source.is_cancelled():
@@ -154,4 +152,4 @@ class UploadStream:
         try:
             self.source.reply(app_metadata)
         except UnavailableError:
-            logger.info("%s was gone before it heard that its rows are in", self.peer)
+            logger.info("%s disconnected before it got the answer to its upload", self.peer)

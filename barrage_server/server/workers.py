@@ -117,7 +117,7 @@ class Workers(Executor):
 
 
 def _step(future: Future[Result], function: Callable[[], Result]) -> Callable[[], None]:
-    """What gives a future its result."""
+    """A step that sets the result of a future."""
 
     def run() -> None:
         if not future.set_running_or_notify_cancel():

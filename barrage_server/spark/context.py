@@ -1,7 +1,7 @@
-"""Who is asking: the streaming query, its output mode and its batch, as Spark tells a sink.
+"""The streaming query of a sink call: its id, its output mode and its batch, as far as Spark provides them.
 
-Spark hands a ``foreachBatch`` function only rows and a number. The rest stands in local properties of the thread, which
-are public, and in the running query, which only classic Spark (not Spark Connect) lets Python see.
+Spark passes only rows and a number to a ``foreachBatch`` function. The rest is in local properties of the thread, which
+are public, and in the running query, which only classic Spark (not Spark Connect) shows to Python.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ BATCH_ID: Final = "streaming.sql.batchId"
 class QueryStoppedError(BarrageError):
     """The query was stopped while its batch waited for the server.
 
-    Spark tells this end from a failure by the text of the traceback that Python hands to Java. It must be short: Spark
-    looks through what Java's own exception would add with an expression that needs a level of the stack per character.
+    Spark distinguishes this end from a failure by the text of the traceback that Python passes to Java. It must be
+    short: Spark searches the text with a regular expression that needs a stack frame per character.
     """
 
     def __init__(self) -> None:
@@ -49,14 +49,14 @@ class QueryStoppedError(BarrageError):
 
 
 _MODES: Final = {"append": PublishMode.APPEND, "update": PublishMode.UPSERT, "complete": PublishMode.REPLACE}
-# What Spark says when it does not know: spark.sql.defaultSizeInBytes is the largest long.
+# Spark's value for an unknown size: spark.sql.defaultSizeInBytes is the largest long.
 _UNKNOWN_SIZE: Final = 1 << 60
 
 
 def publisher_id(spark: SparkSession) -> str | None:
     """The id of the streaming query that the calling thread belongs to; None outside of one.
 
-    Spark Connect has no local properties: there the application's id stands in, which a restart does not keep, so
+    Spark Connect has no local properties: there the application's id is used, which a restart does not keep, so
     ``BarrageSink(..., publisher="a name of your own")`` is needed for batches to be recognised after one.
     """
     if not is_classic(spark):
@@ -66,7 +66,7 @@ def publisher_id(spark: SparkSession) -> str | None:
 
 
 def output_mode(spark: SparkSession, query: str | None) -> PublishMode | None:
-    """What the output mode of the running query means for its table; None when it cannot be told."""
+    """The publish mode for the output mode of the running query; None when it is unknown."""
     if query is None or not is_classic(spark):
         return None
     try:
@@ -75,7 +75,7 @@ def output_mode(spark: SparkSession, query: str | None) -> PublishMode | None:
         running = spark._jsparkSession.sharedState().activeStreamingQueries().get(jvm.java.util.UUID.fromString(query))
         return None if running is None else _MODES.get(str(running.outputMode()).lower())
     except _jvm_errors():
-        # Not public, so another Spark may lack it; the sink then goes by its own settings alone.
+        # Not public, so another Spark may lack it; the sink then uses its own settings only.
         return None
 
 

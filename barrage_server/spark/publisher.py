@@ -151,7 +151,7 @@ def publisher_for(uri: str, token: str | None = None, tls_root_certs: str | None
 
 @contextlib.contextmanager
 def _translated(doing: str) -> Iterator[None]:
-    """Raise what pyarrow.flight raises in the body as an error of this package, which says what was being done."""
+    """Translate exceptions of pyarrow.flight in the body to errors of this package, with the name of the operation."""
     try:
         yield
     except FLIGHT_ERRORS as error:

@@ -1,4 +1,4 @@
-"""A Spark session that works as it is: Java found, workers running this Python, a quiet terminal."""
+"""A Spark session that works without settings: Java found, workers running this Python, a quiet terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sink is told, checked once: the same names for :class:`BarrageSink` and for the options of the data source."""
+"""The settings of a sink, checked once: the same names for :class:`BarrageSink` and the options of the data source."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Ship(StrEnum):
 
 
 class OnGap(StrEnum):
-    """What to do about batches that the server does not know and Spark will not send again."""
+    """The reaction to batches that the server does not know and Spark will not send again."""
 
     FAIL = "fail"
     WARN = "warn"
@@ -195,7 +195,7 @@ class PublishSettings:
 
 
 def no_key_text(table: str, mode: PublishMode) -> str:
-    """Why a table without key columns cannot take updates, and what to write."""
+    """The error text for updates without key columns."""
     return (
         f"Table {table!r} is to take {mode} batches, which change rows that are there already, so it must be told how "
         'to find them: name the key columns, as in BarrageSink(uri, table="carriers", key=["carrier"]). They are '
@@ -245,7 +245,7 @@ def parse_retry_seconds(seconds: float | str | None) -> float:
         parsed = math.nan
     if not parsed >= 0:
         raise InvalidRequestError(
-            f"retry_seconds must be a number of seconds, 0 or more ('inf' waits for ever), got {seconds!r}."
+            f"retry_seconds must be a number of seconds, 0 or more ('inf' has no limit), got {seconds!r}."
         )
     return parsed
 

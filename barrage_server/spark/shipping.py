@@ -27,9 +27,9 @@ class Shipped:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the executors staged, as the process that commits for them tells the sink, by way of a small file.
+    """The size of the data that the executors staged, which the committing process reports to the sink in a small file.
 
-    Only the next batch's estimate depends on it, so one that is missing or unreadable does no harm.
+    Only the estimate of the next batch depends on it, so a missing or unreadable one is harmless.
     """
 
     rows: int
@@ -50,11 +50,11 @@ class Receipt:
 
 
 def expected_size(plan_size: int | None, last: Shipped | None) -> int | None:
-    """Bytes of Arrow data that the next batch will probably have; None when nothing is known.
+    """Expected bytes of Arrow data of the next batch; None when unknown.
 
     Spark's estimate of a plan is off by a factor that stays much the same from batch to batch (compressed files one
-    way, aggregations the other), so it is scaled by what it was off by last time. Sources without an estimate, such as
-    Kafka, are taken to go on as they were.
+    way, aggregations the other), so it is scaled by its last error. For sources without an estimate, such as Kafka, the
+    last size is used.
     """
     if last is None or last.nbytes == 0:
         return plan_size

@@ -59,7 +59,7 @@ _ROWS_PER_MESSAGE: Final = 65_536
 
 
 class BarrageSink:
-    """Publishes every micro-batch of a streaming query into one live table: once, however often Spark repeats it.
+    """Publishes every micro-batch of a streaming query into one live table, once per batch id.
 
     ::
 
@@ -70,45 +70,45 @@ class BarrageSink:
     restart from its checkpoint, changes nothing. Two queries may write into one table. One query that writes into one
     table through two sinks must give each its own ``publisher``.
 
-    Rows of a micro-batch have no order among partitions unless ``order_by`` names a column to sort it by. When a key
-    comes twice within a batch, the last row wins, in that order.
+    Rows of a micro-batch have no order among partitions unless ``order_by`` names a column to sort it by. Where a key
+    occurs twice in a batch, the last row in that order wins.
 
-    A sink holds settings only, so it can be pickled. When it is made it looks whether a server of this kind answers,
-    and a token that is wrong is told then; a server that is not there yet is waited for when the first batch comes.
+    A sink holds settings only, so it can be pickled. The constructor checks the address and the token, if the server
+    answers; the first batch waits for a server that does not answer yet.
 
     Args:
         uri: the server, ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
-        table: the live table's name; the first batch makes it if it is not there.
-        key: the columns that say which row is meant. Update mode needs them. They may hold nulls.
-        mode: ``append``, ``upsert`` (Spark's ``update``), ``replace`` (``complete``) or ``delete`` (rows with the keys
-            of the batch go away). By default what the query's output mode asks for: append without a key, upsert with
-            one, and replace in complete mode.
+        table: the live table's name; the first batch creates it if it does not exist.
+        key: the columns that identify a row. Update mode needs them. They may hold nulls.
+        mode: ``append``, ``upsert`` (Spark's ``update``), ``replace`` (``complete``) or ``delete`` (removes rows with
+            the keys of the batch). By default from the query's output mode: append without a key, upsert with one, and
+            replace in complete mode.
         order_by: sort each batch by this column, ascending, before it is applied.
         ship: ``driver`` collects a batch and sends it from there; ``executors`` lets every task send its own rows;
-            ``auto`` takes the driver for batches that are expected to have at most ``ship_threshold`` bytes, and for
-            all when the workers lack this package, which a small job finds out before the first batch.
+            ``auto`` takes the driver for batches of at most ``ship_threshold`` expected bytes, and for all when the
+            workers lack this package, which a small job checks before the first batch.
         ship_threshold: bytes of Arrow data, 4 MiB by default.
         kind: ``ring`` (the last ``capacity`` rows) or ``blink`` (rows live for one cycle) instead of an append table.
-        capacity: rows that a ring keeps.
+        capacity: number of rows of a ring.
         publisher: the name under which the server remembers the last batch; the streaming query's id by default, which
-            a restart from the checkpoint keeps. Needed with Spark Connect, which does not tell that id.
-        retry_seconds: how long a batch waits for a server that cannot be reached, 300 by default; infinity waits for
-            ever. The log names the address. Stopping the query ends the wait.
+            a restart from the checkpoint keeps. Needed with Spark Connect, which does not provide that id.
+        retry_seconds: seconds that a batch waits for an unreachable server, 300 by default; infinity for no limit. The
+            log names the address. Stopping the query ends the wait.
         on_gap: what to do when the server does not know the batches before this one, because it was restarted or the
-            table was dropped: ``fail`` the batch, with a text that says how to replay, or ``warn`` and go on without
+            table was dropped: ``fail`` the batch, with a text that says how to replay, or ``warn`` and continue without
             them. Complete mode and blink tables need neither.
-        token: for a server that asks for one; by default that of the driver's environment variable ``BARRAGE_TOKEN``.
-        tls_root_certs: certificates to trust, as PEM text or the path of a file of the driver.
+        token: the server's token; by default that of the driver's environment variable ``BARRAGE_TOKEN``.
+        tls_root_certs: certificates to trust, as PEM text or the path of a file on the driver's machine.
 
     Raises:
         KeyMismatchError: updates without a key; when called, also: other keys than the table's.
-        InvalidRequestError: a setting that cannot be, or an address where something else answers.
+        InvalidRequestError: a wrong setting, or the address of another kind of server.
         AuthenticationError: the token is missing or wrong.
         DependencyError: when called: the workers lack this package, with ``ship="executors"``.
         PublishError: when called: batches before this one are missing on the server.
         UnsupportedTypeError: when called: a column whose type no table can hold.
         SchemaMismatchError: when called: columns that differ from the table's.
-        UnavailableError: when called: no server there for ``retry_seconds``.
+        UnavailableError: when called: the server did not answer for ``retry_seconds``.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class BarrageSink:
                 self._committed[batch.publisher] = last
                 _log_repetition(batch, last)
                 if query is not None:
-                    # Computed all the same, and thrown away: a query with state must bring its state to this batch.
+                    # Computed and discarded: a stateful query must advance its state to this batch.
                     frame.write.format("noop").mode("overwrite").save()
                 return
             check_gap(settings, batch.publisher, batch_id, last)
@@ -268,12 +268,12 @@ class _Batch:
 
 
 def _log_repetition(batch: _Batch, last: int) -> None:
-    """Tell that ``batch`` is there already."""
+    """Log that ``batch`` is committed already."""
     _log.info("batch %d of table %r is there already (last is %d)", batch.number, batch.settings.table, last)
     if batch.number < last:  # Spark replays the last batch alone
         _log.warning(
-            "batch %d of table %r is taken for a repetition: publisher %r has committed batches up to %d. "
-            "A query that begins anew, with another checkpoint, needs another publisher, or a new table.",
+            "batch %d of table %r counts as a repetition: publisher %r has committed batches up to %d. "
+            "A query that restarts with another checkpoint needs another publisher, or a new table.",
             batch.number,
             batch.settings.table,
             batch.publisher,

@@ -50,8 +50,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _COMMIT_SECONDS: Final = 30.0
-"""Seconds that a commit waits for the server at most. Spark does not tell the process that commits when the query is
-stopped; the tasks, which are told, have reached the server just before."""
+"""Most seconds that a commit waits for the server. Spark does not tell the committing process that the query is
+stopped; the tasks, which it does tell, have reached the server just before.
+"""
 
 __all__ = ["BarrageDataSource", "BatchWriter", "StagedTask", "StreamWriter", "register"]
 
@@ -63,7 +64,7 @@ def register(spark: SparkSession) -> None:
 
 @dataclass(frozen=True)
 class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark's base class is untyped here
-    """What one successful task attempt has staged. ``token`` is None when its partition was empty."""
+    """The staged data of one successful task attempt. ``token`` is None for an empty partition."""
 
     publisher: str
     token: str | None = field(repr=False)
@@ -98,7 +99,7 @@ class BarrageDataSource(DataSource):  # type: ignore[misc]  # PySpark has no typ
 
 
 class _Writer:
-    """What both writers share: one task stages, the driver commits. Pickled to the executors."""
+    """The base of both writers: tasks stage, the driver commits. Pickled to the executors."""
 
     def __init__(self, options: Any, schema: pa.Schema, overwrite: bool) -> None:
         settings = PublishSettings.from_options(options)
@@ -196,7 +197,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] 
         if tasks:
             self._commit_next(tasks, tasks[0].publisher, batchId)
         elif self.settings.mode is PublishMode.REPLACE:
-            # No task has run, so nobody has said which query this is; to replace all rows by none is safe to repeat.
+            # No task has run, so the query is unknown; replacing all rows by none is safe to repeat.
             self.commit_tasks((), f"empty-{uuid.uuid4()}", batchId)
 
     def _commit_next(self, tasks: Sequence[StagedTask], publisher: str, batch: int) -> None:

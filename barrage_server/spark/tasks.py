@@ -30,7 +30,7 @@ __all__ = ["PartitionStager", "StagedPartition", "record_batch_messages", "stage
 
 @dataclass(frozen=True, slots=True)
 class StagedPartition:
-    """What one successful task attempt has staged. ``token`` is None when its partition was empty."""
+    """The staged data of one successful task attempt. ``token`` is None for an empty partition."""
 
     token: str | None = field(repr=False)
     rows: int
@@ -76,10 +76,11 @@ class PartitionStager:
 
 
 def record_batch_messages(frame: DataFrame) -> RDD[bytes] | None:
-    """The rows of ``frame`` as encapsulated IPC messages, each a record batch; None when this Spark does not give them.
+    """The rows of ``frame`` as encapsulated IPC messages, each a record batch; None when this Spark does not provide
+    them.
 
     Their layout is that of :func:`~barrage_server.spark.arrow_types.arrow_schema`: names, zones and nullability, in
-    which Spark differs from it, stand only in a schema, and no schema comes with them.
+    which Spark differs from it, are part of a schema only, which the messages do not have.
     """
     if not is_classic(frame.sparkSession):
         return None

@@ -1,4 +1,4 @@
-"""Waiting for a server that cannot be reached: how long, what the log says, and what ends it."""
+"""Waiting for an unreachable server: its limit, its log, and its end."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Wait:
     _pauses: Iterator[float] = field(default_factory=_PAUSES.delays)
 
     def pause(self, error: BarrageError) -> None:
-        """Wait before the next attempt, after one that ended with ``error``.
+        """Wait before the next attempt, after a failure with ``error``.
 
         Raises:
-            InvalidRequestError: waiting does not help.
-            BarrageError: ``error`` with a text that says for how long it was waited.
+            InvalidRequestError: waiting cannot help.
+            BarrageError: ``error``, with the time waited in its text.
         """
         address, seconds = self.patience.address, self.patience.seconds
         wrong = other_protocol(error, address)

@@ -1,11 +1,11 @@
-"""Spark's Python worker, as a task finds it, costs more than the task's work when a batch is small. Two remedies.
+"""Two optimisations of Spark's Python worker, whose overhead exceeds the work of a small batch.
 
-Spark writes to a worker over TCP without ``TCP_NODELAY``: the last, partly filled packet of what it has written waits
-until the worker has acknowledged the packets before, and Linux takes 40 ms for that, once per task or more. The
-receiver cannot change how the sender sends, but it can acknowledge at once.
+Spark writes to a worker over TCP without ``TCP_NODELAY``: the last, partly filled packet waits until the worker has
+acknowledged the previous packets, which Linux delays by 40 ms, once per task or more. The receiver cannot change the
+sender, but it can acknowledge at once.
 
-After every task a worker that is kept looks for garbage among all the objects that it has: some 20 ms, nearly all of
-them for what was imported and stays.
+After every task a reused worker runs a garbage collection over all of its objects: some 20 ms, mostly for imported
+modules. :func:`gc.freeze` once makes later collections skip them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PromptSockets:
                     self._sockets.append(socket.socket(fileno=os.dup(each.fileno())))
 
     def acknowledge(self) -> None:
-        """Acknowledge now. Linux goes back to waiting after a while, so once is not enough."""
+        """Acknowledge now. Linux returns to delayed acknowledgements after a while, so once is not enough."""
         if _OPTION is None:
             return
         for each in self._sockets:

@@ -64,7 +64,7 @@ class Workers:
 
     @staticmethod
     def text(reason: str) -> str:
-        """What is wrong, and what to do, in one line."""
+        """The error and its remedy, in one line."""
         return f"Spark's workers cannot import barrage_server ({reason}). {_REMEDY}"
 
     @property

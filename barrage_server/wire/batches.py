@@ -106,7 +106,7 @@ class MessageWriter:
     )
 
     def __init__(self, schema: pa.Schema, options: SubscriptionOptions, uneven: Uneven = Uneven.RAGGED) -> None:
-        """``schema``: the plain one, as :func:`barrage_server.wire.schema.barrage_schema` gives it.
+        """``schema``: the plain one, of :func:`barrage_server.wire.schema.barrage_schema`.
 
         ``uneven``: the treatment of columns that differ in length by :meth:`ipc_messages`.
         """

@@ -1,8 +1,8 @@
-"""Column names that a Deephaven server accepts, in the place of those that it does not.
+"""Column names for a Deephaven server, in place of those that it does not accept.
 
-A Deephaven server makes its column names from those that it is sent, and then looks for them in what it was sent
-(42.7: ``BarrageUtil.convertArrowSchema``), so that one name which it has to change costs it the whole table. The rule
-is its own (``NameValidator.legalizeColumnName``), to which names that are made here are fine as they are.
+A Deephaven server derives its column names from the received ones, and then looks them up in the received schema (42.7:
+``BarrageUtil.convertArrowSchema``), so that a single changed name makes it refuse the table. The rule here is its own
+(``NameValidator.legalizeColumnName``), which leaves the resulting names unchanged.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _RESERVED: Final = frozenset(_FORMULAS.split() + _KEYWORDS.split())
 
 
 def java_names(names: Sequence[str]) -> list[str]:
-    """The names, which differ from each other, as a Deephaven server accepts them; those that it accepts as they are.
+    """The names, which are distinct, as a Deephaven server accepts them; valid names are unchanged.
 
-    Blanks and hyphens become underscores, other characters than ASCII letters, digits, ``_`` and ``$`` go, a reserved
-    word or a name that begins with a digit is put behind ``column_``, and of names that become one, later ones end in
-    a number.
+    Blanks and hyphens become underscores; other characters than ASCII letters, digits, ``_`` and ``$`` are removed; a
+    reserved word or a name that begins with a digit gets the prefix ``column_``; later duplicates get a number as their
+    suffix.
     """
     legal = [_legal(name) for name in names]
-    # who needs no other name keeps it, wherever it stands
+    # valid names are kept, at any position
     taken = {name for name, kept in zip(names, legal, strict=True) if name == kept}
     result = []
     numbers: dict[str, int] = {}  # the next that may be free behind each name: all before it are taken

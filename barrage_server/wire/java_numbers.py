@@ -86,7 +86,7 @@ def _narrowed(numbers: Numbers) -> Numbers:
 
 
 def _signs(first: Numbers) -> Numbers:
-    """What fills a number up from the left, by its first byte: 0 or 255."""
+    """The sign-extension byte of each number, by its first byte: 0 or 255."""
     filled: Numbers = (first.view(np.int8) >> 7).view(np.uint8)
     return filled
 

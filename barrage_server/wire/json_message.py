@@ -1,9 +1,8 @@
-"""Messages that travel as one JSON object: dataclasses, whose fields say what is written and what is read.
+"""Messages that are one JSON object: dataclasses, whose fields define the encoding.
 
 A field is a string, a 64-bit integer, a boolean, a list of strings (``tuple[str, ...]``), a member of a ``StrEnum``, or
-an Arrow schema. A field without a default is required. Elsewhere an absent field and a null mean the default, and None
-is left out of what is written. ``Annotated`` adds what a type does not say: :class:`AtLeast` for numbers, and a text,
-the name by which errors call the values of an enumeration.
+an Arrow schema. A field without a default is required. For others an absent field and a null mean the default, and None
+is omitted. ``Annotated`` adds :class:`AtLeast` to numbers, and to an enumeration the name of its values in errors.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ class AtLeast:
 
 
 class JsonMessage:
-    """Base of the frozen dataclasses that travel as a JSON object of their own.
+    """Base of the frozen dataclasses that are JSON objects on the wire.
 
     Attributes:
-        message_name: what errors call the message.
-        refuses_others: whether a field that is unknown is refused, as it is in requests. Results ignore it, so that
-            newer servers may answer more.
+        message_name: name of the message in errors.
+        refuses_others: whether unknown fields are refused, as in requests. Results ignore them, so that newer servers
+            may add fields.
 
     """
 
@@ -71,11 +70,11 @@ class JsonMessage:
         return message
 
     def check(self) -> None:
-        """Raise WireFormatError when fields of a message that came contradict each other."""
+        """Raise WireFormatError when fields of a received message contradict each other."""
 
 
 def json_fields(message: object) -> dict[str, object]:
-    """The fields of a dataclass as JSON has them."""
+    """The fields of a dataclass as JSON values."""
     found: dict[str, object] = {}
     for entry in dataclasses.fields(message):  # type: ignore[arg-type]
         value = getattr(message, entry.name)
@@ -84,7 +83,7 @@ def json_fields(message: object) -> dict[str, object]:
 
 
 def read_json_fields(kind: type[Message], fields: JsonObject, *, refuse_others: bool) -> Message:
-    """The dataclass ``kind`` with what ``fields`` say.
+    """The dataclass ``kind`` with the values of ``fields``.
 
     Raises:
         WireFormatError: a field is missing, of another type, or out of its range; or unknown, if others are refused.
@@ -111,7 +110,7 @@ _READERS: Final[dict[object, _Reader]] = {
 
 @functools.cache
 def _readers(kind: type) -> dict[str, tuple[_Reader, bool]]:
-    """Of each field, how its value is read, and whether it must be there."""
+    """For each field, the reader of its value, and whether it is required."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {
         entry.name: (

@@ -20,9 +20,9 @@ _INT64 = 1 << 63
 
 
 class JsonObject:
-    """A JSON object whose fields are read by name and type; WireFormatError names the field that is wrong.
+    """A JSON object whose fields are read by name and type; WireFormatError names a wrong field.
 
-    Fields that are not asked for are ignored, so that newer servers may answer more; requests refuse them.
+    Other fields are ignored, so that newer servers may add some; requests refuse them.
     """
 
     __slots__ = ("_fields", "_what")
@@ -53,7 +53,7 @@ class JsonObject:
         return WireFormatError(f"{self._what}: field {name!r} must be {expected}, got {_json_type(self._fields[name])}")
 
     def refuse_others(self, known: Collection[str]) -> None:
-        """WireFormatError when there is a field that is not ``known``: a misspelt option would do nothing, unseen."""
+        """Raise WireFormatError for a field that is not ``known``: a misspelt option would have no effect."""
         for name in self._fields:
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
@@ -108,7 +108,7 @@ class JsonObject:
 
 
 def json_bytes(fields: Mapping[str, object]) -> bytes:
-    """Compact UTF-8 JSON of an object; fields that are None are left out."""
+    """Compact UTF-8 JSON of an object; fields that are None are omitted."""
     present = {name: value for name, value in fields.items() if value is not None}
     return json.dumps(present, separators=(",", ":")).encode()
 
@@ -122,8 +122,8 @@ def schema_from_base64(text: str, what: str) -> pa.Schema:
     """The schema of :func:`schema_to_base64`.
 
     Raises:
-        WireFormatError: the text is something else, or damaged.
-        UnsupportedTypeError: the schema has types that are not read here.
+        WireFormatError: the text is not a schema, or damaged.
+        UnsupportedTypeError: the schema has unsupported types.
     """
     try:
         return read_schema(base64.b64decode(text, validate=True))

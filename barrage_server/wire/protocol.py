@@ -1,9 +1,8 @@
 """Names and messages of what this project adds to Barrage: publishing by commit, and administrative actions.
 
-Both ends import these, so that a name is spelled once. All messages are JSON objects; fields that are None are left
-out.
+Both ends import these. All messages are JSON objects; fields that are None are omitted.
 
-Three ways lead in:
+There are three ways to publish:
 
 - A plain ``DoPut`` to ``["scope", name]`` or ``[name]``: the batches become one delta when the client half-closes.
   :class:`PutOptions` may travel as app_metadata of the first message (``{"barrage": {...}}``) or, for stock clients,
@@ -14,8 +13,8 @@ Three ways lead in:
   :class:`StageRequest` and which ends with :class:`StageEnd`; the server answers :class:`StageResult`. A
   :class:`CommitRequest` then makes staged data visible, once.
 
-A request with a field that is unknown is refused: a misspelt ``key`` would otherwise make another table. Fields of
-results that are unknown are ignored.
+A request with an unknown field is refused: a misspelt ``key`` would otherwise create another kind of table. Unknown
+fields of results are ignored.
 """
 
 from __future__ import annotations
@@ -73,13 +72,13 @@ CREATE_ACTION: Final = "barrage.create"
 DROP_ACTION: Final = "barrage.drop"
 """Action: :class:`DropRequest` -> ``{}``."""
 HEALTH_ACTION: Final = "barrage.health"
-"""Action: an empty body -> whether the server serves. Servers that know it are of this project."""
+"""Action: an empty body -> the state of the server. Only servers of this project have it."""
 TABLES_ACTION: Final = "barrage.tables"
 """Action: an empty body -> a result for each table: Flight's ``FlightInfo`` message, as ``ListFlights`` gives it."""
 STATISTICS_ACTION: Final = "barrage.statistics"
-"""Action: ``{}`` -> a JSON object of figures."""
+"""Action: ``{}`` -> a JSON object with the statistics."""
 FLUSH: Final = b"barrage-flush"
-"""app_metadata within a ticking ``DoPut``: answered once every update that came before it is applied."""
+"""app_metadata within a ticking ``DoPut``: answered when all earlier updates are applied."""
 STAGE_COMMAND: Final = b"barrage.stage"
 """``FlightDescriptor.cmd`` of a ``DoPut`` that stages."""
 PUT_OPTIONS_KEY: Final = b"barrage:put"
@@ -92,18 +91,18 @@ _SINGLE_WRITE: Final = "write-"
 
 
 def single_write_publisher(identity: str) -> str:
-    """The publisher name of a single write, which ``identity`` tells from all others."""
+    """The publisher name of a single write with a unique ``identity``."""
     return _SINGLE_WRITE + identity
 
 
 def is_single_write(publisher: str) -> bool:
-    """Whether a publisher has a name of :func:`single_write_publisher`: it has one batch, and does not come back."""
+    """Whether a publisher has a name of :func:`single_write_publisher`: it commits one batch only."""
     return publisher.startswith(_SINGLE_WRITE)
 
 
 @public
 class PublishMode(StrEnum):
-    """What a published delta does to the rows that are there."""
+    """How a published delta applies to the existing rows."""
 
     APPEND = "append"
     UPSERT = "upsert"
@@ -113,7 +112,7 @@ class PublishMode(StrEnum):
 
 @public
 class TableKind(StrEnum):
-    """Kinds of source tables that a publisher can ask for."""
+    """Kinds of source tables that a publisher can create."""
 
     APPEND = "append"
     RING = "ring"
@@ -185,7 +184,9 @@ class PublicationResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class StageRequest(JsonMessage):
-    """First app_metadata of a staging ``DoPut``: who stages what. ``attempt`` tells repeated task attempts apart."""
+    """First app_metadata of a staging ``DoPut``: the publisher, the table and the batch. ``attempt`` distinguishes
+    repeated task attempts.
+    """
 
     message_name: ClassVar[str] = "stage request"
 
@@ -197,7 +198,7 @@ class StageRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class StageEnd(JsonMessage):
-    """Last app_metadata of a staging ``DoPut``: without it, or with another row count, what was sent is dropped."""
+    """Last app_metadata of a staging ``DoPut``: without it, or with another row count, the rows are dropped."""
 
     message_name: ClassVar[str] = "end of staging"
     refuses_others: ClassVar[bool] = False
@@ -206,14 +207,14 @@ class StageEnd(JsonMessage):
     rows: Rows
 
     def check(self) -> None:
-        """Raise WireFormatError when it is anything but an end marker."""
+        """Raise WireFormatError unless it is an end marker."""
         if not self.end:
             raise WireFormatError('end of staging: field "end" must be true')
 
 
 @dataclass(frozen=True, slots=True)
 class StageResult(JsonMessage):
-    """``PutResult`` metadata of a staging ``DoPut``: the token to commit with, and how many rows lie there."""
+    """``PutResult`` metadata of a staging ``DoPut``: the token for the commit, and the number of staged rows."""
 
     message_name: ClassVar[str] = "stage result"
     refuses_others: ClassVar[bool] = False
@@ -224,12 +225,12 @@ class StageResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest(JsonMessage):
-    """Make what is staged under ``tokens`` visible as one delta of ``table``, unless ``batch`` was committed before.
+    """Make the batches under ``tokens`` visible as one delta of ``table``, unless ``batch`` was committed before.
 
-    ``key`` and ``kind`` (and ``capacity`` of a ring) matter when the table does not exist yet; ``schema`` is what an
-    empty batch makes it of. ``order_by`` names a column that the delta's rows are sorted by before they are applied.
-    ``expected_last`` is the publisher's last committed batch, as the publisher knows it: the commit is refused when the
-    server knows another, or none because it was restarted. None does not ask.
+    ``key`` and ``kind`` (and ``capacity`` of a ring) matter when the table does not exist yet; ``schema`` is that of a
+    table created by an empty batch. ``order_by`` names a column that the delta's rows are sorted by before they are
+    applied. ``expected_last`` is the publisher's last committed batch, as the publisher knows it: the commit is refused
+    when the server knows another, or none because it was restarted. None does not check.
     """
 
     message_name: ClassVar[str] = "commit request"
@@ -249,7 +250,7 @@ class CommitRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class CommitResult(JsonMessage):
-    """What a commit did.
+    """The result of a commit.
 
     ``duplicate`` is set, and nothing changed, when the batch had been committed before. ``rows``: rows applied;
     ``last_batch``: the publisher's last committed batch of that table now; ``step``: the update graph's step that has
@@ -268,10 +269,10 @@ class CommitResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class AbortRequest(JsonMessage):
-    """Drop what is staged under these tokens, unknown ones being no error, or all that is staged for one batch.
+    """Drop the batches staged under these tokens (unknown tokens are ignored), or everything staged for one batch.
 
-    ``batch``, with ``publisher`` and ``table``, is for a publisher that does not know the tokens, because the job that
-    was to tell them has failed.
+    ``batch``, with ``publisher`` and ``table``, is for a publisher that does not know the tokens, because its job has
+    failed.
     """
 
     message_name: ClassVar[str] = "abort request"
@@ -290,7 +291,7 @@ class AbortRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class AbortResult(JsonMessage):
-    """How many of the tokens were known and have been dropped."""
+    """The number of known tokens, which were dropped."""
 
     message_name: ClassVar[str] = "abort result"
     refuses_others: ClassVar[bool] = False
@@ -300,7 +301,7 @@ class AbortResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class LastBatchRequest(JsonMessage):
-    """Ask for the last batch that a publisher has committed to a table."""
+    """Request the last batch that a publisher has committed to a table."""
 
     message_name: ClassVar[str] = "last batch request"
 
@@ -333,7 +334,7 @@ class CreateRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class DropRequest(JsonMessage):
-    """Take a table off the server; its subscribers' streams end with an error."""
+    """Drop a table; the streams of its subscribers end with an error."""
 
     message_name: ClassVar[str] = "drop request"
 

@@ -136,7 +136,7 @@ def decode_ragged_batch(
         return _read_by_arrow(header, body, schema, check=check)
     data = pa.py_buffer(body)
     if data.address % 8:
-        # Arrow wants aligned buffers, and a body lies wherever its message happens to put it.
+        # Arrow requires aligned buffers, and a body may begin anywhere in its message.
         data = pa.py_buffer(bytes(body))
     return assemble([field.type for field in schema], batch.nodes, batch.buffers, data, check=check)
 

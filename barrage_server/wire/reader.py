@@ -55,7 +55,7 @@ class _Pending:
             )
         self.mods_wanted = [rows.size for rows in modified] or [0] * columns
         self.mods_left = max(self.mods_wanted, default=0)
-        # Batch counts, where the sender gives them; otherwise rows decide.
+        # Batch counts, where the sender gives them; otherwise rows are counted.
         self.add_batches = metadata.num_add_batches
         self.mod_batches = metadata.num_mod_batches
 

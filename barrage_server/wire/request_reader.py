@@ -1,4 +1,4 @@
-"""The requests of one stream, which mostly differ from the one before in nothing but their viewport."""
+"""The requests of one stream, which usually differ from the previous one in their viewport only."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from barrage_server.wire.wrapper import unwrap
 __all__ = ["RequestReader"]
 
 _MOST_BYTES: Final = 1 << 12
-"""Longer requests are read anew each time: they are not kept."""
+"""Bytes. Longer requests are decoded in full each time, and not kept."""
 
 
 class RequestReader:
-    """Reads the requests of one stream. Of one that moves the viewport of the last, it reads the viewport alone."""
+    """Decodes the requests of one stream. Of one that moves the viewport of the last, it decodes the viewport only."""
 
     __slots__ = ("_frame",)
 
@@ -28,7 +28,7 @@ class RequestReader:
         self._frame: _Frame | None = None
 
     def read(self, data: bytes) -> BarrageMessage:
-        """The value in app_metadata; raises what :func:`~barrage_server.wire.metadata.decode_message` does."""
+        """The value in app_metadata; raises the errors of :func:`~barrage_server.wire.metadata.decode_message`."""
         frame = self._frame
         if frame is not None and frame.is_around(data):
             return frame.request.moved(decode_row_set(data[frame.start : frame.stop]))
@@ -39,7 +39,7 @@ class RequestReader:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """A request, and its bytes: those of its viewport lie from ``start`` to ``stop``."""
+    """A request, and its bytes; those of its viewport are from ``start`` to ``stop``."""
 
     request: SubscriptionRequest
     data: bytes
@@ -47,13 +47,13 @@ class _Frame:
     stop: int
 
     def is_around(self, data: bytes) -> bool:
-        """Whether ``data`` differs from the request in the bytes of its viewport alone."""
+        """Whether ``data`` differs from the request in the bytes of its viewport only."""
         known, start, stop = self.data, self.start, self.stop
         return len(data) == len(known) and data[:start] == known[:start] and data[stop:] == known[stop:]
 
 
 def _frame(data: bytes, request: SubscriptionRequest) -> _Frame | None:
-    """None where the viewport is absent, or its bytes say something else as well, which is legal but nonsense."""
+    """None where the viewport is absent, or shares its bytes with another field, which is legal but useless."""
     if request.viewport is None or len(data) > _MOST_BYTES:
         return None
     start, stop = viewport_span(data)

@@ -114,7 +114,7 @@ class SubscriptionRequest:
     def decode_payload(cls, payload: bytes | memoryview, *, viewport: RowSet | None = None) -> SubscriptionRequest:
         """Decode a payload of :func:`barrage_server.wire.wrapper.unwrap`; WireFormatError on damaged bytes.
 
-        ``viewport``: what the request is for, whatever its own viewport is, which is not read then.
+        ``viewport``: replaces that of the payload, which is then not decoded.
         """
         table = FlatTable.root(payload)
         options = table.table(3)

@@ -37,7 +37,7 @@ _BLOCK: Final = 1 << 16
 """Offsets compared at a time: they and the result stay in the processor's cache."""
 
 _PIECE: Final = 1 << 19
-"""Bytes of texts that are looked at together: many, and few where the first of them tells."""
+"""Bytes of texts validated at a time: many, and few for the first try."""
 
 
 def check_schema(schema: pa.Schema) -> None:
@@ -86,8 +86,8 @@ def check_readable(data_type: pa.DataType) -> None:
 
 
 def check_storage(data_type: pa.DataType) -> None:
-    """Refuse unions of which pyarrow cannot make arrays without ending the process, or that cannot be told apart:
-    those that an extension type is stored as, those without members, and those with a type code twice.
+    """Refuse unions that crash pyarrow or are ambiguous: those that are the storage of an extension type, those without
+    members, and those with a duplicate type code.
 
     Raises:
         UnsupportedTypeError: it is one.
@@ -120,11 +120,11 @@ def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> None:
 
 
 def check_sound(array: pa.Array) -> None:
-    """Raise unless an array can be read and computed with, whatever it holds.
+    """Raise unless an array can be read and computed with.
 
-    Buffers are long enough at every depth; offsets, sizes, indices, run ends and type codes lead to values that are
-    there; the null counts are true; texts are UTF-8; keys of maps are not null. Of other data nothing is read. Arrow's
-    own full validation refuses more: values such as Deephaven's null of a date, which is no date but does no harm.
+    Buffers are long enough at every depth; offsets, sizes, indices, run ends and type codes refer to existing values;
+    the null counts are right; texts are UTF-8; keys of maps are not null. No other data is read. Arrow's own full
+    validation refuses more: harmless values such as Deephaven's null of a date, which is not a date.
 
     Raises:
         WireFormatError: the array is damaged.

@@ -1,1 +1,1 @@
-"""The door for stock Deephaven clients: Deephaven's gRPC services, over gRPC and over websockets."""
+"""The endpoint for stock Deephaven clients: Deephaven's gRPC services, over gRPC and over websockets."""

@@ -1,4 +1,4 @@
-"""The names that there are: the ApplicationService, and of the ConsoleService the one call that gives a name."""
+"""Names of tables: the ApplicationService, and the one call of the ConsoleService that binds a name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCOPE: Final = "scope"
 
 
 class ApplicationService:
-    """Lists the tables, and says when one comes or goes."""
+    """Lists the tables, and notifies of new and dropped ones."""
 
     def __init__(self, state: DoorState) -> None:
         self._state = state
@@ -79,7 +79,7 @@ class ConsoleService:
     async def _bind(
         self, _call: Call, session: Session, request: console_pb2.BindTableToVariableRequest
     ) -> console_pb2.BindTableToVariableResponse:
-        """Put a table into the scope. A client's name may be given anew; a table of the server's keeps its own."""
+        """Bind a table to a name. A name bound by a client may be bound again; names of the server's tables may not."""
         state, name = self._state, request.variable_name
         table = await state.resolve(session, request.table_id.ticket)
         catalog = state.hub.catalog

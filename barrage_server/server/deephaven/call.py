@@ -1,4 +1,4 @@
-"""One RPC as the services see it, whatever carries it: gRPC, or a websocket."""
+"""One RPC as the services see it, over gRPC or a websocket."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ Status.OK = Status()
 
 
 class Call(ABC):
-    """One RPC. All of it happens on the door's event loop.
+    """One RPC. It runs on the endpoint's event loop.
 
     Attributes:
         method: full name, such as ``/arrow.flight.protocol.FlightService/DoGet``.
         metadata: the request's headers by lower-case name; the first value of each.
         peer: the caller's address, as ``127.0.0.1:50000``.
-        family: what kind of client calls, as far as headers and transport tell.
-        stall: what the client is waited for: to take what :meth:`write` sends.
+        family: the client family, by headers and transport.
+        stall: the watch over the client's progress in :meth:`write`.
 
     """
 
@@ -84,4 +84,4 @@ class Call(ABC):
 
 
 Service = Callable[[Call], Awaitable[Status]]
-"""Runs one call to its end. Raises nothing but ``CancelledError``: the caller has gone, or the call was cut."""
+"""Runs one call to its end. Raises ``CancelledError`` only: the client has disconnected, or the call was cut."""

@@ -1,4 +1,4 @@
-"""The Deephaven door: its event loop on a thread of its own, and the ports that lead to it."""
+"""The Deephaven endpoint: its event loop on a thread of its own, and its ports."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class DeephavenDoor:
 
     Args:
         hub: the server's state.
-        authenticate: checks credentials; ``None`` when everybody is welcome.
+        authenticate: checks credentials; ``None`` to accept every caller.
         host: address to listen on.
-        port: for gRPC; 0 takes a free one, ``None`` has none.
-        web_port: for websockets; likewise.
+        port: the port for gRPC; 0 takes a free one, ``None`` for none.
+        web_port: the port for websockets; likewise.
         tls: certificate chain and key, PEM.
-        web_origins: of web pages that may connect besides those of this machine when everybody is welcome.
+        web_origins: origins of further web pages that may connect when every caller is accepted.
 
     Attributes:
         port: the port for gRPC; ``None`` without.
@@ -48,7 +48,7 @@ class DeephavenDoor:
 
     Raises:
         UnavailableError: an address cannot be listened on.
-        LimitError: this process can start no further thread.
+        LimitError: the process cannot start a thread.
 
     """
 
@@ -113,7 +113,7 @@ class DeephavenDoor:
         try:
             self._call(self._close(grace)).result(grace + 5.0)
         except concurrent.futures.TimeoutError:
-            logger.error("a call of the Deephaven door does not end")
+            logger.error("a call of the Deephaven endpoint does not end")
         self._flight.close()
         self._state.workers.shutdown()
         self._state.heavy.shutdown()

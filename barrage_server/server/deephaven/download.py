@@ -1,4 +1,4 @@
-"""One DoGet stream of the Deephaven door: the batches of one version, each made when the client can take it."""
+"""One DoGet stream of the Deephaven endpoint: the batches of one version, each made when the client can take it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RawDownload(DownloadStream):
         self._call = call
 
     async def run(self) -> None:
-        """Send everything. Raises what the client is to be told."""
+        """Send all batches. Raises the error for the client."""
         self.hub.streams.admit(self)
         try:
             await self._send(await self._state.run(schema_flight_data, self.schema))
@@ -42,7 +42,7 @@ class RawDownload(DownloadStream):
         await self._call.write(message)
 
     def _messages(self) -> Iterator[bytes]:
-        """At least one: Deephaven's clients want a batch of an empty table, too."""
+        """At least one: Deephaven's clients require a batch of an empty table, too."""
         empty = True
         for batch in self.version.batches():
             for part in parts(batch):

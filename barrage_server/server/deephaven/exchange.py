@@ -1,8 +1,7 @@
-"""One DoExchange stream of the Deephaven door: requests come in on the event loop, messages go out from the pump.
+"""One DoExchange stream of the Deephaven endpoint: requests come in on the event loop, messages go out from the pump.
 
-A turn of the pump makes as many messages as fit into a bundle and hands them to the event loop, which writes them one
-by one as the client takes them. While a bundle is under way the subscription makes nothing more, so a slow client
-costs one bundle, and staleness.
+A turn of the pump makes the messages of a bundle and passes them to the event loop, which writes them one by one as the
+client takes them. Meanwhile the subscription makes no more messages, so a slow client costs one bundle, and staleness.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class RawExchange(ExchangeStream):
     """A stream of subscription or snapshot requests over plain gRPC.
 
     Args:
-        state: the door's state.
+        state: the endpoint's state.
         call: the call.
-        session: who calls.
+        session: the caller's session.
 
     """
 
@@ -79,7 +78,7 @@ class RawExchange(ExchangeStream):
     # On the event loop.
 
     async def run(self) -> None:
-        """Serve the stream to its end. Raises what the client is to be told."""
+        """Serve the stream to its end. Raises the error for the client."""
         self.hub.streams.admit(self)
         reader, writer = self._loop.create_task(self._read()), self._loop.create_task(self._write())
         reason: BarrageError | None = None
@@ -88,7 +87,7 @@ class RawExchange(ExchangeStream):
                 await self._done
             except BarrageError as error:
                 reason = error
-            # a message that is under way goes out whole: gRPC takes no status while it is
+            # a message is sent completely: gRPC takes no status meanwhile
             self._outgoing.clear()
             self._arrived.set()
             await writer
@@ -118,7 +117,7 @@ class RawExchange(ExchangeStream):
             self._half_closed = True
             if self.conversation.is_subscription:
                 if self._call.family is ClientFamily.JAVASCRIPT:
-                    self._settle(None)  # that is how it says that it has seen enough
+                    self._settle(None)  # the client's way to cancel
             elif self._is_idle():
                 self._settle(None)
         except BarrageError as error:
@@ -179,7 +178,7 @@ class RawExchange(ExchangeStream):
                 self._took()
         except BarrageError as error:
             self._settle(error)
-        except Exception as error:  # the boundary, as above; a client that has gone cancels the call instead
+        except Exception as error:  # the boundary, as above; a disconnected client cancels the call instead
             self._settle(safe_error(error, "a stream", self.peer))
 
     def _took(self) -> None:
@@ -202,7 +201,7 @@ class RawExchange(ExchangeStream):
             return not (self._is_handed or self._is_missed or self.conversation.has_answers)
 
     def _settle(self, error: BarrageError | None) -> None:
-        """Have the stream end, for that reason."""
+        """End the stream, with that reason."""
         with self._lock:
             self._ended = True
         if self._done.done():
@@ -212,10 +211,10 @@ class RawExchange(ExchangeStream):
         else:
             self._done.set_exception(error)
 
-    # On whatever thread has the turn.
+    # On a thread of the pump.
 
     def step(self, now: float) -> float | None:
-        """Make a bundle of what is due; when more will be."""
+        """Make a bundle of the messages due; returns the time of the next."""
         with self._lock:
             if self._ended:
                 return None
@@ -224,7 +223,7 @@ class RawExchange(ExchangeStream):
                 return None
         try:
             return self._make_bundle(now)
-        except Exception as error:  # the boundary: it may be a fault of ours, which the client is told of
+        except Exception as error:  # the boundary: possibly an internal error
             self.end(safe_error(error, "a stream", self.peer))
         return None
 
@@ -259,11 +258,11 @@ class RawExchange(ExchangeStream):
     # On any thread.
 
     def end(self, error: BarrageError) -> None:
-        """Have the client told why its stream ends."""
+        """Send the client the reason of the end of its stream."""
         self._on_loop(self._settle, error)
 
     def _on_loop(self, function: Callable[[Argument], None], argument: Argument) -> None:
         try:
             self._loop.call_soon_threadsafe(function, argument)
         except RuntimeError:
-            logger.debug("the door was closed before %s could be told", self.peer)
+            logger.debug("the endpoint was closed before %s got the reason", self.peer)

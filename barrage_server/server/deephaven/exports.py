@@ -17,21 +17,21 @@ from barrage_server.errors import BarrageError, InvalidRequestError, LimitError,
 __all__ = ["Exports"]
 
 _PATIENCE_SECONDS: Final = 5.0
-"""How long a number that nobody has defined may take to be defined by a call that was overtaken."""
+"""Seconds to wait for an undefined number, which an earlier call may define late."""
 _RELEASED_KEPT: Final = 256
-"""So many numbers are known to have been released: nobody waits for those."""
+"""Numbers remembered as released, which no call waits for."""
 _NO_LIMIT: Final = 1 << 32
-"""As many as there are numbers."""
+"""The number of possible numbers."""
 
 
 class Exports:
-    """The exports of one session. Lives on the door's event loop.
+    """The exports of one session. Used on the endpoint's event loop.
 
     Args:
-        limit: how many there may be at a time.
+        limit: most exports at a time.
 
     Attributes:
-        may_come: whether another call may define a number. A call without a session is alone: nothing is waited for.
+        may_come: whether another call may define a number; False for a call without a session, which does not wait.
         listeners: called when an export is settled.
 
     """
@@ -56,15 +56,15 @@ class Exports:
         }
 
     def reserve(self, number: int) -> asyncio.Future[Table]:
-        """Announce an export; the caller gives the future its table, or its error.
+        """Reserve an export; the caller sets the table or the error of the returned future.
 
         Raises:
             InvalidRequestError: the number is in use.
-            LimitError: the session has as many as it may.
+            LimitError: the limit is reached.
 
         """
         if number in self._defined:
-            raise InvalidRequestError(f"Export {number} is in use; release it first, or take another number.")
+            raise InvalidRequestError(f"Export {number} is in use; release it first, or use another number.")
         if len(self._defined) >= self._limit:
             raise LimitError(
                 f"This session has {self._limit:,} exports, as many as it may have. Release those that are not used: "
@@ -79,15 +79,15 @@ class Exports:
         return future
 
     def define(self, number: int, table: Table) -> None:
-        """Export a table that is there. Raises what :meth:`reserve` does."""
+        """Export an existing table. Raises the errors of :meth:`reserve`."""
         self.reserve(number).set_result(table)
 
     async def resolve(self, number: int) -> Table:
-        """The table of that number; waits until it is there.
+        """The table of that number; waits until it is defined.
 
         Raises:
-            InvalidRequestError: nobody has defined it.
-            BarrageError: what made it fail.
+            InvalidRequestError: it was not defined.
+            BarrageError: the error of the export.
 
         """
         future = self._defined.get(number)
@@ -134,6 +134,6 @@ class Exports:
 
     def _settled(self, future: asyncio.Future[Table]) -> None:
         if not future.cancelled():
-            future.exception()  # it is told to whoever asks for the export, which may be nobody
+            future.exception()  # callers that use the export get it; there may be none
         for listener in tuple(self.listeners):
             listener()

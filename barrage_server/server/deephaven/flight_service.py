@@ -49,8 +49,8 @@ class FlightService:
     """The calls of Arrow Flight.
 
     Args:
-        state: the door's state.
-        location: gives the URI that listings name.
+        state: the endpoint's state.
+        location: returns the URI in listings.
 
     """
 
@@ -58,7 +58,7 @@ class FlightService:
         self._state = state
         self._location = location
         self._handshakes = asyncio.Semaphore(max(1, state.hub.limits.handshakes // _PER_HANDSHAKE))
-        # a thread for each upload there may be, made when it is needed, and some to tell others that there are too many
+        # a thread per possible upload, started when needed, and some to refuse further uploads
         self._uploads = Workers(state.hub.limits.uploads + _REFUSING, "barrage-upload")
 
     def methods(self) -> Methods:
@@ -91,7 +91,7 @@ class FlightService:
         await call.write(response.SerializeToString())
 
     async def _payload(self, call: Call) -> bytes:
-        """What a handshake without credentials in its headers says: few at a time, and not for long."""
+        """The payload of a handshake without credentials in its headers: few at a time, within a time-out."""
         limits = self._state.hub.limits
         if self._handshakes.locked():
             raise LimitError("This server has as many handshakes open as it takes; try again later.")
@@ -125,7 +125,7 @@ class FlightService:
     async def _do_get(self, call: Call, session: Session) -> None:
         request = await read_request(call, flight_pb2.Ticket)
         table = await self._state.resolve(session, request.ticket)
-        # as the table has it: whoever reads Arrow reads all of its types
+        # as the table has it: Arrow clients read all of its types
         schema = await self._state.schema(table, ClientFamily.ARROW)
         await RawDownload(self._state, call, table.version, schema).run()
 
@@ -143,7 +143,7 @@ class FlightService:
         try:
             table = await self._take(stream, partial(take_export, self._state.hub, stream, number))
         except BaseException as error:
-            # the client may have taken the first result for success: whoever asks for the table is told
+            # the client may have read the first result as success: calls that use the table get the error
             if not reserved.done():
                 reserved.set_exception(reason(error))
             raise
@@ -157,7 +157,7 @@ class FlightService:
             return await asyncio.shield(taken)
         except asyncio.CancelledError:
             stream.cancel()
-            with suppress(BarrageError, asyncio.CancelledError):  # the client has gone: there is nobody to tell
+            with suppress(BarrageError, asyncio.CancelledError):  # the client has disconnected
                 await taken
             raise
 
@@ -203,7 +203,7 @@ class FlightService:
 
 
 def _from_payload(payload: bytes) -> Credentials:
-    """Credentials of a handshake: Deephaven's wrapped ones, or those that the Flight door takes as well."""
+    """Credentials of a handshake: Deephaven's wrapped ones, or those of the Flight endpoint."""
     try:
         wrapped = deephaven_pb2.WrappedAuthenticationRequest.FromString(payload)
     except DecodeError:

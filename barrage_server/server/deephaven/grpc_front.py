@@ -1,4 +1,4 @@
-"""The door's gRPC port: every call as bytes, whatever its service; health and reflection beside them."""
+"""The gRPC port: every call of any service as bytes, plus health and reflection."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _OPTIONS: Final = (
     # downloads are cut to what clients take
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
-    # a connection that says nothing is closed
+    # close silent connections
     ("grpc.server_handshake_timeout_ms", 10_000),
-    # a client that vanished without a word is noticed, and one that asks often for signs of life is not sent away
+    # detect vanished clients, and tolerate frequent keep-alive pings
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -78,7 +78,7 @@ class GrpcCall(Call):
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """What gRPC raises when the connection breaks within an operation, before it cancels the call.
+        """Translate the errors that gRPC raises when the connection breaks within an operation.
 
         Raises:
             UnavailableError: instead of gRPC's own errors.
@@ -96,9 +96,9 @@ class GrpcFront(grpc.GenericRpcHandler):
 
     Args:
         service: runs the calls.
-        names: the services that it has, for reflection and health.
-        message_bytes: length of one request message.
-        slow_client_seconds: a stream whose client does not take a message for so long is overdue.
+        names: its services, for reflection and health.
+        message_bytes: most bytes of one request message.
+        slow_client_seconds: seconds without taking a message after which a stream is overdue.
 
     """
 
@@ -187,7 +187,7 @@ def _headers(metadata: Any) -> dict[str, str]:
 
 
 def _family(headers: Mapping[str, str]) -> ClientFamily:
-    """Who calls: this project's client says which dialect it wants, and a Java client what it is written in."""
+    """The client family: this project's client sends a dialect, and a Java client its user agent."""
     if _VIEWPORT_HEADER in headers:
         return ClientFamily.ARROW
     return ClientFamily.JAVA if headers.get("user-agent", "").startswith("grpc-java") else ClientFamily.TICKING

@@ -1,6 +1,6 @@
 """gRPC's own services, health and reflection, with damaged requests refused.
 
-grpcio logs a traceback for a request that it cannot read, and waits for ever where a call has none.
+grpcio logs a traceback for a request that it cannot parse, and waits without limit for a missing one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frames of ``grpc-websockets-multiplex``: many gRPC streams in one websocket, as Deephaven's JavaScript API speaks it.
+"""Frames of ``grpc-websockets-multiplex``: many gRPC streams in one websocket, as used by Deephaven's JavaScript API.
 
 Pure: frames to events, and answers to frames. A websocket carries binary frames that begin with the number of a stream
 (int32, big-endian). What follows, from the client (read off dh-core.js 42.7, and deephaven-core's
@@ -11,8 +11,8 @@ Pure: frames to events, and answers to frames. A websocket carries binary frames
   cancel a call, so that for a subscription this means the end.
 
 And from the server: grpc-web frames with no byte before them. The headers come first, in a frame of their own (flag
-0x80), then messages, then the trailers (flag 0x80 as well), with the highest bit of the stream's number set. The
-stream number 0x7fffffff, alone, says that the server is going away; the client answers with the end of that stream.
+0x80), then messages, then the trailers (flag 0x80 as well), with the highest bit of the stream's number set. The stream
+number 0x7fffffff alone announces the end of the server; the client answers with the end of that stream.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _END: Final = 0x8000_0000
 _GO_AWAY_STREAM: Final = 0x7FFF_FFFF
 _TEXT_FLAG: Final = 0x80
 _MORE, _FINISH = 0, 1
-# Header names begin with a visible character; below that, the byte says what the frame is.
+# Header names begin with a visible character; a lower byte is the kind of the frame.
 _FIRST_OF_TEXT: Final = 0x21
 # gRPC has the text of a status percent-encoded. dh-core.js 42.7 throws where it would have to decode it, and the call
-# then never ends for its caller; at a colon or line feed it cuts the text. So nothing is sent that needs it.
+# then never ends for its caller; at a colon or line feed it cuts the text. So no text is sent that needs encoding.
 _READABLE: Final = str.maketrans({":": ".", "%": " percent", "~": "-", "\n": " ", "\r": " ", "\t": " "})
 
 GO_AWAY: Final = _STREAM.pack(_GO_AWAY_STREAM)
@@ -88,7 +88,7 @@ class HalfClosed:
 
 @dataclass(frozen=True, slots=True)
 class StreamBroken:
-    """The client sent what this stream cannot go on from, or what it may not; the others are sound."""
+    """The client sent invalid or forbidden bytes on this stream; other streams are not affected."""
 
     stream: int
     error: BarrageError
@@ -103,11 +103,11 @@ Event = StreamOpened | MessageReceived | HalfClosed | StreamBroken | GoAwayAckno
 
 
 class Demultiplexer:
-    """What one client sends, as events.
+    """Parses the frames of one client to events.
 
     Args:
-        message_bytes: length of one message, and of all that have begun and not ended, whatever their streams.
-        header_bytes: length of one call's headers.
+        message_bytes: most bytes of one message, and of all unfinished messages of all streams.
+        header_bytes: most bytes of one call's headers.
         streams: streams open at a time.
 
     Attributes:
@@ -134,10 +134,10 @@ class Demultiplexer:
         return self._pending
 
     def receive(self, frame: bytes) -> list[Event]:
-        """What one frame says.
+        """The events of one frame.
 
         Raises:
-            WireFormatError: it is damaged so that nothing after it on this websocket can be trusted.
+            WireFormatError: it is damaged; the websocket cannot be read further.
 
         """
         if len(frame) <= _STREAM.size:

@@ -1,9 +1,8 @@
-"""Which web pages may connect to a server that asks for no credentials.
+"""The web pages that may connect to a server without credentials.
 
-A browser lets every page open websockets to every address that it can reach, this machine's own and those behind a
-firewall, and says in the header ``Origin`` whose page it is. Where a token is asked for that does no harm: a browser
-adds none by itself. Where none is, the page of a stranger could read and write all tables through the browser of
-whoever visits it.
+A browser lets every page open websockets to every address that it can reach, including this machine and hosts behind a
+firewall, and sends the origin of the page in the header ``Origin``. With a token that is harmless: a browser does not
+send the token by itself. Without one, any page could read and write all tables through the browser of its visitor.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ __all__ = ["is_welcome"]
 def is_welcome(origin: str | None, host: str, allowed: Collection[str]) -> bool:
     """Whether a page of that origin may connect.
 
-    Pages of this machine may, and those that come from the very IP address that they connect to; no name is taken for
-    proof of an address, because whoever owns a name can let it mean any.
+    Pages of this machine may, and pages from the IP address that they connect to; a name does not prove an address,
+    because its owner can make it resolve to any.
 
     Args:
-        origin: the header ``Origin``; ``None`` from everything that is no browser.
+        origin: the header ``Origin``; ``None`` from programs other than browsers.
         host: the header ``Host``.
-        allowed: origins that may connect besides, such as ``https://dashboards.example.com``; ``*`` for all.
+        allowed: further origins that may connect, such as ``https://dashboards.example.com``; ``*`` for all.
 
     """
     if origin is None or "*" in allowed:

@@ -35,15 +35,15 @@ _OPEN: Final = frozenset(
         "/arrow.flight.protocol.FlightService/Handshake",
     }
 )
-# Calls that open a session for a caller who shows credentials and has none. For any other call it lasts as long as the
-# call, so that a client without a memory leaves nothing behind.
+# Calls that open a session for a caller with credentials and without a session. For any other call the session lasts as
+# long as the call, so that a client that does not keep it leaves nothing behind.
 _OPENING: Final = frozenset(
     {
         "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants",
         "/io.deephaven.proto.backplane.grpc.SessionService/NewSession",
     }
 )
-# What a Java client begins with when it wants a table.
+# The first call of a Java client for a table.
 _BEGINNING: Final = _OPENING | {"/io.deephaven.proto.backplane.grpc.TableService/Batch"}
 # Deephaven's Java client hangs up as soon as it has sent this, which may be before the request is read.
 _CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
@@ -62,10 +62,10 @@ class Service(Protocol):
 
 
 class DeephavenService:
-    """All calls of the door; a :data:`~barrage_server.server.deephaven.call.Service`.
+    """All calls of the endpoint; a :data:`~barrage_server.server.deephaven.call.Service`.
 
     Args:
-        state: what the services share.
+        state: the state of the endpoint.
         services: the groups of calls.
 
     """
@@ -78,7 +78,7 @@ class DeephavenService:
 
     @property
     def names(self) -> list[str]:
-        """The services that there are, for reflection and health."""
+        """The names of the services, for reflection and health."""
         return sorted({method.split("/")[1] for method in self._methods})
 
     async def __call__(self, call: Call) -> Status:
@@ -110,10 +110,10 @@ class DeephavenService:
                 raise
             if task.uncancel():
                 raise
-            if self._state.stopping.is_set():  # a client that heard otherwise would not try to come back
+            if self._state.stopping.is_set():  # with another status a client would not reconnect
                 return Status.of("UNAVAILABLE", "The server is shutting down.")
             return Status.of("UNAUTHENTICATED", "The session has ended.")
-        except Exception as error:  # the boundary: whatever it is, the client gets a status with a safe text
+        except Exception as error:  # the boundary: the client gets a status with a safe text
             safe = safe_error(error, doing, call.peer)
             return Status.of(safe.code, tagged_text(safe))
         finally:
@@ -135,8 +135,8 @@ class DeephavenService:
             if session is not None:
                 return session, False
             if is_open:
-                # A Deephaven server keeps the session that it resolves URIs with for ever. It cannot log in again, and
-                # would be locked out when this server restarts; where nobody needs credentials it gets another one.
+                # A Deephaven server keeps the session for its URIs without end. It cannot log in again, and would be
+                # locked out when this server restarts; without required credentials it gets another session.
                 opens = call.family is ClientFamily.JAVA and call.method in _BEGINNING
                 if not opens:
                     raise AuthenticationError("This session is not known, or it has ended. Log in again.")

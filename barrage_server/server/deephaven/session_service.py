@@ -22,7 +22,7 @@ _PRE_SHARED: Final = "io.deephaven.authentication.psk.PskAuthenticationHandler"
 
 
 class ConfigService:
-    """What clients ask first, and again to keep their session."""
+    """The first call of clients, repeated to keep their session alive."""
 
     def __init__(self, state: DoorState) -> None:
         self._state = state
@@ -37,7 +37,7 @@ class ConfigService:
         }
 
     async def _authentication(self, call: Call, _session: Session) -> None:
-        """Which log-ins there are. The request is not read: it says nothing, and needs no credentials."""
+        """The available log-ins. The request is empty, is not read, and needs no credentials."""
         handlers = _ANONYMOUS if self._state.authenticate is None else _PRE_SHARED
         values = {"AuthHandlers": proto.ConfigValue(string_value=handlers)}
         await call.write(proto.AuthenticationConstantsResponse(config_values=values).SerializeToString())

@@ -1,7 +1,7 @@
-"""Sessions of Deephaven clients: who they are, what they have exported, and when they end.
+"""Sessions of Deephaven clients: their users, exports and ends.
 
-All of it lives on the door's event loop. A session is kept by making calls; one that makes none for its time ends, and
-with it its exports and open calls. Nothing else of a client that has vanished is left.
+Used on the endpoint's event loop. Calls keep a session alive; one without calls for its time ends, with its exports and
+open calls. A vanished client leaves nothing else.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Session:
     """One client's session.
 
     Attributes:
-        token: what the client shows.
-        user: who it is.
+        token: the session's token.
+        user: the client's name.
         exports: its tables by number.
-        shared: how many tables it has shared with others.
+        shared: number of tables that it has shared.
         calls: tasks of its calls that end with it.
         is_closed: whether it has ended.
-        until: when it ends unless it makes another call, in seconds of the clock.
+        until: time of its end without another call, in seconds of the clock.
 
     """
 
@@ -48,13 +48,13 @@ class Session:
 
 
 class Sessions:
-    """The sessions of one door, by token.
+    """The sessions of one endpoint, by token.
 
     Args:
-        seconds: how long a session lives without a call.
-        limit: how many there may be.
-        exports: how many exports each may have.
-        clock: seconds, monotonic.
+        seconds: seconds that a session lives without a call.
+        limit: most sessions.
+        exports: most exports of each.
+        clock: a monotonic clock, in seconds.
         ended: called with each session that has ended.
 
     """

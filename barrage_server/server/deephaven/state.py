@@ -1,4 +1,4 @@
-"""What the services of one door share."""
+"""The state that the services of one endpoint share."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class DoorState:
 
     Args:
         hub: the server's state.
-        authenticate: checks credentials; ``None`` when everybody is welcome.
+        authenticate: checks credentials; ``None`` to accept every caller.
 
     Attributes:
-        shared: tables that sessions have published for others, by the bytes of their tickets.
-        bound: tables that clients have put into the scope, by name: those they may replace.
-        private: tables that sessions have uploaded or made, and that have no name for others.
-        stopping: set when the door is about to close.
-        heavy: threads for requests that take long, which the event loop must not wait for.
+        shared: tables that sessions have shared, by the bytes of their tickets.
+        bound: tables bound by clients, by name; only their names may be bound again.
+        private: tables of sessions without a name in the scope.
+        stopping: set when the endpoint is about to close.
+        heavy: threads for long requests, for which the event loop must not wait.
 
     """
 
@@ -77,10 +77,10 @@ class DoorState:
         return await asyncio.wrap_future(self.workers.submit(function, *args, **keywords))
 
     async def resolve(self, session: Session, ticket: bytes) -> Table:
-        """The table that a ticket names; waits for an export that is on its way.
+        """The table of a ticket; waits for a pending export.
 
         Raises:
-            InvalidRequestError: the ticket is none, or names an export that there is not.
+            InvalidRequestError: the ticket is invalid, or names an unknown export.
             NotFoundError: there is no such table.
 
         """
@@ -111,7 +111,7 @@ class DoorState:
         session.exports.define(exported_number(ticket), table)
 
     def is_static(self, table: Table) -> bool:
-        """Whether a table never changes: it was uploaded by a session, and nobody else can name it."""
+        """Whether a table never changes: it was uploaded by a session, and no other client can name it."""
         return table in self.private and not table.traits.is_input
 
     def is_light(self, table: Table) -> bool:
@@ -136,7 +136,7 @@ class DoorState:
         return work() if self.is_light(table) else await asyncio.wrap_future(self.heavy.submit(work))
 
     async def creation(self, ticket: bytes, table: Table, family: ClientFamily) -> proto.ExportedTableCreationResponse:
-        """What tells a client about the table behind ``ticket``."""
+        """The description of the table of ``ticket`` for a client."""
         return proto.ExportedTableCreationResponse(
             result_id=proto.TableReference(ticket=proto.Ticket(ticket=ticket)),
             success=True,
@@ -146,7 +146,7 @@ class DoorState:
         )
 
     def configuration(self) -> Mapping[str, proto.ConfigValue]:
-        """What clients are told when they log in (deephaven-core's configuration constants)."""
+        """The configuration that clients get at log-in (deephaven-core's configuration constants)."""
         milliseconds = int(self.hub.limits.session_seconds * 1000)
         values = {
             "http.session.durationMs": str(milliseconds),

@@ -34,9 +34,9 @@ __all__ = ["InputTableService", "TableService"]
 
 _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
 _BATCH_BYTES: Final = 4 << 20
-"""Of a batch. Decoding many short operations takes the event loop's time."""
+"""Most bytes of a batch. Decoding many short operations occupies the event loop."""
 _SIZES_SECONDS: Final = 0.2
-"""How often a client hears of the sizes of its exports, at most."""
+"""Least seconds between two reports of the sizes of exports to a client."""
 
 Creation = proto.ExportedTableCreationResponse
 Operation = proto.BatchTableRequest.Operation
@@ -44,7 +44,7 @@ ResultRequest = proto.FetchTableRequest | proto.ApplyPreviewColumnsRequest | pro
 
 
 class TableService:
-    """Gives tables export tickets, and says what they are."""
+    """Gives tables export tickets, and describes them."""
 
     def __init__(self, state: DoorState) -> None:
         self._state = state

@@ -1,7 +1,7 @@
-"""One DoPut stream of the Deephaven door.
+"""One DoPut stream of the Deephaven endpoint.
 
-What a stream of rows is for, and how it is applied, is the business of :mod:`barrage_server.server.put`. It reads and
-waits, so it runs on a thread, and here it is given what it reads from.
+:mod:`barrage_server.server.put` applies the rows. It blocks on reading, so it runs on a thread; this module is its
+source.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class PutStream:
         return self.descriptor
 
     def cancel(self) -> None:
-        """The call is over: whoever waits for a message gets none."""
+        """The call is over: a waiting reader gets no message."""
         with self._lock:
             self._cancelled = True
             if self._waiting is not None:
@@ -104,7 +104,7 @@ class PutStream:
     # On the thread that takes the upload.
 
     def is_cancelled(self) -> bool:
-        """Whether the client has gone, or was cut off."""
+        """Whether the client has disconnected, or was cut off."""
         return self._cancelled
 
     def schema(self) -> pa.Schema:
@@ -113,7 +113,7 @@ class PutStream:
         return self._schema
 
     def messages(self) -> Iterator[RawMessage]:
-        """The messages with anything in them, until the client sends no more, or has gone."""
+        """The messages with content, until the client half-closes or disconnects."""
         first, self._first = self._first, None
         if first is not None and first.app_metadata:
             yield None, memoryview(first.app_metadata)
@@ -132,7 +132,7 @@ class PutStream:
         try:
             self._wait(self._call.write(result.SerializeToString()))
         except concurrent.futures.CancelledError as error:
-            raise UnavailableError("The client has gone.") from error
+            raise UnavailableError("The client has disconnected.") from error
 
     def _decoded(self, parts: FlightDataParts) -> RawMessage:
         metadata = memoryview(parts.app_metadata) if parts.app_metadata else None
@@ -149,8 +149,8 @@ class PutStream:
     async def _read(self) -> bytes | None:
         message = await self._call.read()
         if message is None:
-            # A connection that broke ends the messages too, and is told of right behind: what came must not be taken
-            # for everything before that.
+            # A broken connection also ends the messages, and is reported right after: the messages before it must not
+            # count as complete.
             await asyncio.sleep(_NEWS_SECONDS)
         return message
 
@@ -174,13 +174,13 @@ class PutStream:
 
 
 def take_export(hub: Hub, stream: PutStream, number: int) -> Table:
-    """Take rows for a table of the session's own, which has no name for others; the table.
+    """Receive rows for a table of the session, without a name in the scope; returns the table.
 
-    The first result goes out at once: Deephaven's Python client waits for one before it half-closes, and with no rows
-    it has nothing else to wait for.
+    The first result is sent at once: Deephaven's Python client waits for one before it half-closes, and with no rows it
+    has nothing else to wait for.
 
     Raises:
-        BarrageError: what the client is to be told.
+        BarrageError: the error for the client.
 
     """
     upload = UploadStream(hub, stream)
@@ -196,5 +196,5 @@ def take_export(hub: Hub, stream: PutStream, number: int) -> Table:
 
 
 def reason(error: BaseException) -> BarrageError:
-    """What made an export fail, for those who wait for it."""
+    """The error of an export, for the calls that use it."""
     return error if isinstance(error, BarrageError) else WireFormatError("The upload of this export broke off.")

@@ -1,11 +1,11 @@
-"""The websocket front of the Deephaven door: what Deephaven's JavaScript API connects to.
+"""The websocket port of the Deephaven endpoint, for Deephaven's JavaScript API.
 
 One websocket carries all calls of one page, in frames of :mod:`~barrage_server.server.deephaven.multiplex`. Each call
 runs as a task of its own, on the event loop that the gRPC front runs on as well.
 
-Who calls is said by the ``authorization`` header inside each stream, which only a script can write that knows the
-secret; a browser adds nothing by itself. So pages of any origin may connect where credentials are asked for. Where none
-are, see :mod:`~barrage_server.server.deephaven.origins`.
+The ``authorization`` header inside each stream authenticates the call; a browser does not add it by itself. So pages of
+any origin may connect where credentials are required. Where they are not, see
+:mod:`~barrage_server.server.deephaven.origins`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from barrage_server.server.deephaven.web_socket import ENVELOPE_BYTES, Socket, S
 __all__ = ["WebFront"]
 
 logger = logging.getLogger("barrage_server.server")
-# The library tells of every connection that opens and closes, and of every visitor who is none of ours.
+# The library logs every connection, also those of other protocols.
 _library_logger = logging.getLogger("barrage_server.server.websockets")
 _library_logger.setLevel(logging.ERROR)
 
@@ -50,10 +50,10 @@ class WebFront:
 
     Args:
         service: runs the calls.
-        limits: what one connection may use.
-        connections: connections at a time; one more is told to try again later.
-        origins: of web pages that may connect besides those of this machine; ``None``: all may, because credentials are
-            asked for.
+        limits: bounds of one connection.
+        connections: connections at a time; further ones are told to retry later.
+        origins: further origins of web pages that may connect, besides this machine; ``None``: all may, because
+            credentials are required.
 
     """
 
@@ -140,9 +140,9 @@ class WebFront:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self, grace: float) -> None:
-        """Stop serving. Clients are told at once; calls that have not ended after ``grace`` seconds are cut.
+        """Stop serving. Clients are notified at once; calls that have not ended after ``grace`` seconds are cut.
 
-        Returns about a second after that at the latest, whatever clients do.
+        Returns about a second after that at the latest.
         """
         server = self._server
         if server is None:
@@ -212,7 +212,7 @@ class WebFront:
             self._sockets.pop(connection, None)
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer those who want no websocket; ``None`` for those who do."""
+        """Answer plain HTTP requests; ``None`` for websocket requests."""
         if any("websocket" in value.lower() for value in request.headers.get_all("Upgrade")):
             if len(self._sockets) >= self._most and not self._make_room():
                 return connection.respond(
@@ -272,7 +272,7 @@ async def _one_address(host: str, port: int) -> str:
 
 def _tls_context(chain: bytes, key: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # The ssl module reads certificates from files only. This one can be read by its owner alone, and is gone at once.
+    # The ssl module reads certificates from files only. This one is readable by its owner only, and is deleted at once.
     with tempfile.TemporaryDirectory(prefix="barrage-tls-") as folder:
         chain_file, key_file = Path(folder, "chain.pem"), Path(folder, "key.pem")
         chain_file.write_bytes(chain)

@@ -45,22 +45,22 @@ _REASON_BYTES: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class SocketLimits:
-    """What one websocket may use.
+    """Bounds of one websocket.
 
     Attributes:
-        message_bytes: length of one request message.
-        unread_bytes: of requests that no call has read yet; while there are more, nothing is read from the socket.
+        message_bytes: most bytes of one request message.
+        unread_bytes: bytes of requests that no call has read yet, at which reading from the socket stops.
         streams: calls at a time.
-        slow_client_seconds: a client that takes not one byte for so long, although there are some for it, or answers
-            no ping for so long, loses its connection.
-        stranger_bytes: length of one request message until a call has shown credentials; ``None``: no difference.
-        stranger_seconds: how long a websocket may be open before a call of it has shown credentials.
-        opening_seconds: how long a connection may take to become a websocket.
-        half_message_bytes: of all websockets: bytes of messages that have begun and not ended. Beyond that, the one
-            that holds most of them is cut.
-        half_message_seconds: a websocket that has sent half a message for so long is cut, unless it sends
-            ``half_message_rate`` bytes a second.
-        half_message_rate: see there.
+        slow_client_seconds: seconds without taking a byte of a pending message, or without an answer to a ping, after
+            which a client loses its connection.
+        stranger_bytes: most bytes of one request message before a call has shown credentials; ``None``: as
+            ``message_bytes``.
+        stranger_seconds: seconds that a websocket may be open without a call with credentials.
+        opening_seconds: seconds that a connection may take to become a websocket.
+        half_message_bytes: bytes of unfinished messages of all websockets, beyond which the websocket with most of them
+            is cut.
+        half_message_seconds: seconds that a message may take to arrive, unless it arrives at ``half_message_rate``.
+        half_message_rate: bytes per second.
 
     """
 
@@ -126,9 +126,9 @@ class Socket:
             self._connection.protocol.max_message_size = self._limits.message_bytes + ENVELOPE_BYTES
 
     async def run(self) -> None:
-        """Serve the websocket until it is closed. Its calls have ended, too, when this returns."""
+        """Serve the websocket until it is closed and its calls have ended."""
         loop = asyncio.get_running_loop()
-        # Reading stops while there is no room, and only reading tells that the client has gone.
+        # Reading stops without room, and only reading detects that the client has disconnected.
         watch = loop.create_task(self._connection.wait_closed())
         watch.add_done_callback(lambda _: self._has_room.set())
         try:
@@ -168,15 +168,15 @@ class Socket:
         await self._gone.wait()
 
     async def send(self, *frames: bytes, call: _WebCall | None = None) -> None:
-        """Send frames, one after the other; returns when the client has taken them, but for what fits a buffer.
+        """Send frames in order; returns when the client has taken them, except for one buffer.
 
-        Before the first frames of a ``call`` go its headers.
+        The headers of a ``call`` are sent before its first frames.
 
         Raises:
-            UnavailableError: the client has gone.
+            UnavailableError: the client has disconnected.
 
         """
-        # One message at a time is in the transport's buffer, however many calls there are.
+        # One message at a time is in the transport's buffer, for any number of calls.
         async with self._turn:
             if call is not None:
                 # taken here, so that a call that is cut while it waits for its turn sends them before its trailers
@@ -186,7 +186,7 @@ class Socket:
                     with _ProgressWatch(self._connection, self.stall, self._limits.slow_client_seconds):
                         await self._connection.send(frame)
             except ConnectionClosed:
-                raise UnavailableError("The client has gone.") from None
+                raise UnavailableError("The client has disconnected.") from None
 
     def took(self, size: int) -> None:
         """A call has read a message of that size, or will never read it."""
@@ -315,7 +315,7 @@ class _WebCall(Call):
         self._arrived.set()
 
     def end(self, status: Status) -> None:
-        """End the call, whatever it is doing, with that status."""
+        """End the call with that status, from any state."""
         self.fate = status
         if self.task is not None and self.has_begun:
             self.task.cancel()
@@ -352,7 +352,7 @@ class _ProgressWatch:
         self._look_later()
 
     def _look_later(self) -> None:
-        # twice within the time, so that progress is seen before anybody else finds the client overdue
+        # twice within the time, so that progress is recorded before the client counts as overdue
         self._timer = self._loop.call_later(self._seconds / 2, self._look)
 
     def _look(self) -> None:
