@@ -1,4 +1,4 @@
-"""The credentials of one connection, as a user gives them."""
+"""The credentials of one connection, as given by the user."""
 
 from __future__ import annotations
 

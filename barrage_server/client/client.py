@@ -363,7 +363,7 @@ class Client:
         return f"<Client {self.uri}>"
 
     def _repr_html_(self) -> str:
-        """What is open over this connection, for notebooks."""
+        """The open streams of this connection, for notebooks."""
         return self._session.html()
 
     def _upload(

@@ -78,7 +78,7 @@ class Updates(_Place, Iterator[Update]):
         raise StopIteration
 
     def close(self) -> None:
-        """End the iteration. The next iterator of the live table goes on from here."""
+        """End the iteration. The next iterator of the live table continues from here."""
         self._ended = True
         self._end()
 
@@ -126,7 +126,7 @@ class AsyncUpdates(_Place, AsyncIterator[Update]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """End the iteration. The next iterator of the live table goes on from here."""
+        """End the iteration. The next iterator of the live table continues from here."""
         self._ended = True
         self._end()
 

@@ -57,8 +57,8 @@ class Publication:
         self._damage: BarrageError | None = None
         self._sent_step = -1
         self._messages = 0
-        # Flushes: the step that is wanted, the last one asked for, the one that is applied; what is asked for as
-        # (messages sent until then, their step).
+        # Flushes: the requested step, the last step to confirm, the applied one; pending confirmations as (messages
+        # sent until then, their step).
         self._wanted_step = -1
         self._asked_step = -1
         self._applied_step = -1

@@ -66,7 +66,7 @@ class Session:
         self.channel.close()
 
     def html(self) -> str:
-        """What is open over this connection, for notebooks. The server is not asked: that could take long."""
+        """The open streams of this connection, for notebooks, without a call to the server."""
         with self._lock:
             listed = sorted(self._open, key=lambda entry: entry.name)
         rows = [

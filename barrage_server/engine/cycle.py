@@ -160,7 +160,7 @@ class Cycle:
         except Exception as error:  # a fault of one table must not affect another
             logger.exception("table %s failed in cycle %d", table.name, self.step)
             self._fail(table, error)
-        except BaseException as error:  # the program is being interrupted: the cycle ends, then the interrupt goes on
+        except BaseException as error:  # an interrupt of the program: it is raised again after the cycle
             self.interrupt = error
             self._fail(table, error)
 

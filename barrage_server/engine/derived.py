@@ -1,4 +1,4 @@
-"""A table that is computed from others, and follows them."""
+"""A table computed from other tables, which follows them."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["DerivedTable"]
 class DerivedTable(Table):
     """The result of an operator over other tables.
 
-    Its content is computed when it is made, from versions of the parents, while they go on changing. It follows them
-    once the graph has attached it: per cycle in which a parent changed, the graph calls :meth:`follow` once, after all
-    parents are done.
+    Its content is computed at its construction, from versions of the parents, while they keep changing. It follows them
+    once the graph has attached it: in each cycle in which a parent changed, the graph calls :meth:`follow` once, after
+    all parents.
 
     Args:
-        operator: what computes it; no other table may use it.
+        operator: the operator that computes it; no other table may use it.
         parents: the inputs of the operator, in order.
-        name: what messages and logs call it.
+        name: its name in messages and logs.
         key_columns: the columns whose values identify a row.
-        traits: what subscribers may rely on.
+        traits: the promises to subscribers.
 
     Raises:
         InvalidRequestError: there are no parents, they belong to several graphs, or one of them is not attached.
-        TableFailedError: a derived parent has failed, so that there is nothing to follow.
+        TableFailedError: a derived parent has failed.
 
     """
 
@@ -52,7 +52,7 @@ class DerivedTable(Table):
         self._operator = operator
         self.parents = tuple(parents)
         self.height = 1 + max(parent.height for parent in parents)
-        self.number = 0  # of attaching: tables of one height run in that order
+        self.number = 0  # order of attachment: tables of one height run in that order
         self.check_parents()
         self._inputs: Inputs = graph.versions(self.parents)
         self._outcome = operator.start(self._inputs)
@@ -60,12 +60,12 @@ class DerivedTable(Table):
 
     @property
     def operation(self) -> str:
-        """What a cycle does to it, for the error that says that it failed."""
+        """The operation of a cycle on it, for error texts."""
         return f"'{self._operator.name}'"
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what the operator keeps, and of all parents: their columns may be shared."""
+        """Bytes of the operator's state, and of all parents, whose columns may be shared."""
         return self._operator.nbytes + sum(parent.nbytes for parent in self.parents)
 
     def current_rows(self) -> RowSet:
@@ -77,20 +77,20 @@ class DerivedTable(Table):
         return self._outcome.views
 
     def check_parents(self) -> None:
-        """Raise if a derived parent follows nothing: TableFailedError, or InvalidRequestError if it never did."""
+        """Raise if a derived parent does not follow: TableFailedError, or InvalidRequestError if it never did."""
         for parent in self.parents:
             if isinstance(parent, DerivedTable):
                 parent.check_usable()
                 if not parent.number:
                     raise InvalidRequestError(
-                        f"Table '{parent.name}' follows its parents once the graph has attached it. Attach it before "
+                        f"Table '{parent.name}' follows its parents after the graph has attached it. Attach it before "
                         f"others are derived from it."
                     )
 
     def catch_up(self) -> int:
-        """Take in what the parents have done since this was last called; how many rows that concerned.
+        """Apply the changes of the parents since the last call; returns the number of changed rows.
 
-        Before the graph attaches this table, it may run beside cycles; at last it runs between two of them.
+        Before the graph attaches this table, it may run beside cycles; the last call is between two cycles.
         """
         inputs = self.graph.versions(self.parents)
         changes = tuple(
@@ -104,16 +104,16 @@ class DerivedTable(Table):
         return sum(_size(change.update) for change in changes if change is not None)
 
     def enter(self, step: int, number: int) -> None:
-        """Begin to follow, after the cycle ``step``: the graph has attached this table, as the one with ``number``."""
+        """Begin to follow after the cycle ``step``, with the ``number`` of its attachment."""
         self.number = number
-        self._inputs = ()  # from now on the parents' own
+        self._inputs = ()  # from now on those of the parents
         self._version = self._make_version(step, TableUpdate.empty(len(self.schema)))
 
     def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
-        """Bring this table up to date within a cycle.
+        """Compute the update of this table in a cycle.
 
         Args:
-            updates: for each parent that changed in this cycle, how.
+            updates: the update of each parent that changed in this cycle.
 
         """
         changes = tuple(
@@ -124,10 +124,10 @@ class DerivedTable(Table):
         return self._outcome.update
 
     def repoint(self) -> bool:
-        """Have the visible rows in the views that the cycle has led to.
+        """Point the visible version to the views of this cycle.
 
-        They are the same rows with the same values. But the views of before would keep alive what the parents overwrite
-        from now on. It is no step of the history: nobody is told.
+        The rows and values are equal, but the previous views would keep values alive that the parents overwrite later.
+        It is no step of the history, and listeners are not called.
         """
         self._next_version = self._version.with_views(self._outcome.views)
         return True

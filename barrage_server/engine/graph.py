@@ -38,7 +38,7 @@ __all__ = ["UpdateGraph"]
 logger = logging.getLogger("barrage_server.engine")
 
 
-# A table that is attached catches up beside cycles until so few rows are left, or it has tried so many times.
+# Rows and attempts up to which a table catches up beside running cycles while it is attached.
 _FEW_ROWS: Final = 10_000
 _MOST_ROUNDS: Final = 10
 
@@ -151,10 +151,10 @@ class UpdateGraph:
             self._run([(table, operation)])
 
     def attach(self, table: DerivedTable) -> None:
-        """Have ``table`` follow its parents in every later cycle.
+        """Make ``table`` follow its parents in every later cycle.
 
-        What they have done since it was made is taken in beside running cycles; publishers wait for the rest only. The
-        graph does not keep the table: it follows as long as something else does, such as a server that serves it.
+        Changes of the parents since its construction are applied beside running cycles; publishers wait for the rest
+        only. The graph holds the table weakly: it follows while it is referenced, for example by a server.
 
         Raises:
             TableFailedError: a derived parent failed in an earlier cycle.

@@ -1,4 +1,4 @@
-"""What a derived table computes: a pure function of versions and updates."""
+"""The computation of a derived table: a pure function of versions and updates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Change", "Changes", "Inputs", "Operator", "Outcome"]
 
 
 class Change(NamedTuple):
-    """How one input has changed.
+    """The change of one input.
 
     Attributes:
-        update: what has happened; nothing, if the input has only got other views of the same rows and values.
-        before: the version that it happened to: previous values, under the keys before it.
-        after: the version that it led to.
+        update: the update; empty, if the input only got other views of the same rows and values.
+        before: the version before it: previous values, under the keys before it.
+        after: the version after it.
 
     """
 
@@ -32,12 +32,12 @@ class Change(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result as it is now.
+    """The present result.
 
     Attributes:
         rows: its row keys.
         views: its columns, which may be those of an input.
-        update: what has happened to it; at the start, that all rows were added.
+        update: its change; at the start, all rows are added.
 
     """
 
@@ -51,13 +51,13 @@ Changes: TypeAlias = tuple[Change | None, ...]
 
 
 class Operator(ABC):
-    """Computes a table from others, and keeps what it needs for that.
+    """Computes a table from others, and keeps the state for that.
 
     It knows no graph, lock, thread or clock. One thread calls it at a time: :meth:`start` once, then :meth:`follow`
-    with each change in turn. Values are read where the update says that they changed, in the columns that matter.
+    with each change in turn. Values are read at changed rows only, in the columns that it depends on.
 
     Attributes:
-        name: what errors call it, in one word.
+        name: its name in errors, one word.
         schema: the columns of the result.
 
     """
@@ -67,7 +67,7 @@ class Operator(ABC):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what it keeps, without the columns that it shares with its inputs."""
+        """Bytes of its state, without the columns that it shares with its inputs."""
         return 0
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Operator(ABC):
         """The result after changes of the inputs.
 
         Args:
-            changes: for each input, how it has changed since the last call; ``None`` when it has not.
-            inputs: the versions that this has led to.
+            changes: for each input, its change since the last call; ``None`` without one.
+            inputs: the versions after the changes.
 
         """

@@ -217,7 +217,7 @@ class Table(ABC):
     @property
     @abstractmethod
     def operation(self) -> str:
-        """What a cycle does to such a table, for the error that says that it failed."""
+        """The operation of a cycle on such a table, for error texts."""
 
     @property
     def failure(self) -> BaseException | None:
@@ -261,7 +261,7 @@ class SourceTable(Table):
 
     @property
     def operation(self) -> str:
-        """What a cycle does to it, for the error that says that it failed."""
+        """The operation of a cycle on it, for error texts."""
         return "the writing of rows"
 
     @property

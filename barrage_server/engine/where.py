@@ -22,7 +22,7 @@ from barrage_server.rowset import RowSet
 __all__ = ["Predicate", "Where", "where"]
 
 Predicate: TypeAlias = Callable[[pa.RecordBatch], pa.Array | pa.ChunkedArray]
-"""Says for each row of a batch whether it is in: one boolean per row; null is no."""
+"""Returns one boolean per row of a batch: whether it is in the result; null means no."""
 
 
 def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = None, *, name: str) -> DerivedTable:
@@ -32,20 +32,20 @@ def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = No
 
     Args:
         table: the table.
-        predicate: gets record batches of the rows that came or changed, some ten thousand at a time. The same values
-            must always give the same answer.
-        columns: the columns that it gets, and depends on; all when ``None``.
-        name: what messages and logs call the result.
+        predicate: called with record batches of added or changed rows, some ten thousand at a time. It must be a pure
+            function of the values.
+        columns: the columns that it is called with and depends on; all when ``None``.
+        name: name of the result in messages and logs.
 
     Raises:
         UnknownColumnError: ``table`` lacks a column.
-        SchemaMismatchError: ``predicate`` gave something other than one boolean per row.
+        SchemaMismatchError: ``predicate`` did not return one boolean per row.
 
     """
     callback(predicate, "predicate")
     wanted = table.schema.names if columns is None else names(columns, "columns")
     operator = Where(table.schema, predicate, table.column_numbers(wanted))
-    # Rows stay if those of the table stay; but keys have gaps, and others may be let in later than those behind them.
+    # Rows stay if those of the table stay; but keys have gaps, and rows may be included later than rows after them.
     traits = TableTraits(append_only=table.traits.append_only, add_only=table.traits.add_only)
     made = DerivedTable(operator, [table], text(name, "name"), key_columns=table.key_columns, traits=traits)
     table.graph.attach(made)
@@ -53,9 +53,9 @@ def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = No
 
 
 class Where(Operator):
-    """Keeps the keys of the rows that are in. The columns are those of the input.
+    """Keeps the keys of the included rows. The columns are those of the input.
 
-    A cycle costs the rows that came, or changed in a column that the predicate depends on.
+    A cycle costs the rows added, or changed in a column that the predicate depends on.
     """
 
     name: ClassVar[str] = "where"
@@ -68,13 +68,13 @@ class Where(Operator):
         self._rows = RowSet.empty()
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Look at all rows."""
+        """Evaluate all rows."""
         (version,) = inputs
         self._rows = self._chosen(version, version.row_set)
         return Outcome(self._rows, version.views, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
-        """Look at the rows that came, or changed in a column that matters."""
+        """Evaluate the rows added, or changed in a column that it depends on."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return Outcome(self._rows, version.views, TableUpdate.empty(len(self.schema)))
@@ -102,7 +102,7 @@ class Where(Operator):
         return Outcome(self._rows, version.views, TableUpdate(added, removed, own_shifts, modified))
 
     def _chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
-        """Those of ``rows`` for which the predicate holds."""
+        """The ``rows`` for which the predicate holds."""
         found: list[RowSet] = []
         for part in version.pieces(rows, self._columns):
             batch = pa.RecordBatch.from_arrays(version.read(part, self._columns), schema=self._batch_schema)
@@ -113,7 +113,7 @@ class Where(Operator):
 
 
 def _flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """What a predicate has said, one flag per row."""
+    """The answer of a predicate, one flag per row."""
     if isinstance(answer, pa.ChunkedArray):
         answer = answer.combine_chunks()
     if isinstance(answer, np.ndarray):
@@ -122,7 +122,7 @@ def _flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.bool
         kind = str(answer.type) if isinstance(answer, pa.Array) else type(answer).__name__
         count = f" of {len(answer)} values" if isinstance(answer, pa.Array) else ""
         raise SchemaMismatchError(
-            f"A predicate gives one boolean for each of the {rows} rows that it gets, not {kind}{count}."
+            f"A predicate returns one boolean for each of the {rows} rows of its batch, not {kind}{count}."
         )
     flags: np.ndarray[tuple[int], np.dtype[np.bool_]] = answer.fill_null(False).to_numpy(zero_copy_only=False)
     return flags

@@ -154,7 +154,7 @@ def to_flight(error: BarrageError) -> Exception:
 
 
 def from_flight(error: BaseException) -> BarrageError:
-    """The error of this package that an exception of a ``pyarrow.flight`` client stands for.
+    """The error of this package for an exception of a ``pyarrow.flight`` client.
 
     Errors of other servers, and of the connection, get the class of their status.
     """

@@ -22,7 +22,7 @@ RANGES_PER_CONTAINER: Final = 32
 _CACHED: Final = 1 << 17  # arrays derived from another form are kept up to this length (1 MiB)
 _SCATTERED: Final = 2  # keys per range up to which listing the keys costs less than their ranges
 _LISTABLE: Final = 1 << 36  # keys
-_FEW: Final = 16  # keys that are looked up in a bitmap one by one, whatever its size
+_FEW: Final = 16  # keys that are looked up in a bitmap of any size one by one
 _APART: Final = 1024  # keys in between from which beginning a new window costs less than listing them
 
 

@@ -11,7 +11,7 @@ array commands a count and that many values::
 
     {} = 20    {3} = 0c 03 20    {0-4} = 1c 02 00 fc 20    {0-299999} = 0c 00 0a 21 6c fb ff 20
 
-Shift data is three row sets in a row: all first keys, all last keys, and all destinations of the first keys.
+Shift data is three consecutive row sets: all first keys, all last keys, and all destinations of the first keys.
 
 The bytes are those that Deephaven writes; golden vectors check captured ones. A value of magnitude 32767 or more is an
 ``OFFSET`` and ends what was collected before it; of the smaller ones, those that fit into a byte form a ``BYTE_ARRAY``

@@ -275,7 +275,7 @@ class Catalog:
         again.
 
         Raises:
-            UnavailableError: ``before`` is not served any more.
+            UnavailableError: ``before`` is no longer served.
 
         """
         name = before.name
@@ -292,10 +292,10 @@ class Catalog:
         self._tell_watchers()
 
     def replace(self, before: Table, table: Table) -> None:
-        """Serve ``table`` in the place of ``before``, whose subscribers are told that it was dropped.
+        """Serve ``table`` in place of ``before``, whose subscribers get an error that it was dropped.
 
         Raises:
-            UnknownTableError: ``before`` is not served any more.
+            UnknownTableError: ``before`` is no longer served.
 
         """
         name = before.name

@@ -47,7 +47,7 @@ class Task(Protocol):
 class _State(Enum):
     IDLE = "waits for its topic to change"
     TIMED = "waits for a time"
-    READY = "stands in the queue"
+    READY = "is in the queue"
     RUNNING = "a thread is in its step"
     REMOVED = "is never run again"
 

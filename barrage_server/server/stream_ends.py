@@ -1,4 +1,4 @@
-"""Subscriptions end with their table: what their clients are told, and what is remembered of its publishers."""
+"""The end of subscriptions with their table: the errors for their clients, and the records of its publishers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["StreamEnds"]
 
 
 class StreamEnds:
-    """What the catalog and the update graph call when a table is no longer what its subscribers follow."""
+    """Callbacks of the catalog and the update graph when a table is dropped, replaced or failed."""
 
     def __init__(self, ledger: Ledger, streams: Streams) -> None:
         self._ledger = ledger
         self._streams = streams
 
     def dropped(self, table: Table) -> None:
-        """``table`` was taken out of the catalog."""
+        """``table`` was dropped from the catalog."""
         self._ledger.forget_table(table.name, table)
         self._end(table, UnknownTableError(f"Table '{table.name}' was dropped."))
 
     def replaced(self, before: Table, after: Table, swap: Callable[[], None]) -> None:
-        """``swap()`` puts the table ``after`` in the place of ``before``."""
+        """``swap()`` puts the table ``after`` in place of ``before``."""
         self._ledger.pass_on(before, after, swap)
-        # Not an unknown table: the client comes back by itself, and finds the new one.
+        # Not UnknownTableError: the client resubscribes by itself, and finds the new table.
         self._end(before, UnavailableError(f"Table '{before.name}' was overwritten. Subscribe again."))
 
     def failed(self, table: Table) -> None:

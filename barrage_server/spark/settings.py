@@ -197,7 +197,7 @@ class PublishSettings:
 def no_key_text(table: str, mode: PublishMode) -> str:
     """The error text for updates without key columns."""
     return (
-        f"Table {table!r} is to take {mode} batches, which change rows that are there already, so it must be told how "
+        f"Table {table!r} is to take {mode} batches, which change existing rows, so it must be told how "
         'to find them: name the key columns, as in BarrageSink(uri, table="carriers", key=["carrier"]). They are '
         'usually the columns of the groupBy. To keep every change as a row of its own, say mode="append".'
     )

@@ -62,7 +62,7 @@ class JsonMessage:
 
         Raises:
             WireFormatError: a field is missing, unknown, of another type, or out of its range; the text names it.
-            UnsupportedTypeError: a schema has types that are not read here.
+            UnsupportedTypeError: a schema has unsupported types.
 
         """
         message = read_json_fields(cls, JsonObject.parse(data, cls.message_name), refuse_others=cls.refuses_others)
@@ -87,7 +87,7 @@ def read_json_fields(kind: type[Message], fields: JsonObject, *, refuse_others: 
 
     Raises:
         WireFormatError: a field is missing, of another type, or out of its range; or unknown, if others are refused.
-        UnsupportedTypeError: a schema has types that are not read here.
+        UnsupportedTypeError: a schema has unsupported types.
 
     """
     readers = _readers(typing.cast("Any", kind))

@@ -21,7 +21,7 @@ BATCH_MS: Final = 5
 
 
 def run(bench: Bench) -> None:
-    """Tables that stand still, and ones that get 20,000 rows per second."""
+    """Tables at rest, and tables that get 20,000 rows per second."""
     rows = bench.sizes.rows
     tables = (("append table", "append", rows), ("keyed table", "keyed", rows))
     for label, kind, size in (*tables, ("ring of ten times the rows", "ring", 10 * rows)):

@@ -80,7 +80,7 @@ def _closed(client: bs.Client) -> bs.Client:
 
 
 ERRORS: dict[str, Callable[[bs.Server, bs.Client], Any]] = {
-    "nobody answers": lambda _server, _client: bs.connect("grpc://127.0.0.1:1", timeout=5),
+    "no answer": lambda _server, _client: bs.connect("grpc://127.0.0.1:1", timeout=5),
     "no such table": lambda _server, client: client.snapshot("nope"),
     "no such table to follow": lambda _server, client: client.subscribe("nope"),
     "no such column": lambda _server, client: client.subscribe("t", columns=["nope"]),

@@ -178,7 +178,7 @@ def test_a_cycle_looks_at_the_rows_that_matter_only() -> None:
 
 
 def test_a_table_whose_rows_do_not_change_takes_the_new_columns_all_the_same() -> None:
-    """Else it would keep alive what is overwritten; nobody is told, and its history has no step."""
+    """Otherwise it would keep overwritten values alive; listeners are not called, and its history has no step."""
     table = KeyedTable(UpdateGraph(), "t", NUMBERS, "k")
     table.upsert(numbers(range(1000), range(1000)))
     made = where(table, lambda batch: pc.less(batch["n"], 5), ["n"], name="made")

@@ -72,7 +72,7 @@ def test_what_it_holds_up_is_counted_wherever_it_stands(echo: int) -> None:
         assert answer.read(1) == b"x"
         proxy.stall()
         client.sendall(b"yyy")
-        until(lambda: proxy.held == 3, "the first piece stands still")
+        until(lambda: proxy.held == 3, "the first piece is held")
         client.sendall(b"yyyy")
         until(lambda: proxy.held == 7, "the second does, in the socket")
         proxy.resume()

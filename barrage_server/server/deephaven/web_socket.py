@@ -321,7 +321,7 @@ class _WebCall(Call):
             self.task.cancel()
 
     def drop_unread(self) -> None:
-        """Nobody will read what has come."""
+        """The received messages will not be read."""
         self._socket.took(sum(len(message) + _OVERHEAD for message in self._inbox))
         self._inbox.clear()
 
