@@ -4,10 +4,11 @@ from barrage_server.client.client import Client
 from barrage_server.client.connecting import connect
 from barrage_server.client.info import TableInfo, TableList
 from barrage_server.client.iteration import AsyncUpdates, Updates
-from barrage_server.client.live import KEEP, Keep, LiveTable
+from barrage_server.client.live import LiveTable
 from barrage_server.client.publication import Publication
 from barrage_server.client.state import LiveState
 from barrage_server.client.update import Update
+from barrage_server.client.view_change import KEEP, Keep
 from barrage_server.flight.retry import RetryPolicy
 from barrage_server.subscription import Dialect
 

@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from barrage_server.client.names import ticket_of
 from barrage_server.client.positions import Positions
 from barrage_server.client.read_ahead import ReadAhead
 from barrage_server.client.state import LiveState
+from barrage_server.client.status import Callbacks, Status
 from barrage_server.client.stream import SubscriptionStream
 from barrage_server.client.update import Update, together
 from barrage_server.client.view import View, tell_left_out, unreadable
@@ -37,8 +37,6 @@ __all__ = ["Follower"]
 # Seconds after which a callback counts as slow: what comes meanwhile is given to it as one update.
 _SLOW_SECONDS = 0.005
 
-T = TypeVar("T")
-
 logger = logging.getLogger("barrage_server.client")
 
 
@@ -48,11 +46,10 @@ class Follower:
     With ``on_update``, updates are passed to it from the first one on, and not kept.
 
     Attributes:
-        changed: notified after every change of anything here; its lock guards all of it.
+        status: the present state; its lock guards everything here.
         content: the content in view.
         positions: the positions of the iterators over the updates.
-        state: the present state.
-        error: the reason of the failure; None unless the state is FAILED.
+        callbacks: called with each update.
     """
 
     def __init__(
@@ -68,24 +65,21 @@ class Follower:
         on_update: Callable[[Update], object] | None = None,
     ) -> None:
         self.name = name
-        self.changed = threading.Condition(threading.RLock())
+        self.status = Status(name)
         self.content = content
         self.positions = Positions(collects=on_update is None)
         self._coalesces = on_update is None
-        self.state = LiveState.CONNECTING
-        self.error: BarrageError | None = None
         self.view = view
         self.schema: pa.Schema | None = None
-        self.messages = 0
-        self.update_callbacks: tuple[Callable[[Update], object], ...] = () if on_update is None else (on_update,)
-        self.state_callbacks: tuple[Callable[[LiveState], object], ...] = ()
+        self.callbacks: Callbacks[Update] = Callbacks(name)
+        if on_update is not None:
+            self.callbacks.add(on_update)
         self._channel = channel
         self._options = options
         self._dialect = dialect
         self._retry = retry
         self._stream: SubscriptionStream | None = None
         self._reopen = False
-        self._states: list[LiveState] = []
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name=f"barrage-{name}", daemon=True)
 
@@ -115,7 +109,7 @@ class Follower:
         Raises:
             UnknownColumnError: it names a column that the table lacks; nothing changes.
         """
-        with self.changed:
+        with self.status.changed:
             before, schema = self.view, self.schema
             if schema is None:
                 self.view = view
@@ -129,35 +123,35 @@ class Follower:
                     self._stream.cancel()
             elif self._stream is not None and not self._reopen:
                 self._send(self._stream, window)
-            self.changed.notify_all()
+            self.status.changed.notify_all()
 
     def close(self, timeout: float) -> None:
         """Stop following. The thread is joined, for at most ``timeout`` seconds."""
         if not self.is_of_this_process:
-            self.state = LiveState.CLOSED
+            self.status.state = LiveState.CLOSED
             return
-        with self.changed:
-            if not self.state.is_final:
+        with self.status.changed:
+            if not self.status.state.is_final:
                 self._enter(LiveState.CLOSED)
             stream = self._stream
         if stream is not None:
             stream.cancel()
         if self._thread.is_alive() and not self.is_on_own_thread:
             self._thread.join(timeout)
-        self._tell_states()
+        self.status.tell()
 
     @property
     def brings_no_more(self) -> bool:
         """Whether it is of no use to wait for updates without end: it is over, or the main thread is."""
-        return self.state.is_final or is_ending()
+        return self.status.state.is_final or is_ending()
 
     def wake(self) -> None:
         """Wake threads that wait for updates. Does nothing while a callback holds the lock."""
-        if self.changed.acquire(timeout=1.0):
+        if self.status.changed.acquire(timeout=1.0):
             try:
-                self.changed.notify_all()
+                self.status.changed.notify_all()
             finally:
-                self.changed.release()
+                self.status.changed.release()
         self.positions.wake()
 
     def end_with_process(self, timeout: float) -> None:
@@ -174,43 +168,40 @@ class Follower:
         except Exception as error:  # the thread is the last to see it: it must reach the user, and the log
             logger.exception("following table %r failed", self.name)
             self._fail(InternalError(f"Following table '{self.name}' failed: {type(error).__name__}: {error}"))
-        self._tell_states()
+        self.status.tell()
 
     def _follow(self) -> None:
         lost_at = 0.0
         delays: Iterator[float] = iter(())
         is_first = True
-        while not self.state.is_final:
-            seen = self.messages
+        while not self.status.state.is_final:
+            seen = self.status.messages
             try:
                 self._follow_stream()
             except BarrageError as error:
-                with self.changed:
-                    if self._is_over():
+                with self.status.changed:
+                    if self.status.is_over:
                         return
                     if self._reopen:
                         self._reopen = False
                         continue
-                    if self.state is LiveState.CONNECTING and is_first and isinstance(error, UnavailableError):
+                    if self.status.state is LiveState.CONNECTING and is_first and isinstance(error, UnavailableError):
                         is_first = False  # the idle connection was closed by the server just now
                         continue
-                    if self.state is LiveState.CONNECTING or not self._comes_back(error, seen):
+                    if self.status.state is LiveState.CONNECTING or not self._comes_back(error, seen):
                         raise
-                    if self.state is LiveState.LIVE:
+                    if self.status.state is LiveState.LIVE:
                         lost_at, delays = time.monotonic(), self._retry.delays()
                         self._enter(LiveState.RECONNECTING)
-                self._tell_states()
+                self.status.tell()
                 self._pause(delays, lost_at, error)
-
-    def _is_over(self) -> bool:
-        return self.state.is_final
 
     def _comes_back(self, error: BarrageError, seen: int) -> bool:
         """Whether to open a stream again that ended with ``error``."""
         # A restarted server may not have its tables yet.
-        missing = (
-            isinstance(error, UnknownTableError) and self.state is LiveState.RECONNECTING and self.messages == seen
-        )
+        status = self.status
+        is_back = status.state is LiveState.RECONNECTING and status.messages == seen
+        missing = isinstance(error, UnknownTableError) and is_back
         return missing or is_passing(error)
 
     def _pause(self, delays: Iterator[float], lost_at: float, error: BarrageError) -> None:
@@ -221,8 +212,8 @@ class Follower:
                 f"Table '{self.name}' was lost, and could not be reached again within {away:.0f} s: {error}"
             ) from error
         logger.info("table %r: %s; trying again in %.1f s", self.name, error, delay)
-        with self.changed:
-            self.changed.wait_for(lambda: self.state.is_final or self._reopen, delay)
+        with self.status.changed:
+            self.status.changed.wait_for(lambda: self.status.state.is_final or self._reopen, delay)
             self._reopen = False
 
     def _follow_stream(self) -> None:
@@ -249,55 +240,55 @@ class Follower:
             finally:
                 ahead.close()
         finally:
-            with self.changed:
+            with self.status.changed:
                 self._stream = None
             stream.close()
 
     def _take_turn(self, ahead: ReadAhead) -> None:
         """Apply what has come, and call back once about all of it."""
         updates = [update for message in ahead.turn() if (update := self._take(message)) is not None]
-        if not updates or not self.update_callbacks:
+        if not updates or not self.callbacks:
             return
         # A row of a blink table is added in one update and removed in the next: two of them as one have lost it.
         is_blink = self.content.table.traits.is_blink
         began = time.monotonic()
         for update in updates if is_blink else [together(updates)]:
-            self._tell(self.update_callbacks, update)
+            self.callbacks.tell(update)
         if self._coalesces and not is_blink and time.monotonic() - began >= _SLOW_SECONDS:
             ahead.start()
 
     def _take(self, message: IncomingMessage) -> Update | None:
-        with self.changed:
-            if self.state.is_final or self._reopen:
+        with self.status.changed:
+            if self.status.state.is_final or self._reopen:
                 raise UnavailableError("The stream is not wanted any more.")
             update = self.content.apply(message)
-            self.messages += 1
+            self.status.messages += 1
             if update is not None:
                 self.positions.offer(update)
-            if self.state is not LiveState.LIVE and self.content.is_settled:
+            if self.status.state is not LiveState.LIVE and self.content.is_settled:
                 self._enter(LiveState.LIVE)
-            self.changed.notify_all()
+            self.status.changed.notify_all()
         self.positions.wake()
-        self._tell_states()
+        self.status.tell()
         return update
 
     def _open(self, request: SubscriptionRequest, dialect: Dialect) -> tuple[SubscriptionStream, pa.Schema]:
         stream = SubscriptionStream(self._channel, request, dialect)
         try:
-            with self.changed:
+            with self.status.changed:
                 self._stream = stream
-                if self.state.is_final:
+                if self.status.state.is_final:
                     stream.cancel()
             return stream, stream.schema()
         except BaseException:
-            with self.changed:
+            with self.status.changed:
                 self._stream = None
             stream.close()
             raise
 
     def _begin(self, annotated: pa.Schema, view: View, dialect: Dialect) -> None:
         schema = user_schema(annotated)
-        with self.changed:
+        with self.status.changed:
             window = view.window(schema, self.name)
             attributes = table_attributes(annotated)
             self.content.begin(schema, window, dialect, attributes=attributes, key_columns=key_columns(annotated))
@@ -305,7 +296,7 @@ class Follower:
             if self.view != view:  # the user has moved on while the stream was opened
                 later, self.view = self.view, view
                 self.show(later)
-            self.changed.notify_all()
+            self.status.changed.notify_all()
 
     def _request(
         self, columns: tuple[int, ...] | None, positions: RowSet | None, *, reverse: bool
@@ -321,30 +312,10 @@ class Follower:
             logger.debug("table %r: a request was not sent: %s", self.name, error)
 
     def _enter(self, state: LiveState) -> None:
-        with self.changed:
-            logger.debug("table %r: %s -> %s", self.name, self.state, state)
-            self.state = state
-            self._states.append(state)
-            self.changed.notify_all()
+        self.status.enter(state)
         if state.is_final:
             self.positions.wake()
 
     def _fail(self, error: BarrageError) -> None:
-        with self.changed:
-            if not self.state.is_final:
-                self.error = error
-                self._enter(LiveState.FAILED)
-
-    def _tell_states(self) -> None:
-        """Call back about states entered since; never with the lock held, because callbacks may wait."""
-        with self.changed:
-            states, self._states = self._states, []
-        for state in states:
-            self._tell(self.state_callbacks, state)
-
-    def _tell(self, callbacks: tuple[Callable[[T], object], ...], value: T) -> None:
-        for callback in callbacks:
-            try:
-                callback(value)
-            except Exception:  # the callback is the user's: its fault must not end the subscription
-                logger.exception("a callback of table %r failed; it stays attached", self.name)
+        if self.status.fail(error):
+            self.positions.wake()

@@ -9,11 +9,11 @@ from typing import Self
 
 from barrage_server.client.cursor import Cursor
 from barrage_server.client.follower import Follower
+from barrage_server.client.status import again
 from barrage_server.client.update import Update
-from barrage_server.errors import BarrageError
 from barrage_server.public import public
 
-__all__ = ["AsyncUpdates", "Updates", "again"]
+__all__ = ["AsyncUpdates", "Updates"]
 
 
 class _Place:
@@ -61,20 +61,20 @@ class Updates(_Place, Iterator[Update]):
         follower = self._follower
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
         while not self._ended:
-            with follower.changed:
+            with follower.status.changed:
                 update = self._take()
                 if update is not None:
                     return update
                 if follower.brings_no_more:
                     self.close()
-                    if follower.error is not None:
-                        raise again(follower.error)
+                    if follower.status.error is not None:
+                        raise again(follower.status.error)
                     break
                 rest = None if deadline is None else deadline - time.monotonic()
                 if rest is not None and rest <= 0:
                     self.close()
                     break
-                follower.changed.wait(rest)
+                follower.status.changed.wait(rest)
         raise StopIteration
 
     def close(self) -> None:
@@ -114,8 +114,8 @@ class AsyncUpdates(_Place, AsyncIterator[Update]):
                     return update
                 if is_final:
                     await self.aclose()
-                    if follower.error is not None:
-                        raise again(follower.error)
+                    if follower.status.error is not None:
+                        raise again(follower.status.error)
                     break
                 await changed.wait()
         except asyncio.CancelledError:
@@ -129,10 +129,3 @@ class AsyncUpdates(_Place, AsyncIterator[Update]):
         """End the iteration. The next iterator of the live table continues from here."""
         self._ended = True
         self._end()
-
-
-def again(error: BarrageError) -> BarrageError:
-    """A fresh exception for an error that may be raised many times, so that tracebacks do not pile up on one object."""
-    fresh = type(error)(*error.args)
-    fresh.__suppress_context__ = True
-    return fresh

@@ -3,54 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
-from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NoReturn, Self, overload
+from typing import TYPE_CHECKING, NoReturn, Self, overload
 
-import numpy as np
 import pyarrow as pa
 
 from barrage_server.arguments import callback as checked_callback
 from barrage_server.arguments import integer, seconds, shown
 from barrage_server.client.follower import Follower
-from barrage_server.client.iteration import AsyncUpdates, Updates, again
+from barrage_server.client.iteration import AsyncUpdates, Updates
 from barrage_server.client.state import LiveState
 from barrage_server.client.update import Update
-from barrage_server.client.view import View, column_names
-from barrage_server.client.window import Viewport, positions_of
+from barrage_server.client.view_change import KEEP, Keep, changed_view
+from barrage_server.client.window import Viewport
 from barrage_server.engine import ReplicaTable, TableVersion
 from barrage_server.engine.frames import to_pandas, to_polars
 from barrage_server.engine.html import grid_html, table_html
 from barrage_server.engine.table import column_numbers
 from barrage_server.errors import (
     BarrageError,
-    DeadlineError,
     InvalidRequestError,
-    UnavailableError,
     UnsupportedOperationError,
 )
+from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-from barrage_server.public import public
 
-__all__ = ["KEEP", "Keep", "LiveTable"]
-
-
-@public
-class Keep(Enum):
-    """The type of :data:`KEEP`."""
-
-    KEEP = "keep"
-
-
-KEEP: Final = Keep.KEEP
-"""Keep the present value."""
+__all__ = ["LiveTable"]
 
 
 @public
@@ -206,16 +190,16 @@ class LiveTable:
     def __repr__(self) -> str:
         follower = self._follower
         if not follower.content.is_complete:
-            return f"<LiveTable {self.name!r} {follower.state}>"
+            return f"<LiveTable {self.name!r} {follower.status.state}>"
         view = "" if self.viewport is None else f" of {self.table_size:,}"
-        return f"<LiveTable {self.name!r} {follower.state} rows={self.size:,}{view} columns={self.schema.names}>"
+        return f"<LiveTable {self.name!r} {follower.status.state} rows={self.size:,}{view} columns={self.schema.names}>"
 
     def _repr_html_(self) -> str:
         """The first rows in view, for notebooks."""
         follower = self._follower
-        title = f"{self.name}, {follower.state}"
-        if follower.error is not None:
-            title = f"{title} ({follower.error})"
+        title = f"{self.name}, {follower.status.state}"
+        if follower.status.error is not None:
+            title = f"{title} ({follower.status.error})"
         if not follower.content.is_complete:
             return grid_html(f"{title}: nothing has come yet", (), ())
         notes = () if self.viewport is None else (f"of {self.table_size:,} rows in the table",)
@@ -267,16 +251,7 @@ class LiveTable:
         callback gets fewer and larger updates: those that arrive while it runs are one. For a blink table it gets each
         update, because rows would be lost otherwise; no update is applied while it runs.
         """
-        follower = self._follower
-        checked_callback(callback, "callback")
-        with follower.changed:
-            follower.update_callbacks = (*follower.update_callbacks, callback)
-
-        def remove() -> None:
-            with follower.changed:
-                follower.update_callbacks = tuple(entry for entry in follower.update_callbacks if entry is not callback)
-
-        return remove
+        return self._follower.callbacks.add(checked_callback(callback, "callback"))
 
     def wait_until(self, predicate: Callable[[LiveTable], bool], timeout: float | None = None) -> None:
         """Wait until ``predicate(live)`` holds; it is called now, and again after every message.
@@ -300,17 +275,19 @@ class LiveTable:
             DeadlineError: none came in time.
             BarrageError: the subscription has ended.
         """
-        seen = self._follower.messages
+        seen = self._follower.status.messages
         wait = self._limit(timeout)
-        self._wait(lambda: self._follower.messages > seen, wait, f"There was no update of '{self.name}' in {wait:g} s.")
+        self._wait(
+            lambda: self._follower.status.messages > seen, wait, f"There was no update of '{self.name}' in {wait:g} s."
+        )
 
     def wait_for_content(self, timeout: float) -> None:
         """Wait for the first content to be complete; no more than ``timeout`` seconds may pass without any of it."""
         follower = self._follower
         text = f"The first content of '{self.name}' did not come: nothing for {timeout:g} s."
         while not follower.content.is_complete:
-            seen = follower.messages
-            self._wait(lambda seen=seen: follower.content.is_complete or follower.messages > seen, timeout, text)  # type: ignore[misc]
+            seen = follower.status.messages
+            self._wait(lambda seen=seen: follower.content.is_complete or follower.status.messages > seen, timeout, text)  # type: ignore[misc]
 
     # The window.
 
@@ -380,18 +357,13 @@ class LiveTable:
             BarrageError: the subscription has ended.
         """
         self._check_process()
-        self._check_open()
+        self._follower.status.check_open()
         follower = self._follower
         if wait and follower.is_on_own_thread:
             raise UnsupportedOperationError(
                 "A callback must not wait for its own subscription; use set_viewport(..., wait=False)."
             )
-        now, (rows, wanted) = follower.view, _rows_and_columns(viewport, stop, columns)
-        view = View(
-            now.positions if isinstance(rows, Keep) else positions_of(rows),
-            now.reverse if isinstance(reverse, Keep) else bool(reverse),
-            now.columns if isinstance(wanted, Keep) else column_names(wanted),
-        )
+        view = changed_view(follower.view, viewport, stop, columns, reverse)
         limit = self._limit(timeout)
         follower.show(view)
         if wait:
@@ -404,25 +376,16 @@ class LiveTable:
     @property
     def state(self) -> LiveState:
         """Whether updates flow."""
-        return self._follower.state
+        return self._follower.status.state
 
     @property
     def error(self) -> BarrageError | None:
         """Why the subscription has ended; None unless :attr:`state` is ``FAILED``."""
-        return self._follower.error
+        return self._follower.status.error
 
     def on_state(self, callback: Callable[[LiveState], object]) -> Callable[[], None]:
         """Call ``callback(state)`` for every change of :attr:`state`; returns a function that ends that."""
-        follower = self._follower
-        checked_callback(callback, "callback")
-        with follower.changed:
-            follower.state_callbacks = (*follower.state_callbacks, callback)
-
-        def remove() -> None:
-            with follower.changed:
-                follower.state_callbacks = tuple(entry for entry in follower.state_callbacks if entry is not callback)
-
-        return remove
+        return self._follower.status.callbacks.add(checked_callback(callback, "callback"))
 
     def close(self) -> None:
         """End the subscription. What is in view stays readable. May be called repeatedly, and from callbacks."""
@@ -452,40 +415,12 @@ class LiveTable:
 
     def _wait(self, done: Callable[[], bool], timeout: float, text: str) -> None:
         self._check_process()
-        follower = self._follower
-        if follower.is_on_own_thread:
+        if self._follower.is_on_own_thread:
             raise UnsupportedOperationError("A callback must not wait for its own subscription.")
-        deadline = time.monotonic() + timeout
-        with follower.changed:
-            while not done():
-                self._check_open()
-                rest = deadline - time.monotonic()
-                if rest <= 0:
-                    raise DeadlineError(text)
-                follower.changed.wait(rest)
-
-    def _check_open(self) -> None:
-        if self._follower.error is not None:
-            raise again(self._follower.error)
-        if self._follower.state.is_final:
-            raise UnavailableError(f"The subscription to '{self.name}' is closed.")
+        self._follower.status.wait(done, timeout, text)
 
     def _check_process(self) -> None:
         if not self._follower.is_of_this_process:
             raise UnsupportedOperationError(
                 f"The subscription to '{self.name}' belongs to the process that forked this one; subscribe again here."
             )
-
-
-def _rows_and_columns(
-    viewport: Viewport | Keep | int, stop: int | Sequence[str] | Keep | None, columns: Sequence[str] | Keep | None
-) -> tuple[Viewport | Keep, Sequence[str] | Keep | None]:
-    """Parse the arguments of :meth:`LiveTable.set_viewport`: its second one is a stop, or the columns."""
-    if isinstance(stop, int | np.integer) and not isinstance(stop, bool):
-        start, end = integer(viewport, "The first of two positions"), integer(stop, "The position after the last")
-        if end < start:
-            raise InvalidRequestError(f"A viewport ends after its start: set_viewport({end}, {start}).")
-        return range(start, end), columns
-    if isinstance(stop, Keep):
-        return viewport, columns  # type: ignore[return-value]  # a number alone is refused as a viewport
-    return viewport, stop  # type: ignore[return-value]

@@ -1,0 +1,139 @@
+"""Where a subscription stands: one state, those who wait for it, and those who are called."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from barrage_server.client.state import LiveState
+from barrage_server.errors import BarrageError, DeadlineError, UnavailableError
+
+__all__ = ["Callbacks", "Status", "again"]
+
+T = TypeVar("T")
+
+logger = logging.getLogger("barrage_server.client")
+
+
+class Callbacks(Generic[T]):
+    """Functions of the user that are called with each value. Safe for threads.
+
+    Args:
+        name: the table's, for the log.
+
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._callbacks: tuple[Callable[[T], object], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self._callbacks)
+
+    def add(self, callback: Callable[[T], object]) -> Callable[[], None]:
+        """Have ``callback(value)`` called from now on; returns a function that ends that."""
+        with self._lock:
+            self._callbacks = (*self._callbacks, callback)
+
+        def remove() -> None:
+            with self._lock:
+                self._callbacks = tuple(entry for entry in self._callbacks if entry is not callback)
+
+        return remove
+
+    def tell(self, value: T) -> None:
+        """Call all of them. What they raise is logged."""
+        for callback in self._callbacks:
+            try:
+                callback(value)
+            except Exception:  # the callback is the user's: its fault must not end the subscription
+                logger.exception("a callback of table %r failed; it stays attached", self._name)
+
+
+class Status:
+    """The state of one subscription. Methods may be called from any thread.
+
+    Args:
+        name: the table's.
+
+    Attributes:
+        changed: notified after every change of the subscription; its lock guards all of it, and may be taken again.
+        state: where things stand.
+        error: why it failed; None unless the state is FAILED.
+        messages: how many have been applied.
+        callbacks: called with each state that is entered.
+
+    """
+
+    def __init__(self, name: str) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self.state = LiveState.CONNECTING
+        self.error: BarrageError | None = None
+        self.messages = 0
+        self.callbacks: Callbacks[LiveState] = Callbacks(name)
+        self._name = name
+        self._untold: list[LiveState] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the state is final."""
+        return self.state.is_final
+
+    def enter(self, state: LiveState) -> None:
+        """Enter a state. :meth:`tell` calls back about it."""
+        with self.changed:
+            logger.debug("table %r: %s -> %s", self._name, self.state, state)
+            self.state = state
+            self._untold.append(state)
+            self.changed.notify_all()
+
+    def fail(self, error: BarrageError) -> bool:
+        """Enter the state FAILED, unless the state is final; whether it was entered."""
+        with self.changed:
+            if self.state.is_final:
+                return False
+            self.error = error
+            self.enter(LiveState.FAILED)
+            return True
+
+    def tell(self) -> None:
+        """Call back about states entered since; never with the lock held, because callbacks may wait."""
+        with self.changed:
+            states, self._untold = self._untold, []
+        for state in states:
+            self.callbacks.tell(state)
+
+    def wait(self, done: Callable[[], bool], timeout: float, text: str) -> None:
+        """Wait until ``done()``, which is asked after every change.
+
+        Raises:
+            DeadlineError: it did not hold within ``timeout`` seconds; ``text`` says so.
+            BarrageError: the subscription has ended, and it does not hold.
+
+        """
+        deadline = time.monotonic() + timeout
+        with self.changed:
+            while not done():
+                self.check_open()
+                rest = deadline - time.monotonic()
+                if rest <= 0:
+                    raise DeadlineError(text)
+                self.changed.wait(rest)
+
+    def check_open(self) -> None:
+        """Raise why the subscription has ended, if it has."""
+        if self.error is not None:
+            raise again(self.error)
+        if self.state.is_final:
+            raise UnavailableError(f"The subscription to '{self._name}' is closed.")
+
+
+def again(error: BarrageError) -> BarrageError:
+    """A fresh exception for an error that may be raised many times, so that tracebacks do not pile up on one object."""
+    fresh = type(error)(*error.args)
+    fresh.__suppress_context__ = True
+    return fresh

@@ -1,0 +1,63 @@
+"""What ``set_viewport`` is given: what to look at next, and what to leave as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from barrage_server.arguments import integer
+from barrage_server.client.view import View, column_names
+from barrage_server.client.window import Viewport, positions_of
+from barrage_server.errors import InvalidRequestError
+from barrage_server.public import public
+
+__all__ = ["KEEP", "Keep", "changed_view"]
+
+
+@public
+class Keep(Enum):
+    """The type of :data:`KEEP`."""
+
+    KEEP = "keep"
+
+
+KEEP: Final = Keep.KEEP
+"""Keep the present value."""
+
+
+def changed_view(
+    now: View,
+    viewport: Viewport | Keep | int,
+    stop: int | Sequence[str] | Keep | None,
+    columns: Sequence[str] | Keep | None,
+    reverse: bool | Keep,
+) -> View:
+    """The view after :meth:`LiveTable.set_viewport` with these arguments.
+
+    Raises:
+        InvalidRequestError: they make no viewport.
+
+    """
+    rows, wanted = _rows_and_columns(viewport, stop, columns)
+    return View(
+        now.positions if isinstance(rows, Keep) else positions_of(rows),
+        now.reverse if isinstance(reverse, Keep) else bool(reverse),
+        now.columns if isinstance(wanted, Keep) else column_names(wanted),
+    )
+
+
+def _rows_and_columns(
+    viewport: Viewport | Keep | int, stop: int | Sequence[str] | Keep | None, columns: Sequence[str] | Keep | None
+) -> tuple[Viewport | Keep, Sequence[str] | Keep | None]:
+    """Parse the arguments of :meth:`LiveTable.set_viewport`: its second one is a stop, or the columns."""
+    if isinstance(stop, int | np.integer) and not isinstance(stop, bool):
+        start, end = integer(viewport, "The first of two positions"), integer(stop, "The position after the last")
+        if end < start:
+            raise InvalidRequestError(f"A viewport ends after its start: set_viewport({end}, {start}).")
+        return range(start, end), columns
+    if isinstance(stop, Keep):
+        return viewport, columns  # type: ignore[return-value]  # a number alone is refused as a viewport
+    return viewport, stop  # type: ignore[return-value]
