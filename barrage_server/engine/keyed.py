@@ -93,8 +93,7 @@ class KeyedTable(_OverwrittenTable):
     """At most one row per key.
 
     A null is a key value like any other, and so is NaN (each equals itself); -0.0 is the key 0.0. Where a batch has a
-    key more than
-    once, its last row wins. A row keeps its row key as long as it lives.
+    key more than once, its last row wins. A row keeps its row key as long as it lives.
     """
 
     def __init__(

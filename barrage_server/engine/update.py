@@ -1,8 +1,8 @@
 """What one cycle did to one table, and how successive updates become one.
 
 Follows the update model of the Barrage concepts: an update is applied as removes (old keys), shifts, adds (new keys),
-modifies (new
-keys). Columns are modified independently of each other, because coalescing leaves them with different rows.
+modifies (new keys). Columns are modified independently of each other, because coalescing leaves them with different
+rows.
 """
 
 from __future__ import annotations
