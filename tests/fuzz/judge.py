@@ -117,7 +117,7 @@ class GoodClient:
 
 
 def settled(server: ServerProcess, before: Figures, calls: int) -> tuple[Figures, list[str]]:
-    """The figures once they are back where they were, or after a while what did not come back."""
+    """The figures once they are back where they were, or after a while those that did not."""
     pause = threading.Event()
     for _ in range(30):
         figures = server.settled()

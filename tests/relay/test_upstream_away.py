@@ -54,7 +54,7 @@ def test_the_difference_goes_to_subscribers_in_one_update(
     upstream.stop()
     followed.wait_for(bs.FollowedState.RECONNECTING, 20)
     assert isinstance(followed.error, bs.UnavailableError)
-    assert "was lost and did not come back" not in str(followed.error)
+    assert "could not be reached again" not in str(followed.error)
     assert live.state is bs.LiveState.LIVE
     assert live.size == 3
     server = bs.Server(port=upstream.port)
