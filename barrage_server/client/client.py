@@ -159,7 +159,7 @@ class Client:
         )
 
     def statistics(self) -> dict[str, Any]:
-        """The server's figures: tables, subscriptions, memory.
+        """The server's statistics: tables, subscriptions, memory.
 
         Raises:
             UnsupportedOperationError: the server is Deephaven's.

@@ -217,7 +217,7 @@ class StagingArea:
             return len(late)
 
     def statistics(self) -> StagingStatistics:
-        """The current figures."""
+        """The current statistics."""
         with self._lock:
             rows = sum(entry.rows for entry in self._entries.values())
             return StagingStatistics(len(self._entries), rows, self._nbytes, self._expired)

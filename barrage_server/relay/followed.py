@@ -95,7 +95,7 @@ class Followed:
         return table
 
     def statistics(self) -> FollowedStatistics:
-        """The current figures."""
+        """The current statistics."""
         progress = self._progress
         table, error = progress.table, progress.error
         return FollowedStatistics(

@@ -143,7 +143,7 @@ class Server(TableServer):
             followed.close()
 
     def statistics(self) -> RelayStatistics:
-        """The current figures."""
+        """The current statistics."""
         figures = super().statistics()
         fields = {field.name: getattr(figures, field.name) for field in dataclasses.fields(figures)}
         return RelayStatistics(**fields, followed=tuple(entry.statistics() for entry in self.followed))
