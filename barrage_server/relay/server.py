@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import secrets
-import threading
 from collections.abc import Mapping, Sequence
 
 from barrage_server.arguments import integer, optional_names, seconds, text
 from barrage_server.client.access import Access
-from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.errors import InvalidRequestError
 from barrage_server.pem import Pem
 from barrage_server.public import public
-from barrage_server.relay.attributes import route_entry
 from barrage_server.relay.followed import Followed
+from barrage_server.relay.follows import Follows
 from barrage_server.relay.source import Source
 from barrage_server.relay.statistics import RelayStatistics
 from barrage_server.server import Server as TableServer
@@ -38,12 +36,10 @@ class Server(TableServer):
     """
 
     def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
+        hub = super()._make_hub(limits, subscriptions, writers)
         # The first call may come before the base's constructor returns, so this cannot wait for it.
-        self._identity = secrets.token_hex(8)
-        self._following: dict[str, Followed] = {}
-        self._following_lock = threading.Lock()
-        self._ending = False
-        return super()._make_hub(limits, subscriptions, writers)
+        self._follows = Follows(hub.catalog)
+        return hub
 
     def follow(
         self,
@@ -110,33 +106,19 @@ class Server(TableServer):
         if source.is_at(self.host, self._endpoints.ports):
             raise InvalidRequestError(f"{uri!r} is a table of this server; it is served already.")
         name = source.address.name if as_ is None else as_
-        followed = self._enlist(name, source, max_delay)
-        try:
-            followed.start()
-        except BaseException:
-            followed.close()
-            raise
-        if wait is not None:
-            try:
-                followed.wait_first(wait)
-            except BaseException:
-                followed.close()
-                raise
-        return followed
+        return self._follows.begin(name, source, max_delay=max_delay, wait=wait)
 
     @property
     def followed(self) -> tuple[Followed, ...]:
         """The tables that follow other servers, by name."""
-        with self._following_lock:
-            return tuple(self._following[name] for name in sorted(self._following))
+        return self._follows.all()
 
     def drop(self, name: str) -> None:
         """Drop a table; UnknownTableError when there is none. Streams that follow it end with that error too.
 
         For a followed table, this closes its subscription upstream.
         """
-        with self._following_lock:
-            followed = self._following.get(text(name, "A table's name"))
+        followed = self._follows.find(text(name, "A table's name"))
         if followed is None:
             super().drop(name)
         else:
@@ -157,36 +139,7 @@ class Server(TableServer):
         if self._pid != os.getpid():
             return
         grace = seconds(grace, "grace")
-        with self._following_lock:
-            self._ending = True
-            following = tuple(self._following.values())
-            self._following.clear()
-        for followed in following:
-            followed.stop()  # the tables stay, so that subscribers are told of the server's end, not of a drop
-        for followed in following:
-            followed.join()
+        self._follows.close()
         super().close(grace)
 
     shutdown = close
-
-    def _enlist(self, name: str, source: Source, max_delay: float) -> Followed:
-        catalog = self._hub.catalog
-        with self._following_lock:
-            if self._ending:
-                raise UnavailableError("The server is shutting down.")
-            give_back = catalog.reserve(
-                name,
-                f"Table '{name}' follows a table of another server, and only that server changes it; use another name.",
-            )
-
-            def ended(followed: Followed) -> None:
-                with self._following_lock:
-                    if self._following.get(name) is followed:
-                        del self._following[name]
-                        give_back()
-
-            followed = Followed(
-                catalog, name, source, route=route_entry(self._identity, name), max_delay=max_delay, ended=ended
-            )
-            self._following[name] = followed
-            return followed
