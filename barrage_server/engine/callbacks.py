@@ -17,26 +17,31 @@ class Callbacks(Generic[_Function]):
     Iterating is over a snapshot: later additions and removals do not affect it, and it takes no lock.
     """
 
-    __slots__ = ("_entries", "_lock")
+    __slots__ = ("_entries", "_functions", "_lock")
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._entries: tuple[tuple[object, _Function], ...] = ()
+        self._functions: tuple[_Function, ...] = ()
 
     def add(self, function: _Function) -> Callable[[], None]:
         """Add ``function``; returns what removes it again, once, and may be called repeatedly."""
         identity = object()
         with self._lock:
-            self._entries = (*self._entries, (identity, function))
+            self._set((*self._entries, (identity, function)))
 
         def remove() -> None:
             with self._lock:
-                self._entries = tuple(entry for entry in self._entries if entry[0] is not identity)
+                self._set(tuple(entry for entry in self._entries if entry[0] is not identity))
 
         return remove
 
+    def _set(self, entries: tuple[tuple[object, _Function], ...]) -> None:
+        self._entries = entries
+        self._functions = tuple(function for _, function in entries)
+
     def __iter__(self) -> Iterator[_Function]:
-        return iter([function for _, function in self._entries])
+        return iter(self._functions)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -43,6 +43,8 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
         SchemaMismatchError: columns are missing, unknown, of another type or of different lengths.
 
     """
+    if only is None and isinstance(rows, pa.RecordBatch | pa.Table) and rows.schema.names == schema.names:
+        return [_typed(values, field, table) for values, field in zip(rows.columns, schema, strict=True)]
     chosen = None if only is None else frozenset(only)
     fields = [field for field in schema if chosen is None or field.name in chosen]
     given = _columns_of(rows, {field.name: field.type for field in fields}, table)

@@ -69,15 +69,14 @@ class Cycle:
         """Take operations of one publisher in, after those of others; raises if their tables cannot take them, all."""
         staged: dict[SourceTable, list[Any]] = {}
         for table, operation in operations:
-            staged.setdefault(table, []).append(operation)
-        for table in staged:
-            table.graph.check_open(table.name)
-            table.check_usable()
-        for table, more in staged.items():
-            before = self._staged.get(table)
-            if before is not None:
-                staged[table] = more = [*before, *more]
-            table.check_operations(more)
+            together = staged.get(table)
+            if together is None:
+                table.check_writable()
+                staged[table] = [*self._staged.get(table, ()), operation]
+            else:
+                together.append(operation)
+        for table, together in staged.items():
+            table.check_operations(together)
         self._staged.update(staged)
 
     def include(self, table: SourceTable) -> None:

@@ -229,7 +229,8 @@ class UpdateGraph:
                 self._holder = self._thread.identity
             yield
         finally:
-            self._end_turn()
+            if self._holder is self._thread.identity:
+                self._end_turn()
 
     def _sleep(self) -> None:
         """Wait until something about whose turn it is has changed. The lock is held, but for that time."""
@@ -239,19 +240,15 @@ class UpdateGraph:
         finally:
             self._sleepers -= 1
 
-    def _has_turn(self) -> bool:
-        return self._holder is self._thread.identity
-
     def _end_turn(self) -> None:
-        """Let others have their turn, if this thread has it."""
-        if self._has_turn():
-            with self._lock:
-                self._holder = None
-                if self._sleepers:
-                    self._turn.notify_all()
+        """Let others have their turn. For the thread that has it."""
+        with self._lock:
+            self._holder = None
+            if self._sleepers:
+                self._turn.notify_all()
 
     def _check_not_computing(self) -> None:
-        if self._has_turn():
+        if self._holder is self._thread.identity:
             raise UnsupportedOperationError(
                 "A table cannot write to other tables, or attach one, while a cycle is computed. Use a listener."
             )
@@ -261,14 +258,16 @@ class UpdateGraph:
 
         Raises the error for this publisher.
         """
-        self._check_not_computing()
+        identity = self._thread.identity
+        if self._holder is identity:
+            self._check_not_computing()
         commit = Commit(operations)
         interrupt: BaseException | None = None
         try:
-            if self._leads(commit):
+            if self._leads(commit, identity):
                 interrupt = self._run_cycle(self._running)
         finally:
-            if self._has_turn():
+            if self._holder is identity:
                 for entry in self._running:
                     if not entry.is_done:  # because this thread was interrupted
                         entry.finish(InternalError("The cycle that these rows were for was interrupted."))
@@ -279,7 +278,7 @@ class UpdateGraph:
         if error is not None:
             raise error
 
-    def _leads(self, commit: Commit) -> bool:
+    def _leads(self, commit: Commit, identity: object) -> bool:
         """Wait until another thread has run a cycle with ``commit``, or it is this one's turn, with all that wait."""
         with self._lock:
             self._waiting.append(commit)
@@ -292,7 +291,7 @@ class UpdateGraph:
                 raise
             if commit.is_done:
                 return False
-            self._holder = self._thread.identity
+            self._holder = identity
             self._running = self._waiting
             self._waiting = []
             return True
@@ -303,7 +302,7 @@ class UpdateGraph:
         admitted: list[Commit] = []
         for commit in commits:
             try:
-                self._admit(cycle, commit.operations)
+                cycle.admit(commit.operations)
             except Exception as error:  # is for this publisher alone
                 commit.finish(error)
             else:
@@ -326,10 +325,6 @@ class UpdateGraph:
                 commit.finish(cycle.error_for(commit.operations) if cycle.failed else None)
         return cycle.interrupt
 
-    def _admit(self, cycle: Cycle, operations: Operations) -> None:
-        """Take what one publisher has staged into a cycle, or raise why that cannot be."""
-        cycle.admit(operations)
-
     def _show(self, cycle: Cycle) -> None:
         """Make the versions that the cycle has led to visible, all at once."""
         self._restless = [weakref.ref(table) for table in cycle.sources if table.changes_by_itself]
@@ -338,7 +333,9 @@ class UpdateGraph:
         before = [table.version for table in cycle.updates]
         with self._visible_lock:
             self._step = cycle.step
-            for table in (*cycle.updates, *cycle.repointed):
+            for table in cycle.updates:
+                table.show_version()
+            for table in cycle.repointed:
                 table.show_version()
         for (table, update), previous in zip(cycle.updates.items(), before, strict=True):
             self._untold.append((table, update, previous, table.version))

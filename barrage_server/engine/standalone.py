@@ -8,7 +8,7 @@ from typing import overload
 from barrage_server.arguments import integer, names, text
 from barrage_server.engine.append import AppendTable, RingTable
 from barrage_server.engine.conform import Rows
-from barrage_server.engine.cycle import Cycle, Operations
+from barrage_server.engine.cycle import Commit, Operations
 from barrage_server.engine.frames import arrow_rows
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable
@@ -57,10 +57,12 @@ class StandaloneGraph(UpdateGraph):
         assert self._moved_to is not None
         self._moved_to._run(operations)
 
-    def _admit(self, cycle: Cycle, operations: Operations) -> None:
-        if self._moved_to is not None:  # while these operations waited
-            raise _MovedError
-        super()._admit(cycle, operations)
+    def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
+        if self._moved_to is None:
+            return super()._run_cycle(commits)
+        for commit in commits:  # they waited while the table moved
+            commit.finish(_MovedError())
+        return None
 
 
 @overload

@@ -87,7 +87,7 @@ class ColumnStore:
                 self._absorb()
             self._held.append(weakref.ref(cursor))
         slots = self.slots
-        return tuple(StoredView(column.snapshot(), cursor, slots, is_frozen=frozen) for column in self.columns)
+        return tuple(StoredView(column.snapshot(), cursor, slots, frozen) for column in self.columns)
 
     def _absorb(self) -> None:
         held = [(entry, cursor) for entry in self._held if (cursor := entry()) is not None]

@@ -264,6 +264,13 @@ class SourceTable(Table):
         """The operation of a cycle on it, for error texts."""
         return "the writing of rows"
 
+    def check_writable(self) -> None:
+        """Raise what :meth:`check_usable` does, and UnavailableError when the graph is closed."""
+        if self.graph.is_closed:
+            self.graph.check_open(self.name)
+        if self._failure is not None or self._retired:
+            self.check_usable()
+
     @property
     def changes_by_itself(self) -> bool:
         """Whether the next cycle changes it also without an operation."""

@@ -66,9 +66,7 @@ class StoredView(ColumnView):
 
     __slots__ = ("_cursor", "_slots", "_snapshot", "is_frozen", "type")
 
-    def __init__(
-        self, snapshot: ColumnSnapshot, cursor: UndoCursor, slots: RowSlots | None, *, is_frozen: bool
-    ) -> None:
+    def __init__(self, snapshot: ColumnSnapshot, cursor: UndoCursor, slots: RowSlots | None, is_frozen: bool) -> None:
         self.type = snapshot.type
         self.is_frozen = is_frozen
         self._snapshot = snapshot

@@ -352,7 +352,7 @@ def test_a_table_is_attached_once_and_after_its_parents() -> None:
     loose = DerivedTable(OneRow(), [source], "loose")
     source.append(numbers(1, 2))
     assert values(loose) == [0]
-    with pytest.raises(InvalidRequestError, match="'loose' follows its parents once the graph has attached it"):
+    with pytest.raises(InvalidRequestError, match="'loose' follows its parents after the graph has attached it"):
         DerivedTable(OneRow(), [loose], "child")
     attached(loose)
     assert (values(loose), loose.version.step) == ([3], 1)
