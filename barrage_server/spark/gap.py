@@ -51,7 +51,7 @@ def _text(settings: PublishSettings, publisher: str, batch: int, last: int | Non
             "another server, or the foreachBatch function did not call the sink for them"
         )
     begin = (
-        f"Table {settings.table!r} at {settings.uri} lacks {missing}  of this query, and Spark continues with {batch}"
+        f"Table {settings.table!r} at {settings.uri} lacks {missing} of this query, and Spark continues with {batch}"
     )
     if settings.on_gap is OnGap.WARN:
         return f'{begin}: {reason}. Published without them, because on_gap="warn".'
