@@ -160,7 +160,7 @@ class StagingArea:
             return sum(self._remove(token) for token in set(tokens))
 
     def drop_batch(self, publisher: str, table: str, batch: int) -> int:
-        """Forget what ``publisher`` has staged as ``batch`` of ``table``, under whatever token; how many there were."""
+        """Drop all that ``publisher`` has staged as ``batch`` of ``table``; returns the number of tokens."""
         with self._lock:
             wanted = (publisher, table, batch)
             found = [
@@ -171,7 +171,7 @@ class StagingArea:
             return sum(self._remove(token) for token in found)
 
     def drop_sealed(self, publisher: str, table: str, batch: int) -> int:
-        """Forget what ``publisher`` has staged to its end of ``table``'s batches up to ``batch``; how many entries."""
+        """Drop the sealed entries of ``publisher`` for batches of ``table`` up to ``batch``; returns their number."""
         with self._lock:
             found = [
                 token
