@@ -192,9 +192,9 @@ def at(ranges: RangeList, offsets: Keys, positions: Keys) -> Keys:
     return ranges[0][index] + (positions - offsets[index])
 
 
-def containers(starts: Keys, ends: Keys) -> int:
-    """Give how many blocks of 65536 keys the ranges touch: what a roaring bitmap of them would need."""
+def blocks(starts: Keys, ends: Keys, bits: int) -> int:
+    """Give how many aligned blocks of ``2**bits`` keys the ranges touch."""
     if not starts.size:
         return 0
-    first, last = starts >> 16, ends >> 16
+    first, last = starts >> bits, ends >> bits
     return int((last - first).sum()) + starts.size - int(np.count_nonzero(first[1:] == last[:-1]))

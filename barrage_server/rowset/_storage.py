@@ -1,8 +1,9 @@
 """How an ordered set of row keys is held: four classes, which differ in speed alone, and the choice between them.
 
-``Span``: one range, or no key. ``Ranges``: two int64 arrays. ``Bitmap``: a roaring bitmap, for scattered keys.
+``Span``: one range, or no key. ``Ranges``: two int64 arrays. ``Segmented``: bitmaps of aligned segments, for
+scattered keys.
 ``KeyList``: the sorted keys that a set was made from. Most sets of scattered keys are only listed, sent and dropped, so
-that a ``KeyList`` becomes ranges or a bitmap no sooner than a set operation asks for them.
+that a ``KeyList`` becomes ranges or segments no sooner than a set operation asks for them.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ from typing import Final
 import numpy as np
 
 from barrage_server.errors import RowSetError
-from barrage_server.rowset import _ranges, _roaring
-from barrage_server.rowset._ranges import NO_KEYS, Keys, Mask, RangeList
+from barrage_server.rowset import _ranges
+from barrage_server.rowset._ranges import Keys, Mask, RangeList
+from barrage_server.rowset._segments import BITS, Segments, find_in
 
 RANGES_ALWAYS: Final = 4096
-"""Up to this many ranges, two arrays are never slower than a bitmap by more than microseconds."""
-RANGES_PER_CONTAINER: Final = 32
-"""Ranges per block of 65536 keys from which a bitmap costs less than two arrays: it pays for each block it touches."""
+"""Up to this many ranges, two arrays are never slower than segments by more than microseconds."""
+RANGES_PER_SEGMENT: Final = 128
+"""Ranges per segment from which segments cost less than two arrays."""
+FEW_KEYS: Final = 1024
+"""Up to this many keys, looking each up in segments costs less than making segments of them, or cutting them out."""
 _CACHED: Final = 1 << 17  # arrays derived from another form are kept up to this length (1 MiB)
 _SCATTERED: Final = 2  # keys per range up to which listing the keys costs less than their ranges
 _LISTABLE: Final = 1 << 36  # keys
-_FEW: Final = 16  # keys that are looked up in a bitmap of any size one by one
-_APART: Final = 1024  # keys in between from which beginning a new window costs less than listing them
 
 
 class KeyStorage:
@@ -67,8 +69,8 @@ class KeyStorage:
         """All keys, as a read-only array. RowSetError when they are too many."""
         raise NotImplementedError
 
-    def bitmap(self) -> _roaring.Bits | None:
-        """The keys as a bitmap, when that is how they are held in set operations."""
+    def segments(self) -> Segments | None:
+        """The keys as segments, when that is how they are held in set operations."""
         return None
 
     def head(self) -> RangeList:
@@ -276,8 +278,8 @@ class KeyList(KeyStorage):
     Args:
         keys: at least one, strictly increasing.
         count: the number of ranges; 0 when it is not known yet.
-        settled: the same keys as ranges or a bitmap; None when that is not made yet.
-        is_dense: whether they are to be a bitmap, rather than ranges; None when that is not known yet.
+        settled: the same keys as ranges or segments; None when that is not made yet.
+        is_dense: whether they are to be segments, rather than ranges; None when that is not known yet.
 
     """
 
@@ -294,12 +296,12 @@ class KeyList(KeyStorage):
         self._ranges = None
 
     def settled(self) -> KeyStorage:
-        """The same keys as ranges or a bitmap."""
+        """The same keys as ranges or segments."""
         settled = self._settled
         if settled is None:
             if self._is_dense is None:
                 self._is_dense = _is_dense(self._keys, self.range_count())
-            settled = Bitmap(_roaring.from_keys(self._keys)) if self._is_dense else Ranges(*self.ranges(), self.size)
+            settled = Segmented(Segments.from_keys(self._keys)) if self._is_dense else Ranges(*self.ranges(), self.size)
             self._settled = settled
         return settled
 
@@ -316,8 +318,8 @@ class KeyList(KeyStorage):
     def keys(self) -> Keys:
         return self._keys
 
-    def bitmap(self) -> _roaring.Bits | None:
-        return self.settled().bitmap()
+    def segments(self) -> Segments | None:
+        return self.settled().segments()
 
     def head(self) -> RangeList:
         return _ranges.compress(self._keys[:8])
@@ -332,7 +334,7 @@ class KeyList(KeyStorage):
         return self._keys.searchsorted(keys, "left")
 
     def find(self, keys: Keys) -> Keys:
-        return _find_in(self._keys, keys, 0)
+        return find_in(self._keys, keys)
 
     def holds(self, key: int) -> bool:
         return int(self._keys[int(self._keys.searchsorted(key))]) == key
@@ -360,126 +362,90 @@ class KeyList(KeyStorage):
         return None if (found < 0).any() else of_keys(found)
 
 
-class Bitmap(KeyStorage):
-    """A roaring bitmap, which must not be changed any more."""
+class Segmented(KeyStorage):
+    """Segments, for scattered keys."""
 
-    __slots__ = ("_bits", "_count", "_ranges")
+    __slots__ = ("_count", "_ranges", "_segments")
 
     _ranges: RangeList | None
 
-    def __init__(self, bits: _roaring.Bits) -> None:
-        self.first, self.last, self.size = bits.min(), bits.max(), len(bits)
-        self._bits, self._count, self._ranges = bits, 0, None
+    def __init__(self, segments: Segments) -> None:
+        self.first, self.last, self.size = segments.first, segments.last, segments.size
+        self._segments, self._count, self._ranges = segments, 0, None
 
-    def bitmap(self) -> _roaring.Bits | None:
-        return self._bits
+    def segments(self) -> Segments | None:
+        return self._segments
 
     def range_count(self) -> int:
         if not self._count:
-            self._count = _roaring.range_count(self._bits)
+            self._count = self._segments.range_count()
         return self._count
 
     def ranges(self) -> RangeList:
         ranges = self._ranges
         if ranges is None:
-            ranges = _frozen(*_roaring.to_ranges(self._bits))
+            ranges = _frozen(*self._segments.ranges())
             if ranges[0].size <= _CACHED:
                 self._ranges = ranges
         return ranges
 
     def keys(self) -> Keys:
-        keys = _roaring.to_keys(self._bits)
+        _check_listable(self.size)
+        keys = self._segments.keys()
         keys.flags.writeable = False
         return keys
 
     def head(self) -> RangeList:
-        return _ranges.compress(_roaring.window(self._bits, 0, min(self.size, 8)))
-
-    def _is_few(self, lookups: int, keys: int) -> bool:
-        """Whether ranks or indexes, at 2 µs + 6 ns a block each, cost less than listing ``keys`` keys at 3 ns."""
-        blocks = min((self.last - self.first) >> 16, self.size)
-        return lookups * (2000 + 6 * blocks) <= max(3 * keys, 20_000)
-
-    def _around(self, wanted: Keys) -> tuple[int, Keys] | None:
-        """The number of keys below all of ``wanted``, and the keys from its first to its last.
-
-        None when looking them up one by one costs less.
-        """
-        if wanted.size < 4:
-            return None
-        low = _roaring.count_below(self._bits, int(wanted.min()))
-        high = max(low, int(self._bits.rank(max(0, int(wanted.max())))))
-        if self._is_few(wanted.size, high - low):
-            return None
-        return low, _roaring.window(self._bits, low, high) if high > low else NO_KEYS
+        return _ranges.compress(self._segments.window(0, min(self.size, 8)))
 
     def at(self, position: int) -> int:
-        return int(self._bits[position])
+        return self._segments.at(position)
 
     def select(self, positions: Keys) -> Keys:
-        low, high = int(positions.min()), int(positions.max())
-        if self._is_few(positions.size, high + 1 - low):
-            return np.array([self._bits[position] for position in positions.tolist()], np.int64)
-        return _roaring.window(self._bits, low, high + 1)[positions - low]
+        return self._segments.select(positions)
 
     def rank(self, keys: Keys) -> Keys:
-        around = self._around(keys)
-        if around is None:
-            return np.array([_roaring.count_below(self._bits, key) for key in keys.tolist()], np.int64)
-        return around[1].searchsorted(keys, "left") + around[0]
+        return self._segments.rank(keys)
 
     def find(self, keys: Keys) -> Keys:
-        around = self._around(keys)
-        if around is None:
-            bits = self._bits
-            found = [bits.rank(key) - 1 if key >= 0 and key in bits else -1 for key in keys.tolist()]
-            return np.array(found, np.int64)
-        low, listed = around
-        return _find_in(listed, keys, low) if listed.size else np.full(keys.size, -1, np.int64)
+        return self._segments.find(keys)
 
     def holds(self, key: int) -> bool:
-        return key in self._bits
+        return self._segments.holds(key)
 
     def contains(self, keys: Keys) -> Mask:
-        if keys.size <= max(_FEW, self.size // 64):  # unlike a rank, a look-up costs 0.1 µs in any bitmap
-            return np.array([key >= 0 and key in self._bits for key in keys.tolist()], np.bool_)
-        return self.find(keys) >= 0
+        return self._segments.contains(keys)
 
     def restrict(self, first: int, last: int) -> KeyStorage:
-        return of_bits(_roaring.restrict(self._bits, first, last))
+        return of_segments(self._segments.restrict(first, last))
 
     def slice(self, start: int, stop: int) -> KeyStorage:
-        if stop - start <= _roaring.WALK:
-            return of_keys(_roaring.window(self._bits, start, stop))
-        return self.restrict(self._bits[start], self._bits[stop - 1])
+        if stop - start <= FEW_KEYS:
+            return of_keys(self._segments.window(start, stop))
+        return self.restrict(self.at(start), self.at(stop - 1))
 
     def shift(self, delta: int) -> KeyStorage:
-        return Bitmap(self._bits.shift(delta))
+        return Segmented(self._segments.shift(delta))
 
     def subset(self, positions: KeyStorage) -> KeyStorage:
+        if positions.is_scattered:
+            return of_keys(self.select(positions.keys()))
         starts, ends = positions.ranges()
-        low, high = positions.first, positions.last + 1
-        if not self._is_few(2 * starts.size, high - low):
-            return of_keys(_roaring.window(self._bits, low, high)[positions.keys() - low])
-        parts = [self.slice(start, end + 1).ranges() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-        starts, ends = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        return of_ranges(*_ranges.join_adjacent(starts, ends))
+        if positions.size <= FEW_KEYS:
+            windows = zip(starts.tolist(), (ends + 1).tolist(), strict=True)
+            return of_keys(np.concatenate([self._segments.window(start, stop) for start, stop in windows]))
+        ranges = self.select(starts), self.select(ends)
+        return of_segments(self._segments & Segments.from_ranges(*ranges, self._segments.numbers))
 
     def invert(self, keys: KeyStorage) -> KeyStorage | None:
-        starts, ends = keys.ranges()
-        edges = np.concatenate((starts, ends))
-        if keys.size > 2 * edges.size:  # long ranges: their edges say it all
-            first, last = np.split(self.find(edges), 2)
-            if (first < 0).any() or (last - first != ends - starts).any():
-                return None
-            return of_ranges(*_ranges.join_adjacent(first, last))
-        # A viewport of several windows: each is found by itself, without listing what lies between them.
-        wanted = keys.keys()
-        spacing = (self.last - self.first) // self.size + 1
-        cuts = np.flatnonzero(np.diff(wanted) > _APART * spacing) + 1
-        parts = np.split(wanted, cuts) if _FEW * cuts.size < wanted.size else [wanted]
-        found = np.concatenate([self.find(part) for part in parts])
-        return None if (found < 0).any() else of_keys(found)
+        if keys.is_scattered:
+            found = self.find(keys.keys())
+            return None if (found < 0).any() else of_keys(found)
+        starts, ends = keys.ranges()  # their edges say it all
+        first, last = self.find(starts), self.find(ends)
+        if (first < 0).any() or (last - first != ends - starts).any():
+            return None
+        return of_ranges(*_ranges.join_adjacent(first, last))
 
 
 NOTHING: Final = Span(0, -1)
@@ -499,7 +465,7 @@ def of_keys(keys: Keys) -> KeyStorage:
     if keys.size <= min(_CACHED, _SCATTERED * count):
         return KeyList(keys.copy(), count)
     if _is_dense(keys, count):
-        return Bitmap(_roaring.from_keys(keys))
+        return Segmented(Segments.from_keys(keys))
     return Ranges(*_ranges.compress(keys), keys.size)
 
 
@@ -510,58 +476,53 @@ def of_ranges(starts: Keys, ends: Keys) -> KeyStorage:
         return NOTHING
     if count == 1:
         return Span(int(starts[0]), int(ends[0]))
-    if count <= RANGES_ALWAYS or _ranges.containers(starts, ends) * RANGES_PER_CONTAINER > count:
+    if count <= RANGES_ALWAYS or _ranges.blocks(starts, ends, BITS) * RANGES_PER_SEGMENT > count:
         return Ranges(starts, ends)
     size = int((ends - starts).sum()) + count
     if size <= min(_CACHED, _SCATTERED * count):
         return KeyList(_ranges.expand(starts, ends), count, is_dense=True)
-    return Bitmap(_roaring.from_ranges(starts, ends, size))
+    return Segmented(Segments.from_ranges(starts, ends))
 
 
-def of_bits(bits: _roaring.Bits) -> KeyStorage:
-    """Choose the form for the result of bitmap operations; ranges are computed for small ones only."""
-    size = len(bits)
+def of_segments(segments: Segments) -> KeyStorage:
+    """Choose the form for the result of an operation on segments; keys are listed for small ones only."""
+    size = segments.size
     if size == 0:
         return NOTHING
-    first, last = bits.min(), bits.max()
-    if last - first == size - 1:
-        return Span(first, last)
     if size <= RANGES_ALWAYS:
-        return Ranges(*_ranges.compress(_roaring.to_keys(bits)), size)
-    return Bitmap(bits)
+        return of_ranges(*_ranges.compress(segments.keys()))
+    made = Segmented(segments)
+    return Span(made.first, made.last) if made.is_contiguous else made
 
 
 def listed(storage: KeyStorage) -> KeyStorage:
-    """Keep the keys of a bitmap beside it, if they are few, for look-ups; any other form stays what it is."""
-    if isinstance(storage, Bitmap) and storage.size <= _CACHED:
+    """Keep the keys of segments beside them, if they are few, for look-ups; any other form stays what it is."""
+    if isinstance(storage, Segmented) and storage.size <= _CACHED:
         return KeyList(storage.keys(), settled=storage)
     return storage
 
 
-def bitmaps_of(one: KeyStorage, other: KeyStorage) -> tuple[_roaring.Bits, _roaring.Bits] | None:
-    """Give both as bitmaps when at least one is held as a bitmap, and the other can reasonably be."""
-    mine, theirs = one.bitmap(), other.bitmap()
-    if mine is None and theirs is not None:
-        mine = _bits_beside(one, theirs)
-    elif theirs is None and mine is not None:
-        theirs = _bits_beside(other, mine)
-    return None if mine is None or theirs is None else (mine, theirs)
+def whole_segments(storage: KeyStorage, beside: Segments) -> Segments | None:
+    """Give all keys in segments, to be combined with others; None when that takes more segments than is reasonable."""
+    segments = storage.segments()
+    if segments is None:
+        starts, ends = storage.ranges()
+        if _ranges.blocks(starts, ends, BITS) <= RANGES_ALWAYS + beside.numbers.size:
+            segments = Segments.from_ranges(starts, ends)
+    return segments
 
 
-def _bits_beside(storage: KeyStorage, bits: _roaring.Bits) -> _roaring.Bits | None:
-    """Give the keys as a bitmap to be combined with ``bits``; None when they span more blocks than is reasonable."""
-    starts, ends = storage.ranges()
-    if _ranges.containers(starts, ends) > 2 * RANGES_ALWAYS + len(bits) // RANGES_PER_CONTAINER:
-        return None
-    return _roaring.from_ranges(starts, ends, storage.size)
+def segments_beside(storage: KeyStorage, beside: Segments) -> Segments:
+    """Give the keys in those segments that the others have too."""
+    return storage.segments() or Segments.from_ranges(*storage.ranges(), beside.numbers)
 
 
 def _is_dense(keys: Keys, count: int) -> bool:
-    """Whether a bitmap pays for keys that form ``count`` ranges."""
+    """Whether segments pay for keys that form ``count`` ranges."""
     if count <= RANGES_ALWAYS:
         return False
-    blocks = keys >> 16
-    return (int(np.count_nonzero(blocks[1:] != blocks[:-1])) + 1) * RANGES_PER_CONTAINER <= count
+    numbers = keys >> BITS
+    return (int(np.count_nonzero(numbers[1:] != numbers[:-1])) + 1) * RANGES_PER_SEGMENT <= count
 
 
 def _part_of(keys: Keys) -> KeyStorage:
@@ -570,12 +531,6 @@ def _part_of(keys: Keys) -> KeyStorage:
         return NOTHING
     first, last = int(keys[0]), int(keys[-1])
     return Span(first, last) if last - first == keys.size - 1 else KeyList(keys.copy())
-
-
-def _find_in(listed: Keys, wanted: Keys, low: int) -> Keys:
-    """Give the place of each of ``wanted`` in ``listed``, plus ``low``; -1 for one that is not there."""
-    index = listed.searchsorted(wanted, "left")
-    return np.where(listed[np.minimum(index, listed.size - 1)] == wanted, index + low, -1)
 
 
 def _frozen(starts: Keys, ends: Keys) -> RangeList:

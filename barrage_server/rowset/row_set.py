@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from operator import index
-from typing import ClassVar, Final, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from barrage_server.errors import RowSetError
 from barrage_server.public import public
-from barrage_server.rowset import _ranges, _roaring, _storage
+from barrage_server.rowset import _ranges, _storage
 from barrage_server.rowset._ranges import MAX_KEY, Keys, Mask, RangeList, as_keys
-from barrage_server.rowset._storage import NOTHING, KeyList, KeyStorage, Span
+from barrage_server.rowset._segments import Segments
+from barrage_server.rowset._storage import FEW_KEYS, NOTHING, KeyList, KeyStorage, Span
 
 __all__ = ["RowSet"]
-
-_FEW: Final = 16  # ranges of any width that are removed from a bitmap one by one
 
 
 @public
@@ -137,13 +136,13 @@ class RowSet:
         parts = [part for part in sets if part]
         if len(parts) < 3:
             return cls.EMPTY if not parts else parts[0] | parts[-1]
-        ranges = [part.ranges() for part in parts if part._bits() is None]
+        ranges = [part.ranges() for part in parts if part._segments() is None]
         result = cls.EMPTY
         if ranges:
             starts, ends = (np.concatenate(arrays) for arrays in zip(*ranges, strict=True))
             result = cls._of_ranges(*_ranges.merge(starts, ends))
         for part in parts:
-            if part._bits() is not None:
+            if part._segments() is not None:
                 result = result | part
         return result
 
@@ -215,9 +214,9 @@ class RowSet:
         self._held = _storage.listed(self._held)
         return self._held.keys()
 
-    def _bits(self) -> _roaring.Bits | None:
-        """Give the bitmap for set operations; None when ranges are used."""
-        return self._held.bitmap()
+    def _segments(self) -> Segments | None:
+        """Give the segments for set operations; None when ranges are used."""
+        return self._held.segments()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RowSet):
@@ -231,8 +230,8 @@ class RowSet:
             return True
         if isinstance(mine, KeyList) or isinstance(theirs, KeyList):
             return np.array_equal(self.keys(), other.keys())
-        if mine.bitmap() is not None and theirs.bitmap() is not None:
-            return bool(mine.bitmap() == theirs.bitmap())
+        if mine.segments() is not None and theirs.segments() is not None:
+            return mine.segments() == theirs.segments()
         return all(map(np.array_equal, mine.ranges(), theirs.ranges()))
 
     def __hash__(self) -> int:
@@ -275,9 +274,11 @@ class RowSet:
             and max(mine.first, theirs.first) - 1 <= min(mine.last, theirs.last)
         ):
             return RowSet._of(Span(min(mine.first, theirs.first), max(mine.last, theirs.last)))
-        bitmaps = _storage.bitmaps_of(mine, theirs)
-        if bitmaps is not None:
-            return RowSet._of(_storage.of_bits(bitmaps[0] | bitmaps[1]))
+        segments = mine.segments() or theirs.segments()
+        if segments is not None:
+            one, two = _storage.whole_segments(mine, segments), _storage.whole_segments(theirs, segments)
+            if one is not None and two is not None:
+                return RowSet._of(_storage.of_segments(one | two))
         return RowSet._of_ranges(*_ranges.union(mine.ranges(), theirs.ranges()))
 
     def __and__(self, other: RowSet) -> RowSet:
@@ -293,13 +294,13 @@ class RowSet:
             return self.restrict(first, last)
         if mine.is_contiguous:
             return other.restrict(first, last)
-        if mine.bitmap() is None and theirs.bitmap() is not None:
-            mine = self.restrict(first, last)._held
-        elif mine.bitmap() is not None and theirs.bitmap() is None:
-            theirs = other.restrict(first, last)._held
-        bitmaps = _storage.bitmaps_of(mine, theirs)
-        if bitmaps is not None:
-            return RowSet._of(_storage.of_bits(bitmaps[0] & bitmaps[1]))
+        segments = mine.segments() or theirs.segments()
+        if segments is not None:
+            if min(mine.size, theirs.size) <= FEW_KEYS:
+                few, many = (mine, theirs) if mine.size < theirs.size else (theirs, mine)
+                return RowSet.from_sorted_keys(few.keys()[many.contains(few.keys())])
+            one, two = _storage.segments_beside(mine, segments), _storage.segments_beside(theirs, segments)
+            return RowSet._of(_storage.of_segments(one & two))
         return RowSet._of_ranges(*_ranges.intersection(mine.ranges(), theirs.ranges()))
 
     def __sub__(self, other: RowSet) -> RowSet:
@@ -311,7 +312,7 @@ class RowSet:
         first, last = max(mine.first, theirs.first), min(mine.last, theirs.last)
         if first > last:
             return self
-        if theirs.bitmap() is None:
+        if theirs.segments() is None:
             theirs = other.restrict(first, last)._held
             if not theirs.size:
                 return self
@@ -321,21 +322,21 @@ class RowSet:
                 return RowSet.from_range(last + 1, mine.last)
             if last == mine.last:
                 return RowSet._of(Span(mine.first, first - 1))
-        bitmaps = _storage.bitmaps_of(mine, theirs)
-        if bitmaps is not None:
-            return RowSet._of(_storage.of_bits(bitmaps[0] - bitmaps[1]))
-        bits = mine.bitmap()
-        if bits is not None and theirs.range_count() <= _FEW:
-            return RowSet._of(_storage.of_bits(_roaring.without(bits, *theirs.ranges())))
+        segments = theirs.segments()
+        one = mine.segments() if segments is None else _storage.whole_segments(mine, segments)
+        if one is not None:
+            return RowSet._of(_storage.of_segments(one - _storage.segments_beside(theirs, one)))
         return RowSet._of_ranges(*_ranges.difference(mine.ranges(), theirs.ranges()))
 
     def is_disjoint(self, other: RowSet) -> bool:
         """Tell whether no key is in both."""
         if max(self._held.first, other._held.first) > min(self._held.last, other._held.last):
             return True
-        bitmaps = _storage.bitmaps_of(self._held, other._held)
-        if bitmaps is not None:
-            return bool(bitmaps[0].isdisjoint(bitmaps[1]))
+        mine, theirs = self._held, other._held
+        segments = mine.segments() or theirs.segments()
+        if segments is not None and min(mine.size, theirs.size) > FEW_KEYS:
+            one, two = _storage.segments_beside(mine, segments), _storage.segments_beside(theirs, segments)
+            return one.is_disjoint(two)
         return not self & other
 
     def is_superset(self, other: RowSet) -> bool:
@@ -347,9 +348,12 @@ class RowSet:
             return False
         if mine.is_contiguous:
             return True
-        bitmaps = _storage.bitmaps_of(mine, theirs)
-        if bitmaps is not None:
-            return bool(bitmaps[0].issuperset(bitmaps[1]))
+        segments = mine.segments() or theirs.segments()
+        if segments is not None:
+            if theirs.size <= FEW_KEYS:
+                return bool(mine.contains(theirs.keys()).all())
+            one, two = _storage.segments_beside(mine, segments), _storage.segments_beside(theirs, segments)
+            return two.size == theirs.size and one.is_superset(two)
         starts, ends = mine.ranges()
         other_starts, other_ends = theirs.ranges()
         return bool((other_ends <= ends[np.searchsorted(starts, other_starts, "right") - 1]).all())

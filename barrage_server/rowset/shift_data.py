@@ -21,7 +21,7 @@ from barrage_server.rowset.row_set import RowSet
 
 __all__ = ["RowSetShiftData"]
 
-_BY_PIECE = 64  # up to this many shifts, a bitmap is taken apart and put together again rather than listed
+_BY_PIECE = 64  # up to this many shifts, segments are taken apart and put together again rather than listed
 
 
 @public
@@ -96,7 +96,7 @@ class RowSetShiftData:
             return cls.EMPTY
         low, high = min(gone.first_key, new.first_key), max(gone.last_key, new.last_key)
         before, after = before.restrict(low, high), after.restrict(low, high)
-        if before._bits() is not None and after._bits() is not None:
+        if before._segments() is not None and after._segments() is not None:
             return cls._joined(*_runs(before.keys(), after.keys() - before.keys()))
         old_offsets, new_offsets = _ranges.offsets_of(*before.ranges()), _ranges.offsets_of(*after.ranges())
         begin, stop, in_old, in_new = _ranges.overlaps(
@@ -198,7 +198,7 @@ class RowSetShiftData:
         """
         if not self.size or not rows.size:
             return rows
-        if rows._bits() is not None and self.size <= _BY_PIECE:
+        if rows._segments() is not None and self.size <= _BY_PIECE:
             return self._apply_by_piece(rows)
         starts, ends, deltas = self._cut(rows)
         starts, ends = starts + deltas, ends + deltas

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 from hypothesis import strategies as st
 
-from barrage_server.rowset import RowSet, _ranges, _roaring
-from barrage_server.rowset._storage import Bitmap, KeyList, Ranges
+from barrage_server.rowset import RowSet, _ranges
+from barrage_server.rowset._segments import Segments
+from barrage_server.rowset._storage import KeyList, Ranges, Segmented
 
 MAX_KEY = (1 << 63) - 1
-BASES = (0, 65_530, (1 << 31) - 20, 1 << 40, MAX_KEY - 60)  # roaring blocks, 32 bits, and both ends of the key space
+BASES = (0, 65_530, (1 << 18) - 30, (1 << 31) - 20, 1 << 40, MAX_KEY - 60)  # containers, segments, 32 bits, both ends
 
 
 def as_listed(keys: Iterable[int]) -> RowSet:
@@ -20,10 +21,10 @@ def as_listed(keys: Iterable[int]) -> RowSet:
     return RowSet._of(Ranges(*_ranges.compress(array))) if array.size else RowSet.EMPTY
 
 
-def as_bitmap(keys: Iterable[int]) -> RowSet:
-    """Give the set held as a roaring bitmap."""
+def as_segments(keys: Iterable[int]) -> RowSet:
+    """Give the set held in segments."""
     array = np.array(sorted(set(keys)), np.int64)
-    return RowSet._of(Bitmap(_roaring.from_keys(array))) if array.size else RowSet.EMPTY
+    return RowSet._of(Segmented(Segments.from_keys(array))) if array.size else RowSet.EMPTY
 
 
 def as_keys(keys: Iterable[int]) -> RowSet:
@@ -33,7 +34,7 @@ def as_keys(keys: Iterable[int]) -> RowSet:
 
 
 def as_dense_keys(keys: Iterable[int]) -> RowSet:
-    """Give the set held as the keys themselves, to become a bitmap when it must."""
+    """Give the set held as the keys themselves, to become segments when it must."""
     array = np.array(sorted(set(keys)), np.int64)
     return RowSet._of(KeyList(array, is_dense=True)) if array.size else RowSet.EMPTY
 
@@ -48,7 +49,7 @@ def as_undecided_keys(keys: Iterable[int]) -> RowSet:
     return RowSet._of(KeyList(np.array(sorted(set(keys)), np.int64))) if keys else RowSet.EMPTY
 
 
-FORMS = (as_chosen, as_listed, as_bitmap, as_keys, as_dense_keys, as_undecided_keys)
+FORMS = (as_chosen, as_listed, as_segments, as_keys, as_dense_keys, as_undecided_keys)
 
 
 def forms(keys: Iterable[int]) -> list[RowSet]:
@@ -57,12 +58,12 @@ def forms(keys: Iterable[int]) -> list[RowSet]:
     return [form(wanted) for form in FORMS]
 
 
-def is_bitmap(rows: RowSet) -> bool:
-    return rows._bits() is not None
+def is_segmented(rows: RowSet) -> bool:
+    return rows._segments() is not None
 
 
 def is_listed(rows: RowSet) -> bool:
-    return rows._bits() is None and not rows.is_contiguous
+    return rows._segments() is None and not rows.is_contiguous
 
 
 in_some_form = st.sampled_from(FORMS)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import operator
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from barrage_server.errors import RowSetError
-from barrage_server.rowset import RowSet, RowSetShiftData, _roaring, _storage, decode_row_set, encode_row_set
+from barrage_server.rowset import RowSet, RowSetShiftData, _segments, _storage, decode_row_set, encode_row_set
 from barrage_server.rowset._ranges import Keys
-from tests.rowset.forms import FORMS, MAX_KEY, as_bitmap, as_listed, forms, is_bitmap, is_listed
+from barrage_server.rowset._segments import Segments
+from tests.rowset.forms import FORMS, MAX_KEY, as_listed, as_segments, forms, is_listed, is_segmented
 
 # -- making -----------------------------------------------------------------------------------------------------------
 
@@ -49,35 +51,35 @@ def test_the_whole_key_space() -> None:
     assert rows.size == 1 << 63
     assert rows.is_flat
     assert rows == RowSet.flat(1 << 63)
-    assert rows & as_bitmap([1, 5, MAX_KEY]) == as_listed([1, 5, MAX_KEY])
+    assert rows & as_segments([1, 5, MAX_KEY]) == as_listed([1, 5, MAX_KEY])
     assert rows - RowSet.from_range(1, MAX_KEY - 1) == as_listed([0, MAX_KEY])
-    assert (rows | as_bitmap([3, 9])) == rows
-    assert rows.is_superset(as_bitmap([0, MAX_KEY]))
+    assert (rows | as_segments([3, 9])) == rows
+    assert rows.is_superset(as_segments([0, MAX_KEY]))
     assert rows.rank([0, MAX_KEY]).tolist() == [0, MAX_KEY]
     assert rows.select([MAX_KEY]).tolist() == [MAX_KEY]
     with pytest.raises(RowSetError, match="cannot be listed"):
         rows.keys()
 
 
-def test_wide_ranges_beside_a_bitmap_stay_ranges() -> None:
-    bitmap = as_bitmap(range(0, 3_000_000, 3))
+def test_wide_ranges_beside_segments_stay_ranges() -> None:
+    scattered = as_segments(range(0, 3_000_000, 3))
     wide = RowSet.from_range(1 << 40, MAX_KEY)
-    both = bitmap | wide
-    assert both.size == bitmap.size + wide.size
-    assert both - wide == bitmap
-    assert both & bitmap == bitmap
-    assert bitmap - RowSet.from_range(3, 1 << 50) == RowSet.from_range(0, 0)
-    assert bitmap.is_disjoint(wide)
-    assert not both.is_disjoint(bitmap)
-    assert both.is_superset(bitmap)
-    assert bitmap & (RowSet.from_range(0, 10) | wide) == RowSet.from_keys([0, 3, 6, 9])
+    both = scattered | wide
+    assert both.size == scattered.size + wide.size
+    assert both - wide == scattered
+    assert both & scattered == scattered
+    assert scattered - RowSet.from_range(3, 1 << 50) == RowSet.from_range(0, 0)
+    assert scattered.is_disjoint(wide)
+    assert not both.is_disjoint(scattered)
+    assert both.is_superset(scattered)
+    assert scattered & (RowSet.from_range(0, 10) | wide) == RowSet.from_keys([0, 3, 6, 9])
 
 
-def test_a_bitmap_in_two_far_clusters_is_cut_without_filling_the_gap() -> None:
+def test_a_set_in_two_far_clusters_is_cut_without_filling_the_gap() -> None:
     near, far = np.arange(0, 60_000, 3), (1 << 45) + np.arange(0, 60_000, 3)
-    rows = as_bitmap([*near.tolist(), *far.tolist()])
-    assert rows.restrict(30, 1 << 50) == as_bitmap([*near[10:].tolist(), *far.tolist()])
-    assert rows - RowSet.from_range(30, (1 << 45) + 29) == as_bitmap([*near[:10].tolist(), *far[10:].tolist()])
+    rows = as_segments([*near.tolist(), *far.tolist()])
+    assert rows.restrict(30, 1 << 50) == as_segments([*near[10:].tolist(), *far.tolist()])
+    assert rows - RowSet.from_range(30, (1 << 45) + 29) == as_segments([*near[:10].tolist(), *far[10:].tolist()])
     assert np.array_equal(rows.subset(RowSet.from_range(10, 39_989)).keys(), [*near[10:], *far[:-10]])
     assert rows.subset(RowSet.from_keys([0, 2, 39_999])) == RowSet.from_keys([0, 6, int(far[-1])])
 
@@ -132,7 +134,7 @@ def test_positions_outside_are_refused(position: int) -> None:
 
 
 def test_arrays_that_are_handed_out_cannot_be_written_to() -> None:
-    for rows in (*forms([1, 2, 9]), RowSet.flat(5), RowSet.EMPTY, as_bitmap(range(0, 400_000, 2))):
+    for rows in (*forms([1, 2, 9]), RowSet.flat(5), RowSet.EMPTY, as_segments(range(0, 400_000, 2))):
         for array in (rows.keys(), *rows.ranges()):
             assert not array.flags.writeable
 
@@ -156,7 +158,7 @@ def test_nothing_can_be_set_from_outside() -> None:
 
 
 def test_operations_leave_their_operands_alone() -> None:
-    left, right = as_bitmap(range(0, 30_000, 3)), as_bitmap(range(0, 30_000, 2))
+    left, right = as_segments(range(0, 30_000, 3)), as_segments(range(0, 30_000, 2))
     before = left.keys().copy(), right.keys().copy()
     _ = left | right, left & right, left - right, left.shift(9), left.restrict(5, 900), left.subset(RowSet.flat(7))
     assert np.array_equal(left.keys(), before[0])
@@ -181,9 +183,9 @@ def test_operators_refuse_other_types() -> None:
 
 def test_text_is_short() -> None:
     assert repr(RowSet.from_keys([0, 1, 2, 3, 4, 7])) == "{0-4,7}"
-    assert repr(as_bitmap([0, 1, 2, 3, 4, 7])) == "{0-4,7}"
+    assert repr(as_segments([0, 1, 2, 3, 4, 7])) == "{0-4,7}"
     assert repr(as_listed(range(0, 40, 2))) == "{0,2,4,6,8,10,12,14,..38; 20 keys}"
-    for form in (as_listed, as_bitmap):
+    for form in (as_listed, as_segments):
         assert len(repr(form(range(0, 10_000, 2)))) < 60
 
 
@@ -193,29 +195,31 @@ def test_text_is_short() -> None:
 def test_content_chooses_the_representation() -> None:
     few = RowSet.from_keys(range(0, 2 * _storage.RANGES_ALWAYS, 2))
     many = RowSet.from_keys(range(0, 4 * _storage.RANGES_ALWAYS, 2))
-    sparse = RowSet.from_keys([index << 17 for index in range(2 * _storage.RANGES_ALWAYS)])
+    sparse = RowSet.from_keys([index << 12 for index in range(2 * _storage.RANGES_ALWAYS)])
     assert is_listed(few)
-    assert is_bitmap(many)
+    assert is_segmented(many)
     assert is_listed(sparse)
-    assert is_bitmap(RowSet.from_ranges(*many.ranges()))
+    assert is_segmented(RowSet.from_ranges(*many.ranges()))
     assert is_listed(RowSet.from_ranges(*sparse.ranges()))
     assert is_listed(many & few)
-    assert is_bitmap(many - RowSet.flat(10))
-    assert not is_bitmap(many | RowSet.from_keys(range(1, 4 * _storage.RANGES_ALWAYS, 2)))
+    assert is_segmented(many - RowSet.flat(10))
+    assert not is_segmented(many | RowSet.from_keys(range(1, 4 * _storage.RANGES_ALWAYS, 2)))
 
 
 @pytest.fixture
 def big(monkeypatch: pytest.MonkeyPatch) -> RowSet:
-    """A bitmap of 200 000 keys; listing more than some thousand keys of any bitmap fails the test."""
-    rows = RowSet.from_keys(range(0, 400_000, 2))
-    assert is_bitmap(rows)
-    listed = _roaring.to_keys
+    """A set of 2 M scattered keys in 16 segments; listing the keys of more than six in one test fails it."""
+    rows = RowSet.from_keys(range(0, 4_000_000, 2))
+    assert is_segmented(rows)
+    listed, total = _segments._list, 0
 
-    def to_keys(bits: _roaring.Bits) -> Keys:
-        assert len(bits) < 5_000
-        return listed(bits)
+    def count(part: _segments.Part) -> npt.NDArray[np.uint32]:
+        nonlocal total
+        total += len(part)
+        assert total <= 6 << 17
+        return listed(part)
 
-    monkeypatch.setattr(_roaring, "to_keys", to_keys)
+    monkeypatch.setattr(_segments, "_list", count)
     return rows
 
 
@@ -224,14 +228,15 @@ def test_a_viewport_never_lists_the_table(big: RowSet) -> None:
     keys = big.subset(view)
     assert keys.size == 105
     assert big.invert(keys) == view
+    assert big.find(np.arange(0, 4_000_000, 40_000)).tolist() == list(range(0, 2_000_000, 20_000))
     assert big.subset(RowSet.from_range(50_000, 150_000)).size == 100_001
     assert big.find(keys.keys()[:100]).tolist() == view.keys()[:100].tolist()
-    assert big.slice(199_998, 500_000).keys().tolist() == [399_996, 399_998]
+    assert big.slice(1_999_998, 5_000_000).keys().tolist() == [3_999_996, 3_999_998]
     assert repr(big).startswith("{0,2,4,")
 
 
 def test_a_small_update_never_lists_the_table(big: RowSet) -> None:
-    removed, added = RowSet.from_keys([8, 200, 9_000]), RowSet.from_range(400_001, 400_100)
+    removed, added = RowSet.from_keys([8, 200, 9_000]), RowSet.from_range(4_000_001, 4_000_100)
     after = (big - removed) | added
     assert after.size == big.size + 97
     assert after != big
@@ -241,24 +246,43 @@ def test_a_small_update_never_lists_the_table(big: RowSet) -> None:
     assert big.shift(4).first_key == 4
 
 
+def test_a_small_change_shares_the_segments_that_it_does_not_touch(big: RowSet) -> None:
+    before = big._segments()
+    assert before is not None
+    for change in (
+        big | RowSet.from_keys([1, 3_000_001]),
+        big - RowSet.from_keys([2, 3_000_002]),
+        big.restrict(3, 3_999_000),
+        big.slice(3, 1_999_000),
+        big.shift(5 << 18),
+        big.subset(RowSet.from_ranges([5, 1_500_000], [1_400_000, 1_999_000])),
+        big | RowSet.from_range(4_000_001, 5_000_000),
+        big - RowSet.from_range(3_900_000, 1 << 62),
+    ):
+        after = change._segments()
+        assert after is not None
+        mine = {id(part) for part in before.parts}
+        assert sum(id(part) in mine for part in after.parts) >= before.parts.size - 4
+
+
 def test_a_shift_of_a_large_table_never_lists_it(big: RowSet) -> None:
-    shift = RowSetShiftData.from_arrays([200_000], [399_998], [7])
+    shift = RowSetShiftData.from_arrays([3_800_000], [3_999_998], [7])
     after = shift.apply(big)
-    assert after.last_key == 400_005
+    assert after.last_key == 4_000_005
     assert shift.unapply(after) == big
-    back = RowSetShiftData.from_arrays([200_007], [400_005], [-7])
+    back = RowSetShiftData.from_arrays([3_800_007], [4_000_005], [-7])
     assert shift.then(back, big) == RowSetShiftData.EMPTY
     assert shift.clip(big) == shift
 
 
 def test_scattered_keys_are_kept_as_they_are_until_an_operation_needs_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is only listed, cut and written is never made into a bitmap."""
+    """What is only listed, cut and written is never made into segments."""
 
-    def refuse(_: Keys) -> _roaring.Bits:
-        raise AssertionError("a bitmap was made")
+    def refuse(_: Keys) -> Segments:
+        raise AssertionError("segments were made")
 
-    made = _roaring.from_keys
-    monkeypatch.setattr(_roaring, "from_keys", refuse)
+    made = Segments.from_keys
+    monkeypatch.setattr(Segments, "from_keys", refuse)
     keys = np.arange(0, 400_000, 4, dtype=np.int64)
     rows = RowSet.from_keys(keys)
     same = RowSet.from_sorted_keys(rows.keys())
@@ -274,6 +298,6 @@ def test_scattered_keys_are_kept_as_they_are_until_an_operation_needs_more(monke
     assert rows.contains([4, 5, 399_999]).tolist() == [True, False, False]
     assert rows.subset(RowSet.from_keys([1, 3])).keys().tolist() == [4, 12]
     assert rows.invert(RowSet.from_keys([4, 12])) == RowSet.from_keys([1, 3])
-    monkeypatch.setattr(_roaring, "from_keys", made)
+    monkeypatch.setattr(Segments, "from_keys", made)
     assert (rows | same.shift(1)).size == 2 * rows.size
-    assert is_bitmap(rows)
+    assert is_segmented(rows)

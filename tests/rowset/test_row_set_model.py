@@ -8,12 +8,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barrage_server.errors import RowSetError
-from barrage_server.rowset import RowSet, _roaring
-from barrage_server.rowset._storage import Bitmap
+from barrage_server.rowset import RowSet
+from barrage_server.rowset._segments import Segments
+from barrage_server.rowset._storage import Ranges, Segmented
 from tests.rowset.forms import FORMS, MAX_KEY, forms, in_some_form, key_sets
 
 Form = Callable[[Iterable[int]], RowSet]
@@ -146,32 +147,68 @@ def test_shift_moves_every_key(keys: set[int], form: Form, delta: int) -> None:
         check(form(keys).shift(delta), moved)
 
 
-@given(st.lists(st.tuples(st.integers(0, 1 << 17), st.integers(0, 70_000)), min_size=1, max_size=8), st.data())
-def test_long_ranges_mix_with_bitmaps(pieces: list[tuple[int, int]], data: st.DataObject) -> None:
+LENGTHS = st.integers(0, 70_000) | st.sampled_from([(1 << 18) - 1, 1 << 18, 600_000])
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 1 << 17), LENGTHS), min_size=1, max_size=3), st.booleans(), st.data())
+def test_ranges_that_fill_segments_mix_with_scattered_keys(
+    pieces: list[tuple[int, int]], is_segmented: bool, data: st.DataObject
+) -> None:
     place, starts, ends = 0, [], []
     for gap, length in pieces:
         starts.append(place + gap)
         ends.append(place + gap + length)
         place += gap + length + 2
-    listed = RowSet.from_ranges(starts, ends)
+    ranges = np.array(starts), np.array(ends)
+    long = RowSet._of(Segmented(Segments.from_ranges(*ranges)) if is_segmented else Ranges(*ranges))
     every = np.arange(0, place, 3, dtype=np.int64)
-    bitmap = RowSet._of(Bitmap(_roaring.from_keys(every)))
+    scattered = RowSet._of(Segmented(Segments.from_keys(every)))
     inside = np.zeros(place + 1, np.bool_)
     for start, end in zip(starts, ends, strict=True):
         inside[start : end + 1] = True
     thirds = np.zeros(place + 1, np.bool_)
     thirds[every] = True
     for result, mask in (
-        (listed | bitmap, inside | thirds),
-        (listed & bitmap, inside & thirds),
-        (listed - bitmap, inside & ~thirds),
-        (bitmap - listed, thirds & ~inside),
+        (long | scattered, inside | thirds),
+        (scattered | long, inside | thirds),
+        (long & scattered, inside & thirds),
+        (long - scattered, inside & ~thirds),
+        (scattered - long, thirds & ~inside),
     ):
         assert np.array_equal(result.keys(), np.flatnonzero(mask))
-    positions = data.draw(st.integers(0, bitmap.size - 1)), data.draw(st.integers(0, bitmap.size - 1))
-    view = RowSet.from_range(min(positions), max(positions))
-    assert np.array_equal(bitmap.subset(view).keys(), every[min(positions) : max(positions) + 1])
-    assert bitmap.invert(bitmap.subset(view)) == view
+        assert result == RowSet.from_sorted_keys(np.flatnonzero(mask))
+    assert long.is_disjoint(scattered) is not bool((inside & thirds).any())
+    assert long.is_superset(long & scattered)
+    assert long.is_superset(scattered) is not bool((thirds & ~inside).any())
+    assert [part.tolist() for part in long.ranges()] == [starts, ends]
+    delta = data.draw(st.sampled_from([1, 65_536, 1 << 18, (1 << 18) + 7, 300_000]))
+    for rows in (long, scattered):
+        moved = rows.shift(delta)
+        assert np.array_equal(moved.keys(), rows.keys() + delta)
+        assert moved.shift(-delta) == rows
+        positions = data.draw(st.integers(0, rows.size - 1)), data.draw(st.integers(0, rows.size - 1))
+        view = RowSet.from_range(min(positions), max(positions))
+        assert np.array_equal(rows.subset(view).keys(), rows.keys()[min(positions) : max(positions) + 1])
+        assert rows.invert(rows.subset(view)) == view
+
+
+@pytest.mark.parametrize("step", [3, 60])
+def test_few_and_many_look_ups_in_segments_agree(step: int) -> None:
+    """Keys are looked up one by one, or in the list of their segment: by how many there are, and how dense it is."""
+    keys = np.concatenate([np.arange(0, 1 << 20, step), np.arange(1 << 40, (1 << 40) + 5000, 7)])
+    rows = RowSet._of(Segmented(Segments.from_keys(keys)))
+    random = np.random.default_rng(step)
+    for count in (1, 3, 5, 40, 400, 4000):
+        for first, last in ((0, 1 << 20), (1000, 3000), (0, 1 << 41), (MAX_KEY - 5, MAX_KEY), (-9, 9)):
+            asked = random.integers(first, last, count)
+            index = np.searchsorted(keys, asked)
+            there = keys[np.minimum(index, keys.size - 1)] == asked
+            assert np.array_equal(rows.rank(asked), index)
+            assert np.array_equal(rows.find(asked), np.where(there, index, -1))
+            assert np.array_equal(rows.contains(asked), there)
+            positions = random.integers(0, keys.size, count)
+            assert np.array_equal(rows.select(positions), keys[positions])
 
 
 @pytest.mark.parametrize("form", FORMS)

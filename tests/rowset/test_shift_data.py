@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet, RowSetShiftData
-from tests.rowset.forms import FORMS, MAX_KEY, as_bitmap, as_listed, in_some_form
+from tests.rowset.forms import FORMS, MAX_KEY, as_listed, as_segments, in_some_form
 
 Form = Callable[[Iterable[int]], RowSet]
 SPAN = 48
@@ -159,7 +159,7 @@ def test_there_and_back_is_nothing() -> None:
 
 def test_rows_cannot_rest_where_others_arrive() -> None:
     # 12 rests within the destination of 5-9, which no row of a table can do.
-    for rows in (as_listed([5, 9, 12]), as_bitmap([5, 9, 12])):
+    for rows in (as_listed([5, 9, 12]), as_segments([5, 9, 12])):
         with pytest.raises(RowSetError, match="change their order"):
             shift_data((5, 9, 5)).then(shift_data((20, 20, 1)), rows)
         with pytest.raises(RowSetError, match="change their order"):
@@ -216,7 +216,7 @@ def test_arrays_of_different_length_are_refused() -> None:
 def test_the_ends_of_the_key_space() -> None:
     shifts = shift_data((0, 3, 1), (MAX_KEY - 3, MAX_KEY, -2))
     rows = RowSet.from_keys([0, 3, MAX_KEY - 3, MAX_KEY])
-    for form in (as_listed, as_bitmap):
+    for form in (as_listed, as_segments):
         assert shifts.apply(form(rows)).keys().tolist() == [1, 4, MAX_KEY - 5, MAX_KEY - 2]
         assert shifts.unapply(shifts.apply(form(rows))) == rows
         assert shifts.clip(form(rows)) == shifts
