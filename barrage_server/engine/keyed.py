@@ -29,6 +29,8 @@ __all__ = ["KeyedTable", "ReplacedTable"]
 
 # Row keys of deleted rows are used again once there are this many of them, or a quarter of the rows.
 _MIN_FREE_KEYS = 1024
+# Upserts of one cycle are applied as one up to so many rows: beyond, it costs what it saves to copy them.
+_MOST_ROWS_TOGETHER = 10_000
 
 
 class _Kind(Enum):
@@ -86,6 +88,28 @@ def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
     if plan.is_contiguous and 2 * count > plan.size:  # few are left out
         return rows - RowSet.from_sorted_keys(plan.keys.take(np.flatnonzero(~chosen)))
     return RowSet.from_sorted_keys(plan.keys.take(np.flatnonzero(chosen)))
+
+
+def _together(operations: Sequence[_Operation]) -> list[_Operation]:
+    """The operations, with small upserts that follow each other as one: of rows with one key the last counts anyway."""
+    found: list[list[_Operation]] = []
+    rows = 0
+    for operation in operations:
+        rows += len(operation.columns[0])
+        if found and found[-1][0].kind is operation.kind is _Kind.UPSERT and rows <= _MOST_ROWS_TOGETHER:
+            found[-1].append(operation)
+        else:
+            found.append([operation])
+            rows = len(operation.columns[0])
+    return [one for run in found for one in (run if len(run) == 1 else _one_upsert(run))]
+
+
+def _one_upsert(run: list[_Operation]) -> list[_Operation]:
+    try:
+        columns = [pa.concat_arrays(parts) for parts in zip(*(upsert.columns for upsert in run), strict=True)]
+    except pa.ArrowException:  # too large for one array, or of a type that Arrow does not concatenate
+        return run
+    return [_Operation(_Kind.UPSERT, columns)]
 
 
 @public
@@ -150,6 +174,8 @@ class KeyedTable(_OverwrittenTable):
         """Apply the staged operations in order."""
         before = self._rows
         total = TableUpdate.empty(len(self.schema))
+        if len(operations) > 1:
+            operations = _together(operations)
         for operation in operations:
             if operation.kind is _Kind.DELETE:
                 update = self._apply_delete(operation.columns)

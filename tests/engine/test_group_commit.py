@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import threading
 import time
 import weakref
@@ -24,7 +25,10 @@ from barrage_server.engine import (
 )
 from barrage_server.errors import InternalError, TableFailedError, UnavailableError, WireFormatError
 from barrage_server.rowset import RowSet
+from tests.engine.followers import Follower
 from tests.engine.operators import OneRow, count
+from tests.properties.sources import SCHEMA as ROWS
+from tests.properties.sources import make_row, to_table
 
 SCHEMA = pa.schema([("n", pa.int64())])
 SECONDS = 30.0
@@ -296,3 +300,24 @@ def test_the_error_of_a_failed_table_names_it_what_failed_and_why() -> None:
         child.check_usable()
     source.check_usable()
     assert issubclass(TableFailedError, InternalError)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_upserts_of_one_cycle_come_to_what_they_are_one_by_one(seed: int) -> None:
+    """Small ones are applied together; also between deletes and replaces, with keys that come again, and nulls."""
+    chance = random.Random(seed)
+    alone, shared = (KeyedTable(UpdateGraph(), "t", ROWS, ["key"]) for _ in range(2))
+    follower = Follower(shared)
+    for _ in range(6):
+        works: list[tuple[str, pa.Table]] = []
+        for _ in range(chance.randrange(1, 7)):
+            rows = to_table([make_row(chance) for _ in range(chance.choice([1, 1, 2, 8]))])
+            works.append((chance.choice(["upsert", "upsert", "upsert", "delete", "replace"]), rows))
+        for verb, rows in works:
+            getattr(alone, verb)(rows)
+        with shared.graph.cycle():
+            for verb, rows in works:
+                getattr(shared, verb)(rows)
+        assert shared.to_arrow().sort_by("key").equals(alone.to_arrow().sort_by("key"))
+        follower.hold(shared.version)
+    follower.check_held()
