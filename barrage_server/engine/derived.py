@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from barrage_server.engine.operator import Change, Inputs, Operator
+import pyarrow as pa
+
+from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
+from barrage_server.engine.schemas import SchemaLike, as_schema
+from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate, coalesce_nodes
@@ -23,9 +27,10 @@ class DerivedTable(Table):
     all parents.
 
     Args:
-        operator: the operator that computes it; no other table may use it.
         parents: the inputs of the operator, in order.
         name: its name in messages and logs.
+        operator: the operator that computes it; no other table may use it. A schema instead makes a table without
+            rows, whose class may have a :meth:`follow` of its own.
         key_columns: the columns whose values identify a row.
         traits: the promises to subscribers.
 
@@ -37,9 +42,9 @@ class DerivedTable(Table):
 
     def __init__(
         self,
-        operator: Operator,
         parents: Sequence[Table],
         name: str,
+        operator: Operator | SchemaLike,
         *,
         key_columns: Sequence[str] = (),
         traits: TableTraits | None = None,
@@ -49,14 +54,14 @@ class DerivedTable(Table):
         graph = parents[0].graph
         if any(parent.graph is not graph for parent in parents):
             raise InvalidRequestError("All parents of a derived table must belong to one update graph.")
-        self._operator = operator
+        self._operator = operator if isinstance(operator, Operator) else _NoRows(as_schema(operator))
         self.parents = tuple(parents)
         self.height = 1 + max(parent.height for parent in parents)
         self.number = 0  # order of attachment: tables of one height run in that order
         self.check_parents()
         self._inputs: Inputs = graph.versions(self.parents)
-        self._outcome = operator.start(self._inputs)
-        super().__init__(graph, name, operator.schema, key_columns=key_columns, traits=traits)
+        self._outcome = self._operator.start(self._inputs)
+        super().__init__(graph, name, self._operator.schema, key_columns=key_columns, traits=traits)
 
     @property
     def operation(self) -> str:
@@ -131,6 +136,23 @@ class DerivedTable(Table):
         """
         self._next_version = self._version.with_views(self._outcome.views)
         return True
+
+
+class _NoRows(Operator):
+    """Has no rows, whatever its inputs have."""
+
+    name = "nothing"
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def start(self, inputs: Inputs) -> Outcome:  # noqa: ARG002  (as every operator has it)
+        """No rows."""
+        return Outcome(RowSet.empty(), ColumnStore(self.schema).views(), TableUpdate.empty(len(self.schema)))
+
+    def follow(self, changes: Changes, inputs: Inputs) -> Outcome:  # noqa: ARG002
+        """No rows."""
+        return self.start(inputs)
 
 
 def _size(update: TableUpdate) -> int:

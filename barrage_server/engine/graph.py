@@ -83,7 +83,7 @@ class UpdateGraph:
         self._attached = 0
         # Tables that the next cycle changes whether or not something is staged for them. Weak: one that is used
         # nowhere need not take part.
-        self._restless: list[weakref.ref[SourceTable]] = []
+        self._always: list[weakref.ref[SourceTable]] = []
         # Events for listeners, in the order of the cycles; one thread at a time delivers them.
         self._untold: deque[_Change | Table] = deque()  # a change, or a table that has failed
         self._telling = threading.Lock()
@@ -193,7 +193,7 @@ class UpdateGraph:
         with self._alone():
             for parent in table.parents:
                 parent.children.discard(table)
-            self._restless = [entry for entry in self._restless if entry() is not table]
+            self._always = [entry for entry in self._always if entry() is not table]
 
     def retire(self, table: Table, reason: str) -> None:
         """Let ``table`` take part in no further cycle; UnavailableError tells publishers ``reason``."""
@@ -309,7 +309,7 @@ class UpdateGraph:
                 admitted.append(commit)
         if not admitted:
             return None
-        for entry in self._restless:
+        for entry in self._always:
             table = entry()
             if table is not None:
                 cycle.include(table)
@@ -327,7 +327,7 @@ class UpdateGraph:
 
     def _show(self, cycle: Cycle) -> None:
         """Make the versions that the cycle has led to visible, all at once."""
-        self._restless = [weakref.ref(table) for table in cycle.sources if table.changes_by_itself]
+        self._always = [weakref.ref(table) for table in cycle.sources if table.changes_by_itself]
         if not cycle.updates:
             return
         before = [table.version for table in cycle.updates]

@@ -47,7 +47,7 @@ def where(table: Table, predicate: Predicate, columns: Sequence[str] | None = No
     operator = Where(table.schema, predicate, table.column_numbers(wanted))
     # Rows stay if those of the table stay; but keys have gaps, and rows may be included later than rows after them.
     traits = TableTraits(append_only=table.traits.append_only, add_only=table.traits.add_only)
-    made = DerivedTable(operator, [table], text(name, "name"), key_columns=table.key_columns, traits=traits)
+    made = DerivedTable([table], text(name, "name"), operator, key_columns=table.key_columns, traits=traits)
     table.graph.attach(made)
     return made
 

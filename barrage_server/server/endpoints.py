@@ -104,8 +104,12 @@ class Endpoints:
             self._door.shutdown()
             raise
 
-    def open_deephaven(self, port: int | None, web_port: int | None, web_origins: Collection[str]) -> None:
+    def open_deephaven(
+        self, port: int | None, web_port: int | None, web_origins: Collection[str]
+    ) -> DeephavenDoor | None:
         """Also listen for Deephaven's clients: on a port for gRPC, and one for websockets; ``None`` for none.
+
+        Returns what serves them, if anything does.
 
         Raises:
             UnavailableError: an address cannot be listened on.
@@ -114,7 +118,7 @@ class Endpoints:
 
         """
         if port is None and web_port is None:
-            return
+            return None
         try:  # its packages are an extra, and are imported only for it
             from barrage_server.server.deephaven.door import DeephavenDoor
         except ImportError as error:
@@ -124,6 +128,7 @@ class Endpoints:
         self._deephaven = DeephavenDoor(
             self._hub, self._authenticate, self.host, port, web_port, self._tls, web_origins
         )
+        return self._deephaven
 
     @property
     def ports(self) -> list[int]:
@@ -154,16 +159,6 @@ class Endpoints:
     def evicted(self) -> int:
         """Number of connections that were cut because their clients stalled."""
         return self._watchdog.evicted
-
-    @property
-    def session_count(self) -> int:
-        """Sessions of Deephaven's clients."""
-        return 0 if self._deephaven is None else self._deephaven.session_count
-
-    @property
-    def export_count(self) -> int:
-        """Exports of all sessions."""
-        return 0 if self._deephaven is None else self._deephaven.export_count
 
     def cut(self) -> None:
         """End all connections."""

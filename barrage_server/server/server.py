@@ -125,7 +125,7 @@ class Server:
         self._endpoints = Endpoints(self._hub, host, port, authenticate, identity, self._tidy)
         end_with_process(self, Ending.SERVER)
         try:
-            self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
+            self._deephaven = self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
         except BaseException:
             self.close(0.1)
             raise
@@ -323,8 +323,8 @@ class Server:
             evicted=self._endpoints.evicted,
             writer_threads=hub.pump.threads,
             staging=hub.staging.statistics(),
-            sessions=self._endpoints.session_count,
-            exports=self._endpoints.export_count,
+            sessions=0 if self._deephaven is None else self._deephaven.session_count,
+            exports=0 if self._deephaven is None else self._deephaven.export_count,
             commits=tuple((publisher, table, batch) for (publisher, table), batch in hub.ledger.entries().items()),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +37,7 @@ SCHEMA = pa.schema([("n", pa.int64())])
 
 def summed(name: str, *parents: Table) -> DerivedTable:
     """One row: the sum of a column over all parents."""
-    return attached(DerivedTable(OneRow(), parents, name))
+    return attached(DerivedTable(parents, name, OneRow()))
 
 
 def numbers(*values: int) -> pa.RecordBatch:
@@ -49,10 +49,10 @@ def test_a_diamond_runs_each_table_once_and_in_order() -> None:
     graph = UpdateGraph()
     source = AppendTable(graph, "source", SCHEMA)
     sums = [OneRow() for _ in range(4)]
-    left = attached(DerivedTable(sums[0], [source], "left"))
-    early = attached(DerivedTable(sums[1], [left, source], "early"))
-    right = attached(DerivedTable(sums[2], [source], "right"))
-    bottom = attached(DerivedTable(sums[3], [right, left], "bottom"))
+    left = attached(DerivedTable([source], "left", sums[0]))
+    early = attached(DerivedTable([left, source], "early", sums[1]))
+    right = attached(DerivedTable([source], "right", sums[2]))
+    bottom = attached(DerivedTable([right, left], "bottom", sums[3]))
     assert [table.height for table in (left, early, right, bottom)] == [1, 2, 1, 2]
     for round_ in range(1, 4):
         source.append(numbers(1, 2))
@@ -171,7 +171,7 @@ def test_a_derived_table_that_fails_takes_its_descendants_along_and_no_other_tab
     source, other = KeyedTable(graph, "source", SCHEMA, ["n"]), AppendTable(graph, "other", SCHEMA)
     blink = BlinkTable(graph, "blink", SCHEMA)
     source.upsert(numbers(1))
-    faulty = attached(DerivedTable(OneRow(good_runs=1), [source], "faulty"))
+    faulty = attached(DerivedTable([source], "faulty", OneRow(good_runs=1)))
     child, sister = summed("child", faulty, other), summed("sister", source)
     grandchild = summed("grandchild", child)
     failed: list[Table] = []
@@ -289,7 +289,7 @@ def test_a_table_cannot_write_to_another_while_a_cycle_is_computed() -> None:
             other.append(numbers(1))
         return 0
 
-    writing = attached(DerivedTable(OneRow(write), [source], "writing"))
+    writing = attached(DerivedTable([source], "writing", OneRow(write)))
     source.append(numbers(1))
     assert isinstance(writing.failure, UnsupportedOperationError)
     assert (values(source), values(other), graph.step) == ([1], [], 1)
@@ -349,14 +349,30 @@ def test_parents_must_share_a_graph() -> None:
 def test_a_table_is_attached_once_and_after_its_parents() -> None:
     """Else it would have missed what its parents did, or hear of it twice."""
     source = AppendTable(UpdateGraph(), "source", SCHEMA)
-    loose = DerivedTable(OneRow(), [source], "loose")
+    loose = DerivedTable([source], "loose", OneRow())
     source.append(numbers(1, 2))
     assert values(loose) == [0]
     with pytest.raises(InvalidRequestError, match="'loose' follows its parents after the graph has attached it"):
-        DerivedTable(OneRow(), [loose], "child")
+        DerivedTable([loose], "child", OneRow())
     attached(loose)
     assert (values(loose), loose.version.step) == ([3], 1)
     with pytest.raises(InvalidRequestError, match="'loose' was attached before"):
         attached(loose)
     source.append(numbers(4))
     assert (values(loose), values(summed("child", loose))) == ([7], [7])
+
+
+def test_a_derived_table_of_a_schema_stays_empty() -> None:
+    """Unless its class has a way of its own to follow; one that fails fails alone."""
+
+    class Faulty(DerivedTable):
+        def follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
+            raise ValueError("a fault")
+
+    source = AppendTable(UpdateGraph(), "source", SCHEMA)
+    empty, faulty = attached(DerivedTable([source], "empty", SCHEMA)), attached(Faulty([source], "faulty", SCHEMA))
+    source.append({"n": [1]})
+    assert (empty.size, empty.failure, faulty.size) == (0, None, 0)
+    assert isinstance(faulty.failure, ValueError)
+    source.append({"n": [2]})
+    assert source.size == 2

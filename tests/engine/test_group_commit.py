@@ -241,7 +241,7 @@ class Size(DerivedTable):
     visits = 0
 
     def __init__(self, name: str, *parents: Table, good_runs: int = 100) -> None:
-        super().__init__(OneRow(count, good_runs=good_runs), parents, name)
+        super().__init__(parents, name, OneRow(count, good_runs=good_runs))
         self.graph.attach(self)
         self.visits = 0
 

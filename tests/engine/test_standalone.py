@@ -102,7 +102,7 @@ def test_a_refused_name_leaves_it_where_it_is() -> None:
 
 def test_a_table_that_others_are_derived_from_stays() -> None:
     own = bs.table(FRAME)
-    derived = attached(DerivedTable(OneRow(count), [own], "count"))
+    derived = attached(DerivedTable([own], "count", OneRow(count)))
     with pytest.raises(bs.InvalidRequestError, match="derived"):
         Catalog(UpdateGraph()).add(own, "t")
     assert derived.to_arrow()["n"].to_pylist() == [own.size]

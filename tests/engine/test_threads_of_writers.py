@@ -103,9 +103,9 @@ def test_faults_and_writers_of_all_kinds_beside_each_other(seed: int) -> None:
     )
     keyed, replaced = KeyedTable(graph, "k", SCHEMA, ["k"]), ReplacedTable(graph, "p", SCHEMA)
     replica, faulty = ReplicaTable(graph, "m", SCHEMA), FaultyAppend(graph, "f", SCHEMA)
-    total = attached(DerivedTable(OneRow(count), [append, keyed, replica, faulty], "total"))
-    failing = attached(DerivedTable(OneRow(count, good_runs=4), [keyed], "failing"))
-    below = attached(DerivedTable(OneRow(count), [failing, append], "below"))
+    total = attached(DerivedTable([append, keyed, replica, faulty], "total", OneRow(count)))
+    failing = attached(DerivedTable([keyed], "failing", OneRow(count, good_runs=4)))
+    below = attached(DerivedTable([failing, append], "below", OneRow(count)))
     tables = (append, ring, blink, keyed, replaced, replica)
     copies = [Copy(table) for table in tables]
     problems: list[BaseException] = []

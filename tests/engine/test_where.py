@@ -183,7 +183,7 @@ def test_a_table_whose_rows_do_not_change_takes_the_new_columns_all_the_same() -
     table.upsert(numbers(range(1000), range(1000)))
     made = where(table, lambda batch: pc.less(batch["n"], 5), ["n"], name="made")
     below = where(made, lambda batch: pc.less(batch["n"], 3), ["n"], name="below")
-    sizes = attached(DerivedTable(OneRow(count), [made], "sizes"))
+    sizes = attached(DerivedTable([made], "sizes", OneRow(count)))
     told: list[TableUpdate] = []
     for derived in (made, below, sizes):
         derived.add_listener(lambda update, before, after: told.append(update))

@@ -165,7 +165,7 @@ def test_a_table_that_a_failed_cycle_has_spoilt_is_made_anew(
     """Rows that cannot be shown any more do not go by unnoticed; a fault in a table beside it spoils nothing."""
     before = followed.table
     assert isinstance(before, BlinkTable)
-    broken = attached(DerivedTable(OneRow(count, good_runs=0), [before], "broken"))
+    broken = attached(DerivedTable([before], "broken", OneRow(count, good_runs=0)))
     events.append(_rows(0))
     until(lambda: broken.failure is not None)
     assert before.failure is None

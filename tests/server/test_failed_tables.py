@@ -18,7 +18,7 @@ def test_subscribers_of_a_failed_table_are_told_and_others_go_on(
 ) -> None:
     """Those that come later are told as well; what went wrong inside is for the log only."""
     events = server.blink_table("events", pa.schema([("n", pa.int64())]))
-    faulty = attached(DerivedTable(OneRow(count, good_runs=0), [quotes], "made as"))
+    faulty = attached(DerivedTable([quotes], "made as", OneRow(count, good_runs=0)))
     server.add_table("faulty", faulty)
     with Follower(client, "faulty") as stopped, Follower(client, "quotes") as going:
         until(lambda: stopped.messages and going.messages)
