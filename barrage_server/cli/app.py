@@ -206,7 +206,7 @@ def tables(
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """List the tables of a server: size, kind, columns."""
+    """List the tables of a server: size, key, columns."""
     from barrage_server.cli.tables import list_tables
 
     list_tables(_address(uri, token, tls_root_certs), json_lines=json)
@@ -301,7 +301,7 @@ def publish(
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
-    """Publish a file to a table, which is created if it does not exist. All rows become visible at once.
+    """Publish a file to a table. All rows become visible at once; a missing table is made.
 
     CSV and JSON are read with the column types of the table; for a new table their values suggest the types.
     """

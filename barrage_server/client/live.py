@@ -363,9 +363,9 @@ class LiveTable:
             raise UnsupportedOperationError(
                 "A callback must not wait for its own subscription; use set_viewport(..., wait=False)."
             )
-        view = changed_view(follower.view, viewport, stop, columns, reverse)
         limit = self._limit(timeout)
-        follower.show(view)
+        with follower.status.changed:  # else another call may change the view in between
+            follower.show(changed_view(follower.view, viewport, stop, columns, reverse))
         if wait:
             self._wait(
                 lambda: follower.content.is_settled, limit, f"the new view of '{self.name}' did not come in {limit:g} s"

@@ -132,6 +132,11 @@ class Cycle:
             if table.failure is None and table.peek() is not table.version:
                 self._fail(table, InternalError("The cycle was interrupted."))
 
+    def has_applied(self, operations: Operations) -> bool:
+        """Whether the cycle came to all tables of ``operations`` before it was interrupted."""
+        touched = set(self._touched)
+        return all(table in touched for table, _ in operations)
+
     def error_for(self, operations: Operations) -> BaseException | None:
         """The error for a publisher of admitted operations: tables that it wrote to have failed."""
         written = dict.fromkeys(table for table, _ in operations)

@@ -292,8 +292,11 @@ class UpdateGraph:
             if commit.is_done:
                 return False
             self._holder = identity
-            self._running = self._waiting
-            self._waiting = []
+            if threading.current_thread() is threading.main_thread():
+                self._waiting.remove(commit)  # Ctrl-C interrupts this thread: it must not break off others' operations
+                self._running = [commit]
+            else:
+                self._running, self._waiting = self._waiting, []
             return True
 
     def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
@@ -318,6 +321,9 @@ class UpdateGraph:
             self._show(cycle)
         except BaseException:
             cycle.abandon_hidden()
+            for commit in admitted:
+                if not cycle.has_applied(commit.operations):
+                    commit.finish(InternalError("The cycle that these rows were for was interrupted."))
             raise
         finally:
             self._untold.extend(cycle.failed)

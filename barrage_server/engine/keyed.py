@@ -90,7 +90,7 @@ def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
     return RowSet.from_sorted_keys(plan.keys.take(np.flatnonzero(chosen)))
 
 
-def _together(operations: Sequence[_Operation]) -> list[_Operation]:
+def _together(operations: Sequence[_Operation]) -> list[list[_Operation]]:
     """The operations, with small upserts that follow each other as one: of rows with one key the last counts anyway."""
     found: list[list[_Operation]] = []
     rows = 0
@@ -101,7 +101,7 @@ def _together(operations: Sequence[_Operation]) -> list[_Operation]:
         else:
             found.append([operation])
             rows = len(operation.columns[0])
-    return [one for run in found for one in (run if len(run) == 1 else _one_upsert(run))]
+    return found
 
 
 def _one_upsert(run: list[_Operation]) -> list[_Operation]:
@@ -175,7 +175,7 @@ class KeyedTable(_OverwrittenTable):
         before = self._rows
         total = TableUpdate.empty(len(self.schema))
         if len(operations) > 1:
-            operations = _together(operations)
+            operations = [one for run in _together(operations) for one in (run if len(run) == 1 else self._joined(run))]
         for operation in operations:
             if operation.kind is _Kind.DELETE:
                 update = self._apply_delete(operation.columns)
@@ -186,6 +186,12 @@ class KeyedTable(_OverwrittenTable):
             total = update if len(operations) == 1 else coalesce(total, update, before)
         self._collect_garbage()
         return total
+
+    def _joined(self, run: list[_Operation]) -> list[_Operation]:
+        """Upserts as one; as they are where a new key repeats: its row would come to lie behind later ones."""
+        joined = _one_upsert(run)
+        keys = self._keys_in(joined[0].columns)
+        return joined if len(self._index.deduplicate(keys)) == keys.count else run
 
     def _stage(self, kind: _Kind, columns: list[pa.Array]) -> None:
         if len(columns[0]) or kind is _Kind.REPLACE:

@@ -24,9 +24,9 @@ class RetryPolicy:
     subscription ends with :class:`~barrage_server.errors.UnavailableError`; None has no limit. The delays restart with
     every connection that delivered a snapshot.
 
-    >>> RetryPolicy()                      # 0.1 s, 0.2 s, 0.4 s ... 5 s, for five minutes >>>
-    RetryPolicy(deadline=None)         # no limit >>> RetryPolicy.never()                # a lost connection ends the
-    subscription
+    >>> RetryPolicy()                      # 0.1 s, 0.2 s, 0.4 s ... 5 s, for five minutes
+    >>> RetryPolicy(deadline=None)         # no limit
+    >>> RetryPolicy.never()                # a lost connection ends the subscription
     """
 
     first_delay: float = 0.1

@@ -29,7 +29,7 @@ class Followed:
     """A table of another server that is served here. Made by :meth:`Server.follow`.
 
     Use it as a context manager, or :meth:`close` it; closing the server does so too. All methods may be called from any
-    thread, but :meth:`close` not by a listener of a table: listeners run inside of cycles.
+    thread; in a listener of this table, :meth:`close` waits some seconds for the thread that runs it.
 
     Args:
         catalog: where the table is served. The name must be reserved there.

@@ -1,9 +1,10 @@
 """How an ordered set of row keys is held: four classes, which differ in speed alone, and the choice between them.
 
-``Span``: one range, or no key. ``Ranges``: two int64 arrays. ``Segmented``: bitmaps of aligned segments, for
-scattered keys.
-``KeyList``: the sorted keys that a set was made from. Most sets of scattered keys are only listed, sent and dropped, so
-that a ``KeyList`` becomes ranges or segments no sooner than a set operation asks for them.
+- ``Span``: one range, or no key.
+- ``Ranges``: two int64 arrays.
+- ``Segmented``: bitmaps of aligned segments, for scattered keys.
+- ``KeyList``: the sorted keys that a set was made from. Most sets of scattered keys are only listed, sent and dropped,
+  so that a ``KeyList`` becomes ranges or segments no sooner than a set operation asks for them.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Catalog:
         with self._lock:
             names = sorted(islice(self._tables, _MOST_COMPARED))
         close = difflib.get_close_matches(name[:100], names, n=3)
-        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else "  List the tables to see the names."
+        hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see the names."
         raise UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")
 
     def tables(self) -> tuple[Table, ...]:

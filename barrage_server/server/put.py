@@ -140,7 +140,7 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
                 updates += 1
                 if updates == 1:  # the publisher may now tell others that the table is there
                     reply()
-    logger.info("%s published %d updates of %s", upload.peer, updates, name)
+    logger.info("%s published %s of %s", upload.peer, count(updates, "updates"), name)
     reply()
 
 

@@ -65,7 +65,7 @@ from .conftest import Command, Program
         (["serve", "--log-level", "loud"], EXIT_USAGE, "--log-level: "),
         (["serve", "--tls-key", "k.pem"], EXIT_USAGE, "TLS needs both"),
         (["serve", "--tls-key", "k.pem", "--tls-certificate", "c"], EXIT_USAGE, "'c' cannot be read"),
-        (["serve", "--follow", "nonsense://x"], EXIT_USAGE, "nonsense"),
+        (["serve", "--port", "0", "--follow", "nonsense://x"], EXIT_USAGE, "nonsense"),
         (["serve", "--port", "70000"], EXIT_USAGE, "--port: "),
         (["demo", "--cores", "0"], EXIT_USAGE, "at least one core"),
         (["demo", "--rate", "0"], EXIT_USAGE, "--rate must be more than nothing"),

@@ -7,6 +7,8 @@ import queue
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,9 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.client import KEEP
+from barrage_server.client import live as live_module
+from barrage_server.client.view import View
+from barrage_server.client.view_change import changed_view
 from barrage_server.engine import UpdateGraph
 from barrage_server.rowset import RowSet
 from tests.server.follower import until
@@ -202,6 +207,35 @@ def test_what_is_left_out_stays_as_it_is(server: bs.Server, client: bs.Client, d
         assert (live.schema.names, _sizes(live)) == (["sym", "size"], [0, 1])
         live.set_viewport()
         assert (live.schema.names, _sizes(live)) == (["sym", "size"], [0, 1])
+        with pytest.raises(bs.InvalidRequestError, match="A stop needs a start"):
+            live.set_viewport(stop=5)  # type: ignore[call-overload]
+        with pytest.raises(bs.InvalidRequestError, match="Columns are given once"):
+            live.set_viewport(range(2), ["sym"], columns=["size"])  # type: ignore[call-overload]
+
+
+def test_threads_that_change_different_things_change_both(
+    server: bs.Server, client: bs.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is about to change the view has the other wait, which would be lost otherwise."""
+    begun, done = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> View:
+        view = changed_view(*arguments)
+        if not begun.is_set():
+            begun.set()
+            done.wait(0.3)  # ends by itself: the other thread cannot be done yet
+        return view
+
+    server.append_table("trades", SCHEMA).append(_rows(0, 50))
+    with client.subscribe("trades", viewport=range(2)) as live, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(live_module, "changed_view", slowly)
+        first = pool.submit(live.set_viewport, range(5, 7), wait=False)
+        assert begun.wait(20)
+        live.set_viewport(columns=["sym"], wait=False)
+        done.set()
+        first.result(20)
+        live.set_viewport()
+        assert live.to_arrow().to_pydict() == {"sym": ["s5", "s6"]}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -174,6 +174,43 @@ def test_an_interrupt_is_raised_where_it_came_and_the_others_are_told() -> None:
     assert values(table) == [1, 2]
 
 
+def test_ctrl_c_breaks_off_no_operations_of_other_threads() -> None:
+    """It interrupts the main thread, which therefore leads cycles with operations of its own alone."""
+
+    class Interrupted(AppendTable):
+        def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+            if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt
+            return super().apply_operations(operations)
+
+    assert threading.current_thread() is threading.main_thread()
+    for _ in range(30):  # whose turn comes first is left to chance
+        graph = UpdateGraph()
+        gate, own, other = Gate(graph), AppendTable(graph, "own", SCHEMA), Interrupted(graph, "other", SCHEMA)
+        raised: list[BaseException] = []
+
+        def append(other: AppendTable = other, raised: list[BaseException] = raised) -> None:
+            try:
+                other.append({"n": [1]})
+            except BaseException as error:
+                raised.append(error)
+
+        def open_gate(graph: UpdateGraph = graph, gate: Gate = gate) -> None:
+            until(lambda: graph.waiting == 2)
+            gate.opened.set()
+
+        threads = [threading.Thread(target=gate.append, args=({"n": [0]},))]
+        threads[0].start()
+        assert gate.entered.wait(SECONDS)
+        threads += [threading.Thread(target=work) for work in (append, open_gate)]
+        for thread in threads[1:]:
+            thread.start()
+        own.append({"n": [1]})
+        for thread in threads:
+            thread.join(SECONDS)
+        assert (raised, values(other)) == ([], [1])
+
+
 def test_rows_are_visible_and_told_when_a_publisher_returns() -> None:
     """Whoever ran the cycle, and however many publish and listen at the time."""
     graph = UpdateGraph()
@@ -321,3 +358,18 @@ def test_upserts_of_one_cycle_come_to_what_they_are_one_by_one(seed: int) -> Non
         assert shared.to_arrow().sort_by("key").equals(alone.to_arrow().sort_by("key"))
         follower.hold(shared.version)
     follower.check_held()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_upserts_of_one_cycle_leave_the_rows_in_the_order_in_which_their_keys_came(seed: int) -> None:
+    """Applied as one, a key that comes again would stand where it came last."""
+    chance = random.Random(seed)
+    alone, shared = (KeyedTable(UpdateGraph(), "t", ROWS, ["key"]) for _ in range(2))
+    for _ in range(4):
+        batches = [to_table([make_row(chance)]) for _ in range(chance.randrange(2, 6))]
+        for rows in batches:
+            alone.upsert(rows)
+        with shared.graph.cycle():
+            for rows in batches:
+                shared.upsert(rows)
+        assert shared.to_arrow().equals(alone.to_arrow())
