@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from barrage_server.errors import PublishError
+from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
@@ -43,10 +44,13 @@ OpenPut = Callable[[flight.FlightDescriptor, pa.Schema], tuple[flight.FlightStre
 
 
 def chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """``batches`` in slices of 8 MiB at most, or one row; without those that have no rows."""
+    """``batches`` in slices of about 8 MiB, or one row; without those that have no rows.
+
+    Arrow's own sizes end the process where a list without elements has no offsets.
+    """
     for batch in batches:
         rows = batch.num_rows
-        step = max(1, rows * _CHUNK_BYTES // max(batch.nbytes, _CHUNK_BYTES))
+        step = max(1, rows * _CHUNK_BYTES // max(plain_batch_size(batch), _CHUNK_BYTES))
         for start in range(0, rows, step):
             yield batch.slice(start, step)
 

@@ -45,6 +45,7 @@ from barrage_server.spark.shipping import Receipt, Shipped, choose, expected_siz
 from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
 from barrage_server.spark.waiting import Patience, Wait, has_given_up
 from barrage_server.spark.workers import Workers, missing_module
+from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import PublishMode, StageRequest
 
 if TYPE_CHECKING:
@@ -287,9 +288,10 @@ def _through_driver(batch: _Batch, last: int | None) -> int:
 
     rows = with_nullable_fields(batch.frame).toArrow().cast(batch.schema)
     request = StageRequest(batch.publisher, batch.settings.table, batch.number, uuid.uuid4().hex)
-    staged = batch.connection.stage(request, batch.schema, rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE))
+    batches = rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE)
+    staged = batch.connection.stage(request, batch.schema, batches)
     _commit(batch, (staged.token if staged else None,), last)
-    return int(rows.nbytes)
+    return sum(map(plain_batch_size, batches))
 
 
 def _from_executors(batch: _Batch, last: int | None) -> int | None:

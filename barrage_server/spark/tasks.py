@@ -19,6 +19,7 @@ from barrage_server.spark.publisher import publisher_for
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.spark.waiting import Patience
 from barrage_server.spark.worker import PromptSockets, keep_what_is_loaded
+from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import StageRequest
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def stage_batches(
         nonlocal nbytes
         for rows in batches:
             sockets.acknowledge()
-            nbytes += rows.nbytes
+            nbytes += plain_batch_size(rows)
             yield rows
 
     request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex)

@@ -34,7 +34,7 @@ def _rows(*keys: int, text: str = "x") -> pa.Table:
 
 def _serve(port: int, *keys: int, text: str = "x") -> bs.Server:
     server = bs.Server(host="127.0.0.1", port=port)
-    server.keyed_table("t", SCHEMA, key=["key"]).upsert(_rows(*keys, text=text))
+    server.add_table("t", bs.table(_rows(*keys, text=text), key=["key"]))  # with its rows: a client may be quick
     return server
 
 

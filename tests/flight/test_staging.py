@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -39,3 +42,21 @@ def test_a_small_part_of_a_large_batch_is_one_chunk() -> None:
     large = pa.record_batch({"x": pa.array(range(4_000_000))})
     assert [chunk.num_rows for chunk in chunks([large.slice(10, 100_000)])] == [100_000]
     assert len(list(chunks([large]))) == 4
+
+
+WITHOUT_OFFSETS = """
+import pyarrow as pa
+from barrage_server.flight.staging import chunks
+
+inner = pa.map_(pa.int32(), pa.string())
+struct = pa.struct([inner.key_field, inner.item_field])
+entries = pa.Array.from_buffers(inner, 0, [None, None], children=[pa.array([], struct)])
+lists = pa.Array.from_buffers(pa.list_(inner), 1, [None, pa.py_buffer(bytes(8))], children=[entries])
+assert [batch.num_rows for batch in chunks([pa.RecordBatch.from_arrays([lists], ["x"])])] == [1]
+"""
+
+
+def test_lists_without_elements_need_no_offsets() -> None:
+    """Legal Arrow, of which Arrow's own sizes read what is not there: tried in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_OFFSETS], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
