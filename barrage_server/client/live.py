@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, overload
 
@@ -285,9 +286,12 @@ class LiveTable:
         """Wait for the first content to be complete; no more than ``timeout`` seconds may pass without any of it."""
         follower = self._follower
         text = f"The first content of '{self.name}' did not come: nothing for {timeout:g} s."
+
+        def has_come(seen: int) -> bool:
+            return follower.content.is_complete or follower.status.messages > seen
+
         while not follower.content.is_complete:
-            seen = follower.status.messages
-            self._wait(lambda seen=seen: follower.content.is_complete or follower.status.messages > seen, timeout, text)  # type: ignore[misc]
+            self._wait(partial(has_come, follower.status.messages), timeout, text)
 
     # The window.
 

@@ -51,17 +51,17 @@ def changed_view(
 
 def _rows_and_columns(
     viewport: Viewport | Keep | int, stop: int | Sequence[str] | Keep | None, columns: Sequence[str] | Keep | None
-) -> tuple[Viewport | Keep, Sequence[str] | Keep | None]:
+) -> tuple[Viewport | Keep | int, Sequence[str] | Keep | None]:
     """Parse the arguments of :meth:`LiveTable.set_viewport`: its second one is a stop, or the columns."""
-    if isinstance(stop, int | np.integer) and not isinstance(stop, bool):
+    if isinstance(stop, Keep):
+        return viewport, columns
+    if isinstance(stop, int | np.integer):
         if isinstance(viewport, Keep):
             raise InvalidRequestError(f"A stop needs a start: set_viewport(0, {stop}).")
         start, end = integer(viewport, "The first of two positions"), integer(stop, "The position after the last")
         if end < start:
             raise InvalidRequestError(f"A viewport ends after its start: set_viewport({end}, {start}).")
         return range(start, end), columns
-    if isinstance(stop, Keep):
-        return viewport, columns  # type: ignore[return-value]  # a number alone is refused as a viewport
     if not isinstance(columns, Keep):
         raise InvalidRequestError("Columns are given once: as the second argument of set_viewport, or as columns=.")
-    return viewport, stop  # type: ignore[return-value]
+    return viewport, stop

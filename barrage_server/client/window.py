@@ -23,7 +23,7 @@ _FROM_THE_END: Final = "To count from the end, pass reverse=True: range(0, 50) a
 _ONES: Final = "for single positions pass bs.RowSet.from_keys([...])"
 
 
-def positions_of(viewport: Viewport) -> RowSet | None:
+def positions_of(viewport: Viewport | int) -> RowSet | None:
     """The positions of ``viewport`` as a row set; None stays None, for the whole table.
 
     A slice without a stop reaches to the end of the table, also when that moves.

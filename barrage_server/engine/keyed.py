@@ -29,7 +29,7 @@ __all__ = ["KeyedTable", "ReplacedTable"]
 
 # Row keys of deleted rows are used again once there are this many of them, or a quarter of the rows.
 _MIN_FREE_KEYS = 1024
-# Upserts of one cycle are applied as one up to so many rows: beyond, it costs what it saves to copy them.
+# The most rows of upserts that a cycle applies together: copying more of them costs as much time as it saves.
 _MOST_ROWS_TOGETHER = 10_000
 
 

@@ -97,27 +97,27 @@ class _Untold:
         raise RuntimeError("tracebacks do not leave the server")
 
 
-class NotFound(_Untold, pa.ArrowKeyError):  # type: ignore[misc]
+class NotFound(_Untold, pa.ArrowKeyError):  # type: ignore[misc]  # pyarrow has no types
     """Becomes NOT_FOUND."""
 
 
-class InvalidArgument(_Untold, pa.ArrowInvalid):  # type: ignore[misc]
+class InvalidArgument(_Untold, pa.ArrowInvalid):  # type: ignore[misc]  # pyarrow has no types
     """Becomes INVALID_ARGUMENT."""
 
 
-class Unauthenticated(_Untold, fl.FlightUnauthenticatedError):  # type: ignore[misc]
+class Unauthenticated(_Untold, fl.FlightUnauthenticatedError):  # type: ignore[misc]  # pyarrow has no types
     """Becomes UNAUTHENTICATED."""
 
 
-class Unavailable(_Untold, fl.FlightUnavailableError):  # type: ignore[misc]
+class Unavailable(_Untold, fl.FlightUnavailableError):  # type: ignore[misc]  # pyarrow has no types
     """Becomes UNAVAILABLE."""
 
 
-class TimedOut(_Untold, fl.FlightTimedOutError):  # type: ignore[misc]
+class TimedOut(_Untold, fl.FlightTimedOutError):  # type: ignore[misc]  # pyarrow has no types
     """Becomes DEADLINE_EXCEEDED."""
 
 
-class Internal(_Untold, fl.FlightInternalError):  # type: ignore[misc]
+class Internal(_Untold, fl.FlightInternalError):  # type: ignore[misc]  # pyarrow has no types
     """Becomes INTERNAL."""
 
 

@@ -39,6 +39,7 @@ _DENSE: Final = 1 << 14  # keys of a segment from which its containers are proba
 Part: TypeAlias = Any  # a BitMap; the library has no types
 Parts: TypeAlias = npt.NDArray[np.object_]
 _Lows: TypeAlias = npt.NDArray[np.uint32]
+Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
 class Segments:
@@ -158,8 +159,6 @@ class Segments:
             and np.array_equal(self.offsets, other.offsets)
             and all(mine is theirs or mine == theirs for mine, theirs in zip(self.parts, other.parts, strict=True))
         )
-
-    __hash__ = None  # type: ignore[assignment]
 
     # -- set operations -----------------------------------------------------------------------------------------------
 
@@ -327,8 +326,8 @@ class Segments:
         places: Keys,
         wanted: Keys,
         one: Callable[[Part, int], int],
-        many: Callable[[_Lows, Keys], Keys],
-    ) -> Keys:
+        many: Callable[[_Lows, Keys], Integers],
+    ) -> Integers:
         """Look each of ``wanted`` up in the part at its place.
 
         Args:
@@ -356,11 +355,11 @@ class Segments:
 
 
 def _is_listed(lookups: Any, size: Any) -> Any:
-    """Tell whether so many look-ups in a part of ``size`` keys cost more nanoseconds than listing its keys."""
+    """Tell whether to list the ``size`` keys of a part, because that costs less time than its single look-ups do."""
     return lookups * np.where(size > _DENSE, 3000, 150) > 8000 + size // 8
 
 
-def find_in(listed: npt.NDArray[np.integer[Any]], wanted: Keys) -> Keys:
+def find_in(listed: Integers, wanted: Keys) -> Keys:
     """Give the place of each of ``wanted`` in ``listed``, which is sorted and not empty; -1 for a missing one."""
     index = listed.searchsorted(wanted.astype(listed.dtype, copy=False), "left")
     return np.where(listed[np.minimum(index, listed.size - 1)] == wanted, index, -1)
@@ -381,12 +380,12 @@ def _sub(one: Part, two: Part) -> Part:
     return BitMap() if two is _FULL else one - two
 
 
-def _search(listed: _Lows, wanted: Keys) -> Keys:
+def _search(listed: _Lows, wanted: Keys) -> Integers:
     return listed.searchsorted(wanted.astype(np.uint32), "left")
 
 
-def _take(listed: _Lows, positions: Keys) -> Keys:
-    return listed[positions]  # type: ignore[return-value]
+def _take(listed: _Lows, positions: Keys) -> Integers:
+    return listed[positions]
 
 
 def _rank(part: Part, low: int) -> int:

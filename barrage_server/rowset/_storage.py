@@ -1,6 +1,6 @@
 """How an ordered set of row keys is held: four classes, which differ in speed alone, and the choice between them.
 
-- ``Span``: one range, or no key.
+- ``Span``: one range, or no key. Contiguous keys are always held so.
 - ``Ranges``: two int64 arrays.
 - ``Segmented``: bitmaps of aligned segments, for scattered keys.
 - ``KeyList``: the sorted keys that a set was made from. Most sets of scattered keys are only listed, sent and dropped,
@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 import numpy as np
@@ -29,7 +30,7 @@ _SCATTERED: Final = 2  # keys per range up to which listing the keys costs less 
 _LISTABLE: Final = 1 << 36  # keys
 
 
-class KeyStorage:
+class KeyStorage(ABC):
     """Immutable row keys: the interface of all forms.
 
     Arguments are checked by the caller: positions are within 0..size-1, bounds within first..last, and there is at
@@ -62,13 +63,13 @@ class KeyStorage:
         """The number of ranges, none of which touches another."""
         return self.ranges()[0].size
 
+    @abstractmethod
     def ranges(self) -> RangeList:
         """The inclusive ranges, as read-only arrays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def keys(self) -> Keys:
         """All keys, as a read-only array. RowSetError when they are too many."""
-        raise NotImplementedError
 
     def segments(self) -> Segments | None:
         """The keys as segments, when that is how they are held in set operations."""
@@ -79,54 +80,54 @@ class KeyStorage:
         starts, ends = self.ranges()
         return starts[:8], ends[:8]
 
+    @abstractmethod
     def at(self, position: int) -> int:
         """The key at a position."""
-        raise NotImplementedError
 
+    @abstractmethod
     def select(self, positions: Keys) -> Keys:
         """The key at each position; there is at least one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rank(self, keys: Keys) -> Keys:
         """For each key, how many keys lie strictly below it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def find(self, keys: Keys) -> Keys:
         """The position of each key, -1 for a missing one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def holds(self, key: int) -> bool:
         """Whether a key within first..last is there."""
-        raise NotImplementedError
 
     def contains(self, keys: Keys) -> Mask:
         """Whether each key is there."""
         return self.find(keys) >= 0
 
+    @abstractmethod
     def restrict(self, first: int, last: int) -> KeyStorage:
         """The keys within first..last."""
-        raise NotImplementedError
 
+    @abstractmethod
     def slice(self, start: int, stop: int) -> KeyStorage:
         """The keys at positions start..stop-1, which are at least one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shift(self, delta: int) -> KeyStorage:
         """Every key plus ``delta``."""
-        raise NotImplementedError
 
     def blocks(self, bits: int) -> KeyStorage:
         """The numbers of the blocks of ``2**bits`` keys in which there is a key."""
         starts, ends = self.ranges()
         return of_ranges(*_ranges.merge(starts >> bits, ends >> bits))
 
+    @abstractmethod
     def subset(self, positions: KeyStorage) -> KeyStorage:
-        """The keys at positions, neither of which are contiguous."""
-        raise NotImplementedError
+        """The keys at positions, which are not contiguous."""
 
+    @abstractmethod
     def invert(self, keys: KeyStorage) -> KeyStorage | None:
-        """The positions of keys in these, which are not contiguous; None when a key is missing."""
-        raise NotImplementedError
+        """The positions of keys in these; None when a key is missing."""
 
 
 class Span(KeyStorage):
@@ -185,6 +186,14 @@ class Span(KeyStorage):
 
     def blocks(self, bits: int) -> KeyStorage:
         return Span(self.first >> bits, self.last >> bits)
+
+    def subset(self, positions: KeyStorage) -> KeyStorage:
+        return positions.shift(self.first) if self.first else positions
+
+    def invert(self, keys: KeyStorage) -> KeyStorage | None:
+        if keys.first < self.first or keys.last > self.last:
+            return None
+        return keys.shift(-self.first) if self.first else keys
 
 
 class Ranges(KeyStorage):

@@ -429,8 +429,6 @@ class RowSet:
     def subset(self, positions: RowSet) -> RowSet:
         """Give the keys at those positions; positions beyond the size are left out."""
         positions = positions.restrict(0, self._held.size - 1)
-        if self.is_contiguous:
-            return positions.shift(self._held.first)
         if positions.is_contiguous:
             return self.slice(positions._held.first, positions._held.last + 1)
         return RowSet._of(self._held.subset(positions._held))
@@ -439,13 +437,9 @@ class RowSet:
         """Give the positions of those keys. RowSetError when one of them is not in the set."""
         if not keys:
             return keys
-        if self.is_contiguous:
-            if self.is_superset(keys):
-                return keys.shift(-self._held.first)
-        else:
-            positions = self._held.invert(keys._held)
-            if positions is not None:
-                return RowSet._of(positions)
+        positions = self._held.invert(keys._held)
+        if positions is not None:
+            return RowSet._of(positions)
         raise RowSetError(f"row key {(keys - self).first_key} is not in the row set, so it has no position")
 
 

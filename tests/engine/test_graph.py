@@ -193,7 +193,7 @@ def test_a_derived_table_that_fails_takes_its_descendants_along_and_no_other_tab
 
 
 def test_a_source_table_that_fails_fails_alone() -> None:
-    """Whoever wrote to it is told; what the same cycle did to other tables is visible, and derived tables go on."""
+    """Its publishers are told; what the same cycle did to other tables is visible, and derived tables go on."""
     graph = UpdateGraph()
     faulty, other = FaultyAppend(graph, "faulty", SCHEMA), AppendTable(graph, "other", SCHEMA)
     blink = BlinkTable(graph, "blink", SCHEMA)

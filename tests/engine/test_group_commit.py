@@ -212,7 +212,7 @@ def test_ctrl_c_breaks_off_no_operations_of_other_threads() -> None:
 
 
 def test_rows_are_visible_and_told_when_a_publisher_returns() -> None:
-    """Whoever ran the cycle, and however many publish and listen at the time."""
+    """Whichever thread ran the cycle, with other publishers and listeners beside it."""
     graph = UpdateGraph()
     table = AppendTable(graph, "t", SCHEMA)
     heard: set[int] = set()

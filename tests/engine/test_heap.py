@@ -94,7 +94,7 @@ def test_chunks_are_limited_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(0, 40))
 def test_chunks_end_at_multiples_of_their_rows_and_full_ones_are_whole(counts: list[int], start: int) -> None:
-    """Whoever reads a table in pieces of that many rows gets what is stored, without a copy."""
+    """Pieces of that many rows are the stored arrays themselves, without a copy."""
     heap = Heap(pa.string(), chunk_rows=16)
     heap.next_index = start
     for count in counts:

@@ -109,7 +109,7 @@ def test_a_connection_is_shut_when_no_file_can_be_opened(
 
 
 def test_a_borrowed_socket_stays_as_its_owner_has_set_it(listener: socket.socket) -> None:
-    """Whoever waits for events on a socket must not be made to wait for its bytes, by anyone who looks at it."""
+    """gRPC waits for events on its sockets, and reads them without blocking: setting an option must not change that."""
     client, accepted = connected(listener)
     with client, accepted:
         for timeout in (0.0, None):

@@ -100,7 +100,7 @@ def test_batch_append_and_overwrite(spark: SparkSession, server: bs.Server, clie
 def test_overwrite_and_append_take_turns_on_a_table_without_keys(
     spark: SparkSession, server: bs.Server, client: bs.Client
 ) -> None:
-    """Whoever follows the table sees it before or after a write, and goes on following it."""
+    """A subscriber sees the table before or after a write, and goes on following it."""
     write = [spark.range(first, first + 3).write.format("barrage") for first in (0, 10, 20, 30)]
     options = {"uri": server.uri, "table": "t"}
     write[0].options(**options).mode("append").save()

@@ -41,7 +41,7 @@ def test_all_batches_count_together_until_reset() -> None:
 
 @pytest.mark.parametrize("limit", [None, 1 << 40])
 def test_a_batch_is_never_more_than_one_message_could_carry(limit: int | None) -> None:
-    """Whoever sends it, and whatever else is allowed; nothing is written out before that is known."""
+    """Whatever else is allowed; nothing is written out before that is known."""
     with pytest.raises(LimitError, match=f"{MOST_BATCH_BYTES:,}"):
         intake_of(BOMB, limit).take(batch_of(BOMB))
 

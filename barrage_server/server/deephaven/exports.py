@@ -1,7 +1,7 @@
 """What a session has given numbers to: tables that are there, or on their way.
 
 A client may use a number at once: before its upload has ended, or before the call that defines it has even arrived,
-because calls of one connection overtake each other. Whoever asks for a number therefore waits for it.
+because calls of one connection overtake each other. A call that asks for a number therefore waits for it.
 """
 
 from __future__ import annotations
