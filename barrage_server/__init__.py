@@ -77,9 +77,9 @@ if TYPE_CHECKING:
     )
     from barrage_server.publish import StagingLimits, StagingStatistics
     from barrage_server.relay import (
-        Followed,
         FollowedState,
         FollowedStatistics,
+        FollowedTable,
         RelayStatistics,
         Server,
     )
@@ -110,9 +110,9 @@ __all__ = [
     "DeadlineError",
     "DependencyError",
     "Dialect",
-    "Followed",
     "FollowedState",
     "FollowedStatistics",
+    "FollowedTable",
     "InternalError",
     "InvalidRequestError",
     "Keep",
@@ -176,7 +176,7 @@ _NAMES: Final = {
     ),
     "engine.standalone": "table",
     "publish": "StagingLimits StagingStatistics",
-    "relay": "Followed FollowedState FollowedStatistics RelayStatistics Server",
+    "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",
     "server": "Credentials Limits ServedTables SubscriptionGauges TableStatistics",
     "subscription": "SubscriptionLimits",

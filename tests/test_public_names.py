@@ -89,7 +89,7 @@ def _types_in(hint: object) -> set[type]:
 # What the package makes and hands out; users do not call the constructors.
 MADE = {
     bs.AsyncUpdates,
-    bs.Followed,
+    bs.FollowedTable,
     bs.LiveTable,
     bs.Publication,
     bs.TableUpdate,

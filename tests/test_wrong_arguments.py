@@ -111,7 +111,7 @@ def calls(world: World) -> dict[str, Case]:
             {"uri": f"{world.upstream.uri}/up"},
             {
                 "uri": "text",
-                "as_": "optional text",
+                "name": "optional text",
                 "token": "optional text",
                 "user": "optional text",
                 "password": "optional text",
@@ -218,8 +218,8 @@ def calls(world: World) -> dict[str, Case]:
         "KeyedTable.delete": (world.keyed.delete, {"keys": ROWS}, {"keys": "rows"}),
         "ReplacedTable.replace": (world.replaced.replace, {"rows": ROWS}, {"rows": "rows"}),
         "Publication.flush": (world.publication.flush, {}, {"timeout": "seconds"}),
-        "Followed.wait_live": (world.followed.wait_live, {}, {"timeout": "seconds"}),
-        "Followed.wait_for": (
+        "FollowedTable.wait_live": (world.followed.wait_live, {}, {"timeout": "seconds"}),
+        "FollowedTable.wait_for": (
             world.followed.wait_for,
             {"state": bs.FollowedState.LIVE},
             {"state": "choice", "timeout": "seconds"},
@@ -270,7 +270,7 @@ def test_a_wrong_argument_is_refused_in_words(world: World, name: str) -> None:
                 faults.append(f"{argument}={wrong!r}: {type(error).__name__}: {error}")
             else:
                 faults.append(f"{argument}={wrong!r} was taken: {made!r}")
-                if isinstance(made, bs.Server | bs.Client | bs.LiveTable | bs.Followed):
+                if isinstance(made, bs.Server | bs.Client | bs.LiveTable | bs.FollowedTable):
                     made.close()
     assert not faults, "\n".join(faults)
 
@@ -280,7 +280,7 @@ CLASSES = [
     bs.Client,
     bs.LiveTable,
     bs.Publication,
-    bs.Followed,
+    bs.FollowedTable,
     bs.Update,
     AppendTable,
     BlinkTable,

@@ -55,7 +55,7 @@ class FollowSettings(BaseModel):
 
 def follow(
     server: bs.Server, table: FollowSettings, default_token: SecretStr | None, default_tls_root_certs: str | None = None
-) -> bs.Followed:
+) -> bs.FollowedTable:
     """Make ``server`` follow a table, also while its upstream does not answer.
 
     Args:
@@ -77,7 +77,7 @@ def follow(
         roots = None if trusted is None else read_pem(trusted, setting)
         return server.follow(
             table.uri,
-            as_=table.name,
+            name=table.name,
             token=_shown(token),
             user=table.user,
             password=_shown(table.password),

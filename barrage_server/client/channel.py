@@ -15,11 +15,11 @@ import pyarrow.flight as flight
 from barrage_server.address import ServerAddress
 from barrage_server.arguments import seconds
 from barrage_server.client.access import Access
-from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
 from barrage_server.client.keepalive import KeepAlive
 from barrage_server.client.login import HeaderReader
 from barrage_server.client.names import descriptor_of
+from barrage_server.client.server_kind import ServerKind
 from barrage_server.errors import (
     AuthenticationError,
     InvalidRequestError,
@@ -87,7 +87,7 @@ class Channel:
         self._client: flight.FlightClient | None = None
         self._pid = os.getpid()
         self._closed = False
-        self._counterpart: Counterpart | None = None
+        self._server_kind: ServerKind | None = None
         self._log_in_lock = threading.Lock()
         self._streams: weakref.WeakSet[SessionStream] = weakref.WeakSet()
         self._keep_alive = KeepAlive(self.greet, f"barrage-session {self.address}")
@@ -140,7 +140,7 @@ class Channel:
 
     # Who answers.
 
-    def greet(self) -> Counterpart:
+    def greet(self) -> ServerKind:
         """Make a cheap call, which logs in where needed; returns the kind of the server.
 
         Raises:
@@ -153,20 +153,20 @@ class Channel:
             if error.is_final or not self.login.next_way():
                 raise
             found = self._other_ways()
-        self._counterpart = Counterpart.of(knows_health=found, has_session=self.login.has_session)
-        return self._counterpart
+        self._server_kind = ServerKind.of(knows_health=found, has_session=self.login.has_session)
+        return self._server_kind
 
     @property
-    def counterpart(self) -> Counterpart:
+    def server_kind(self) -> ServerKind:
         """The kind of the server; makes a call if it is not known yet."""
-        if self._counterpart is None:
+        if self._server_kind is None:
             with self._log_in_lock:
-                return self._counterpart or self.greet()
-        return self._counterpart
+                return self._server_kind or self.greet()
+        return self._server_kind
 
     def check_address(self) -> None:
         """InvalidRequestError when the address is written in Deephaven's way, and another Flight server answers."""
-        if self._place.is_deephaven and self.counterpart is Counterpart.FLIGHT:
+        if self._place.is_deephaven and self.server_kind is ServerKind.FLIGHT:
             raise InvalidRequestError(
                 f"An Arrow Flight server answers at {self.address}, but not a Deephaven server: write "
                 f"{self._place.location} for it, or the port of Deephaven's, 10000 mostly."
@@ -178,7 +178,7 @@ class Channel:
         Raises:
             UnknownTableError: there is no such table.
         """
-        descriptor = descriptor_of(name, self.counterpart)
+        descriptor = descriptor_of(name, self.server_kind)
 
         def ask() -> pa.Schema:
             with translated(self.address):
@@ -191,11 +191,11 @@ class Channel:
     @property
     def sends_ragged_batches(self) -> bool:
         """Whether columns of a batch may differ in length unless they are sent as lists; pyarrow refuses that."""
-        return self._place.is_deephaven or self.counterpart is Counterpart.DEEPHAVEN
+        return self._place.is_deephaven or self.server_kind is ServerKind.DEEPHAVEN
 
     def need(self, doing: str) -> None:
         """Raise UnsupportedOperationError when the server is Deephaven's, which does not offer ``doing``."""
-        if self.counterpart is Counterpart.DEEPHAVEN:
+        if self.server_kind is ServerKind.DEEPHAVEN:
             raise UnsupportedOperationError(
                 f"{self.address} is a Deephaven server, which does not offer {doing}. To feed it, publish to a "
                 f"barrage-server and subscribe to that from there."
@@ -234,7 +234,7 @@ class Channel:
 
     def _begin_session(self) -> None:
         """Log in where the server has sessions, one call at a time: calls that come together would begin one each."""
-        if self._counterpart is Counterpart.DEEPHAVEN and not self.login.has_session:
+        if self._server_kind is ServerKind.DEEPHAVEN and not self.login.has_session:
             with self._log_in_lock:
                 if not self.login.has_session:
                     self._asks_health()

@@ -14,17 +14,17 @@ import pyarrow.flight as flight
 from barrage_server.arguments import callback, choice, integer, optional_names, seconds, shown
 from barrage_server.client.access import Access
 from barrage_server.client.content import Content
-from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
-from barrage_server.client.follower import Follower
 from barrage_server.client.info import TableInfo, TableList
+from barrage_server.client.interruptible import run_interruptible
 from barrage_server.client.live import LiveTable
 from barrage_server.client.lookup import look_up, table_info
 from barrage_server.client.names import checked_name
-from barrage_server.client.patience import patiently
 from barrage_server.client.publication import Publication
+from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.session import Session
 from barrage_server.client.snapshot import take_snapshot
+from barrage_server.client.subscription_worker import SubscriptionWorker
 from barrage_server.client.update import Update
 from barrage_server.client.upload import Uploadable, Uploader, act
 from barrage_server.client.view import View, column_names
@@ -95,7 +95,7 @@ class Client:
     @property
     def is_deephaven(self) -> bool:
         """Whether a Deephaven server answers there: one can follow its tables, and not publish as to this project's."""
-        return self._channel.counterpart is Counterpart.DEEPHAVEN
+        return self._channel.server_kind is ServerKind.DEEPHAVEN
 
     def ping(self) -> float:
         """Seconds that the server takes to answer; raises when it does not."""
@@ -111,12 +111,12 @@ class Client:
 
     def tables(self) -> TableList:
         """The tables that the server has now, by name."""
-        counterpart = self._channel.counterpart
+        server_kind = self._channel.server_kind
 
         def ask() -> list[flight.FlightInfo]:
             flights, options = self._channel.client(), self._channel.short()
             with translated(self.uri):
-                if counterpart is not Counterpart.BARRAGE:
+                if server_kind is not ServerKind.BARRAGE:
                     return list(flights.list_flights(options=options))
                 # When a server cancels list_flights, pyarrow interrupts the main thread, from any calling thread.
                 results = list(flights.do_action(flight.Action(TABLES_ACTION, b""), options))
@@ -151,7 +151,7 @@ class Client:
         checked_name(name)
         view = View(positions_of(viewport), bool(reverse), column_names(columns))
         return self._channel.logged_in(
-            lambda: patiently(
+            lambda: run_interruptible(
                 lambda progress: take_snapshot(self._channel, name, view, progress),
                 timeout=self._session.timeout,
                 what=f"snapshot of '{name}'",
@@ -214,7 +214,7 @@ class Client:
             raise InvalidRequestError(f"onto is the table of a live table that has ended, not {shown(onto)}.")
         spoken = self._dialect(dialect)
         view = View(positions_of(viewport), bool(reverse), column_names(columns))
-        follower = Follower(
+        worker = SubscriptionWorker(
             self._channel,
             name,
             view,
@@ -224,9 +224,9 @@ class Client:
             retry=self._session.retry,
             on_update=on_update,
         )
-        live = LiveTable(follower, self._session.timeout)
+        live = LiveTable(worker, self._session.timeout)
         self._session.own(live)
-        follower.start()
+        worker.start()
         try:
             live.wait_for_content(self._session.timeout if timeout is None else timeout)
         except BaseException:
@@ -390,6 +390,6 @@ class Client:
             wanted = None if dialect is None else Dialect(dialect)
         except ValueError:
             raise InvalidRequestError(f"dialect is 'key-space' or 'flattened', not {dialect!r}.") from None
-        if wanted is Dialect.KEY_SPACE and self._channel.counterpart is Counterpart.DEEPHAVEN:
+        if wanted is Dialect.KEY_SPACE and self._channel.server_kind is ServerKind.DEEPHAVEN:
             raise UnsupportedOperationError("A Deephaven server writes viewports flattened; leave dialect out.")
         return wanted

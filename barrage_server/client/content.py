@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.client.mirror import Mirror
+from barrage_server.client.message_applier import MessageApplier
 from barrage_server.client.update import Update
 from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableUpdate, TableVersion, UpdateGraph, coalesce_nodes
 from barrage_server.engine.heap import READ_ROWS
@@ -38,7 +38,7 @@ class Content:
         self._graph = graph
         self._name = name
         self._onto = onto
-        self._mirror: Mirror | None = None
+        self._applier: MessageApplier | None = None
         self._table: ReplicaTable | None = None
         self._shown: ReplicaTable | None = None  # the table of the last update
         self._version: TableVersion | None = None
@@ -55,9 +55,12 @@ class Content:
     @property
     def is_settled(self) -> bool:
         """Whether what is in view is what is wanted now."""
-        mirror = self._mirror
+        applier = self._applier
         return (
-            mirror is not None and self.wanted is not None and mirror.table is self._table and mirror.shows(self.wanted)
+            applier is not None
+            and self.wanted is not None
+            and applier.table is self._table
+            and applier.shows(self.wanted)
         )
 
     @property
@@ -100,7 +103,7 @@ class Content:
             )
         self._schema = schema
         self.wanted = window
-        self._mirror = Mirror(
+        self._applier = MessageApplier(
             schema,
             window,
             dialect=dialect,
@@ -119,24 +122,24 @@ class Content:
         Raises:
             WireFormatError: the message contradicts the ones before; the stream is of no use any more.
         """
-        mirror = self._mirror
-        if mirror is None or self.wanted is None:
+        applier = self._applier
+        if applier is None or self.wanted is None:
             raise InternalError("A message came before a stream was begun.")
-        mirror.apply(message)
-        if mirror.table is not self._table:
-            if not mirror.shows(self.wanted):
+        applier.apply(message)
+        if applier.table is not self._table:
+            if not applier.shows(self.wanted):
                 return None
-            self._show(mirror)
-        self.table_size, self.step = mirror.table_size, mirror.step
+            self._show(applier)
+        self.table_size, self.step = applier.table_size, applier.step
         return self._update(is_snapshot=message.metadata.is_snapshot)
 
-    def _show(self, mirror: Mirror) -> None:
-        shown, fresh = self._onto if self._table is None else self._table, mirror.table
+    def _show(self, applier: MessageApplier) -> None:
+        shown, fresh = self._onto if self._table is None else self._table, applier.table
         if shown is not None and shown.schema.equals(fresh.schema) and shown.is_window == fresh.is_window:
             if shown is not self._onto:
                 shown.restate(fresh.traits, fresh.key_columns)
             shown.apply(difference(shown.version, fresh.version))
-            mirror.adopt(shown)
+            applier.adopt(shown)
             self._table = shown
         else:
             self._table = fresh

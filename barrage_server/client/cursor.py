@@ -61,4 +61,4 @@ class Cursor:
             self._waiting.clear()
             return
         self._fold()
-        self._waiting[0].before.absorb()
+        self._waiting[0].before.compact()

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Self
 
 from barrage_server.client.cursor import Cursor
-from barrage_server.client.follower import Follower
 from barrage_server.client.status import again
+from barrage_server.client.subscription_worker import SubscriptionWorker
 from barrage_server.client.update import Update
 from barrage_server.public import public
 
@@ -19,14 +19,14 @@ __all__ = ["AsyncUpdates", "Updates"]
 class _Place:
     """A place in the updates of one live table, which is given back when its iterator ends or is freed."""
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
-        self._cursor: Cursor | None = follower.positions.begin()
+    def __init__(self, worker: SubscriptionWorker) -> None:
+        self._worker = worker
+        self._cursor: Cursor | None = worker.positions.begin()
 
     def _take(self) -> Update | None:
         """The next update that changes something; None when there is none now."""
         cursor = self._cursor
-        while cursor is not None and (update := self._follower.positions.take(cursor)) is not None:
+        while cursor is not None and (update := self._worker.positions.take(cursor)) is not None:
             if update:
                 return update
         return None
@@ -34,7 +34,7 @@ class _Place:
     def _end(self) -> None:
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
-            self._follower.positions.end(cursor)
+            self._worker.positions.end(cursor)
 
     def __del__(self) -> None:
         self._end()
@@ -45,12 +45,12 @@ class Updates(_Place, Iterator[Update]):
     """Iterates over the updates, waiting for each. Threads that share one iterator get different updates.
 
     Args:
-        follower: what is followed.
+        worker: what is followed.
         timeout: seconds without an update after which the iteration ends; None for never.
     """
 
-    def __init__(self, follower: Follower, timeout: float | None) -> None:
-        super().__init__(follower)
+    def __init__(self, worker: SubscriptionWorker, timeout: float | None) -> None:
+        super().__init__(worker)
         self._timeout = timeout
         self._ended = False
 
@@ -58,23 +58,23 @@ class Updates(_Place, Iterator[Update]):
         return self
 
     def __next__(self) -> Update:
-        follower = self._follower
+        worker = self._worker
         deadline = None if self._timeout is None else time.monotonic() + self._timeout
         while not self._ended:
-            with follower.status.changed:
+            with worker.status.changed:
                 update = self._take()
                 if update is not None:
                     return update
-                if follower.brings_no_more:
+                if worker.brings_no_more:
                     self.close()
-                    if follower.status.error is not None:
-                        raise again(follower.status.error)
+                    if worker.status.error is not None:
+                        raise again(worker.status.error)
                     break
                 rest = None if deadline is None else deadline - time.monotonic()
                 if rest is not None and rest <= 0:
                     self.close()
                     break
-                follower.status.changed.wait(rest)
+                worker.status.changed.wait(rest)
         raise StopIteration
 
     def close(self) -> None:
@@ -87,15 +87,15 @@ class Updates(_Place, Iterator[Update]):
 class AsyncUpdates(_Place, AsyncIterator[Update]):
     """Iterates over the updates without blocking the event loop. A task that is cancelled leaves nothing behind."""
 
-    def __init__(self, follower: Follower) -> None:
-        super().__init__(follower)
+    def __init__(self, worker: SubscriptionWorker) -> None:
+        super().__init__(worker)
         self._ended = False
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Update:
-        follower, positions = self._follower, self._follower.positions
+        worker, positions = self._worker, self._worker.positions
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
 
@@ -108,14 +108,14 @@ class AsyncUpdates(_Place, AsyncIterator[Update]):
                 self._cursor = positions.begin()
             while not self._ended:
                 changed.clear()
-                is_final = follower.brings_no_more  # before the look: what came before the end is to be delivered
+                is_final = worker.brings_no_more  # before the look: what came before the end is to be delivered
                 update = self._take()
                 if update is not None:
                     return update
                 if is_final:
                     await self.aclose()
-                    if follower.status.error is not None:
-                        raise again(follower.status.error)
+                    if worker.status.error is not None:
+                        raise again(worker.status.error)
                     break
                 await changed.wait()
         except asyncio.CancelledError:

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from barrage_server.arguments import callback as checked_callback
 from barrage_server.arguments import integer, seconds, shown
-from barrage_server.client.follower import Follower
 from barrage_server.client.iteration import AsyncUpdates, Updates
 from barrage_server.client.state import LiveState
+from barrage_server.client.subscription_worker import SubscriptionWorker
 from barrage_server.client.update import Update
 from barrage_server.client.view_change import KEEP, Keep, changed_view
 from barrage_server.client.window import Viewport
@@ -53,8 +53,8 @@ class LiveTable:
     All methods may be called from any thread.
     """
 
-    def __init__(self, follower: Follower, timeout: float) -> None:
-        self._follower = follower
+    def __init__(self, worker: SubscriptionWorker, timeout: float) -> None:
+        self._worker = worker
         self._timeout = timeout
 
     # What is in view.
@@ -62,17 +62,17 @@ class LiveTable:
     @property
     def name(self) -> str:
         """The table's name on the server."""
-        return self._follower.name
+        return self._worker.name
 
     @property
     def has_content(self) -> bool:
         """Whether the first content is complete."""
-        return self._follower.content.is_complete
+        return self._worker.content.is_complete
 
     @property
     def version(self) -> TableVersion:
         """The version in view: an immutable snapshot."""
-        return self._follower.content.version
+        return self._worker.content.version
 
     @property
     def table(self) -> ReplicaTable:
@@ -81,7 +81,7 @@ class LiveTable:
         It lives in the update graph of the client. It is another object after the columns in view have changed, and
         between a window and the whole table.
         """
-        return self._follower.content.table
+        return self._worker.content.table
 
     @property
     def schema(self) -> pa.Schema:
@@ -96,7 +96,7 @@ class LiveTable:
     @property
     def table_size(self) -> int:
         """Rows of the whole table on the server, as of the last message."""
-        return self._follower.content.table_size
+        return self._worker.content.table_size
 
     @property
     def row_set(self) -> RowSet:
@@ -106,12 +106,12 @@ class LiveTable:
     @property
     def viewport(self) -> RowSet | None:
         """The positions of the last request; None for the whole table."""
-        return self._follower.view.positions
+        return self._worker.view.positions
 
     @property
     def is_reverse(self) -> bool:
         """Whether the viewport counts from the end of the table."""
-        return self._follower.view.reverse
+        return self._worker.view.reverse
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ class LiveTable:
     @property
     def step(self) -> int:
         """The server's step of the last message; -1 when it does not say."""
-        return self._follower.content.step
+        return self._worker.content.step
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -189,19 +189,19 @@ class LiveTable:
         return self.size
 
     def __repr__(self) -> str:
-        follower = self._follower
-        if not follower.content.is_complete:
-            return f"<LiveTable {self.name!r} {follower.status.state}>"
+        worker = self._worker
+        if not worker.content.is_complete:
+            return f"<LiveTable {self.name!r} {worker.status.state}>"
         view = "" if self.viewport is None else f" of {self.table_size:,}"
-        return f"<LiveTable {self.name!r} {follower.status.state} rows={self.size:,}{view} columns={self.schema.names}>"
+        return f"<LiveTable {self.name!r} {worker.status.state} rows={self.size:,}{view} columns={self.schema.names}>"
 
     def _repr_html_(self) -> str:
         """The first rows in view, for notebooks."""
-        follower = self._follower
-        title = f"{self.name}, {follower.status.state}"
-        if follower.status.error is not None:
-            title = f"{title} ({follower.status.error})"
-        if not follower.content.is_complete:
+        worker = self._worker
+        title = f"{self.name}, {worker.status.state}"
+        if worker.status.error is not None:
+            title = f"{title} ({worker.status.error})"
+        if not worker.content.is_complete:
             return grid_html(f"{title}: nothing has come yet", (), ())
         notes = () if self.viewport is None else (f"of {self.table_size:,} rows in the table",)
         return table_html(title, self.version, key_columns=self.key_columns, notes=notes)
@@ -228,7 +228,7 @@ class LiveTable:
             BarrageError: the error of the subscription, after the last update.
         """
         self._check_process()
-        return Updates(self._follower, None if timeout is None else seconds(timeout, "timeout"))
+        return Updates(self._worker, None if timeout is None else seconds(timeout, "timeout"))
 
     def __iter__(self) -> NoReturn:
         """Refused: readers of any iterable, such as ``pandas.DataFrame(live)``, would wait for updates without end."""
@@ -243,7 +243,7 @@ class LiveTable:
         Its place in the updates is its own, as with :meth:`updates`. A task that is cancelled ends at once.
         """
         self._check_process()
-        return AsyncUpdates(self._follower)
+        return AsyncUpdates(self._worker)
 
     def on_update(self, callback: Callable[[Update], object]) -> Callable[[], None]:
         """Call ``callback(update)`` for every change of the rows in view; returns a function that ends that.
@@ -252,7 +252,7 @@ class LiveTable:
         callback gets fewer and larger updates: those that arrive while it runs are one. For a blink table it gets each
         update, because rows would be lost otherwise; no update is applied while it runs.
         """
-        return self._follower.callbacks.add(checked_callback(callback, "callback"))
+        return self._worker.callbacks.add(checked_callback(callback, "callback"))
 
     def wait_until(self, predicate: Callable[[LiveTable], bool], timeout: float | None = None) -> None:
         """Wait until ``predicate(live)`` holds; it is called now, and again after every message.
@@ -276,22 +276,22 @@ class LiveTable:
             DeadlineError: none came in time.
             BarrageError: the subscription has ended.
         """
-        seen = self._follower.status.messages
+        seen = self._worker.status.messages
         wait = self._limit(timeout)
         self._wait(
-            lambda: self._follower.status.messages > seen, wait, f"There was no update of '{self.name}' in {wait:g} s."
+            lambda: self._worker.status.messages > seen, wait, f"There was no update of '{self.name}' in {wait:g} s."
         )
 
     def wait_for_content(self, timeout: float) -> None:
         """Wait for the first content to be complete; no more than ``timeout`` seconds may pass without any of it."""
-        follower = self._follower
+        worker = self._worker
         text = f"The first content of '{self.name}' did not come: nothing for {timeout:g} s."
 
         def has_come(seen: int) -> bool:
-            return follower.content.is_complete or follower.status.messages > seen
+            return worker.content.is_complete or worker.status.messages > seen
 
-        while not follower.content.is_complete:
-            self._wait(partial(has_come, follower.status.messages), timeout, text)
+        while not worker.content.is_complete:
+            self._wait(partial(has_come, worker.status.messages), timeout, text)
 
     # The window.
 
@@ -361,18 +361,18 @@ class LiveTable:
             BarrageError: the subscription has ended.
         """
         self._check_process()
-        self._follower.status.check_open()
-        follower = self._follower
-        if wait and follower.is_on_own_thread:
+        self._worker.status.check_open()
+        worker = self._worker
+        if wait and worker.is_on_own_thread:
             raise UnsupportedOperationError(
                 "A callback must not wait for its own subscription; use set_viewport(..., wait=False)."
             )
         limit = self._limit(timeout)
-        with follower.status.changed:  # else another call may change the view in between
-            follower.show(changed_view(follower.view, viewport, stop, columns, reverse))
+        with worker.status.changed:  # else another call may change the view in between
+            worker.show(changed_view(worker.view, viewport, stop, columns, reverse))
         if wait:
             self._wait(
-                lambda: follower.content.is_settled, limit, f"the new view of '{self.name}' did not come in {limit:g} s"
+                lambda: worker.content.is_settled, limit, f"the new view of '{self.name}' did not come in {limit:g} s"
             )
 
     # Its life.
@@ -380,20 +380,20 @@ class LiveTable:
     @property
     def state(self) -> LiveState:
         """Whether updates flow."""
-        return self._follower.status.state
+        return self._worker.status.state
 
     @property
     def error(self) -> BarrageError | None:
         """Why the subscription has ended; None unless :attr:`state` is ``FAILED``."""
-        return self._follower.status.error
+        return self._worker.status.error
 
     def on_state(self, callback: Callable[[LiveState], object]) -> Callable[[], None]:
         """Call ``callback(state)`` for every change of :attr:`state`; returns a function that ends that."""
-        return self._follower.status.callbacks.add(checked_callback(callback, "callback"))
+        return self._worker.status.callbacks.add(checked_callback(callback, "callback"))
 
     def close(self) -> None:
         """End the subscription. What is in view stays readable. May be called repeatedly, and from callbacks."""
-        self._follower.close(self._timeout)
+        self._worker.close(self._timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -419,12 +419,12 @@ class LiveTable:
 
     def _wait(self, done: Callable[[], bool], timeout: float, text: str) -> None:
         self._check_process()
-        if self._follower.is_on_own_thread:
+        if self._worker.is_on_own_thread:
             raise UnsupportedOperationError("A callback must not wait for its own subscription.")
-        self._follower.status.wait(done, timeout, text)
+        self._worker.status.wait(done, timeout, text)
 
     def _check_process(self) -> None:
-        if not self._follower.is_of_this_process:
+        if not self._worker.is_of_this_process:
             raise UnsupportedOperationError(
                 f"The subscription to '{self.name}' belongs to the process that forked this one; subscribe again here."
             )

@@ -17,7 +17,7 @@ __all__ = ["look_up", "table_info"]
 
 def look_up(channel: Channel, name: str) -> TableInfo:
     """One table of the server; UnknownTableError when there is none of that name."""
-    descriptor = descriptor_of(name, channel.counterpart)
+    descriptor = descriptor_of(name, channel.server_kind)
 
     def ask() -> flight.FlightInfo:
         with translated(channel.address):

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow.flight as flight
 
-from barrage_server.client.counterpart import Counterpart
+from barrage_server.client.server_kind import ServerKind
 from barrage_server.errors import InvalidRequestError
 from barrage_server.wire.tickets import ApplicationTicket, name_of_path, parse_path, path_of_name, scope_ticket
 
@@ -22,19 +22,19 @@ def checked_name(name: str) -> str:
     return name
 
 
-def ticket_of(name: str, counterpart: Counterpart) -> bytes:
+def ticket_of(name: str, server_kind: ServerKind) -> bytes:
     """The ticket of a table.
 
     A Deephaven server has tables in applications too: those are called ``app/<application>/field/<field>``, as in its
     URIs.
     """
-    parts = _application(name, counterpart)
+    parts = _application(name, server_kind)
     return scope_ticket(name) if parts is None else f"a/{parts[1]}/f/{parts[3]}".encode()
 
 
-def descriptor_of(name: str, counterpart: Counterpart) -> flight.FlightDescriptor:
+def descriptor_of(name: str, server_kind: ServerKind) -> flight.FlightDescriptor:
     """The Flight descriptor of a table."""
-    return flight.FlightDescriptor.for_path(*(_application(name, counterpart) or path_of_name(name)))
+    return flight.FlightDescriptor.for_path(*(_application(name, server_kind) or path_of_name(name)))
 
 
 def listed_name(path: Sequence[bytes | str]) -> str | None:
@@ -48,8 +48,8 @@ def listed_name(path: Sequence[bytes | str]) -> str | None:
         return None
 
 
-def _application(name: str, counterpart: Counterpart) -> list[str] | None:
+def _application(name: str, server_kind: ServerKind) -> list[str] | None:
     parts = checked_name(name).split("/")
-    if counterpart is Counterpart.DEEPHAVEN and len(parts) == 4 and (parts[0], parts[2]) == _APPLICATION:
+    if server_kind is ServerKind.DEEPHAVEN and len(parts) == 4 and (parts[0], parts[2]) == _APPLICATION:
         return parts
     return None

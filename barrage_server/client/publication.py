@@ -21,7 +21,7 @@ from barrage_server.errors import BarrageError, DeadlineError, InternalError, Un
 from barrage_server.process import Ending, end_with_process, start_thread
 from barrage_server.public import public
 from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import PublicationRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.protocol import FLUSH, PublicationResult
 from barrage_server.wire.tickets import path_of_name, scope_ticket
@@ -73,7 +73,7 @@ class Publication:
             TableFeed(table, limits),
             SubscriptionRequest(scope_ticket(name), options=options),
             dialect=Dialect.KEY_SPACE,
-            uneven=Uneven.EVEN,
+            lengths=LengthMode.PADDED,
         )
         with translated(channel.address):
             descriptor = flight.FlightDescriptor.for_path(*path_of_name(name))

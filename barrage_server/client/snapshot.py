@@ -10,10 +10,10 @@ import pyarrow.flight as flight
 from barrage_server.client.annotations import user_schema
 from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
-from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import translated
+from barrage_server.client.interruptible import Progress
 from barrage_server.client.names import ticket_of
-from barrage_server.client.patience import Progress
+from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.stream import SubscriptionStream
 from barrage_server.client.view import View, tell_left_out, unreadable
 from barrage_server.engine import UpdateGraph
@@ -31,7 +31,7 @@ __all__ = ["take_snapshot"]
 def take_snapshot(channel: Channel, name: str, view: View, progress: Progress) -> pa.Table:
     """The present content of ``view``, as of one version of the table."""
     is_whole = view.columns is None and view.positions is None
-    if is_whole and channel.counterpart is not Counterpart.DEEPHAVEN:
+    if is_whole and channel.server_kind is not ServerKind.DEEPHAVEN:
         return _whole_table(channel, name, progress)
     schema = channel.schema(name)
     window = view.window(schema, name)
@@ -47,7 +47,7 @@ def take_snapshot(channel: Channel, name: str, view: View, progress: Progress) -
 def _whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
     """All rows and columns, by DoGet: batches are used as they come."""
     with translated(channel.address):
-        ticket = flight.Ticket(ticket_of(name, channel.counterpart))
+        ticket = flight.Ticket(ticket_of(name, channel.server_kind))
         reader = channel.client().do_get(ticket, channel.options())
         progress.cancel_with(reader.cancel)
         intake = Intake(reader.schema)
@@ -74,13 +74,13 @@ def _first_content(channel: Channel, name: str, window: Window, progress: Progre
     read. Subscriptions can request columns as lists.
     """
     request = SubscriptionRequest(
-        ticket_of(name, channel.counterpart),
+        ticket_of(name, channel.server_kind),
         window.columns,
         window.positions,
         SubscriptionOptions(columns_as_list=True),
         window.reverse,
     )
-    dialect = channel.counterpart.dialect
+    dialect = channel.server_kind.dialect
     stream = SubscriptionStream(channel, request, dialect)
     try:
         progress.cancel_with(stream.cancel)

@@ -14,8 +14,8 @@ import pyarrow.flight as flight
 
 from barrage_server.client.channel import Channel
 from barrage_server.client.failures import translated
+from barrage_server.client.interruptible import Progress, run_interruptible
 from barrage_server.client.lookup import look_up
-from barrage_server.client.patience import Progress, patiently
 from barrage_server.engine.frames import arrow_rows
 from barrage_server.errors import BarrageError, SchemaMismatchError, UnavailableError, UnknownTableError
 from barrage_server.flight.staging import CommitCalls, chunks, stage
@@ -102,7 +102,7 @@ class Uploader:
         publisher, batch = self._borrow()
         try:
             request = StageRequest(publisher, target.table, batch, attempt=uuid.uuid4().hex)
-            staged = patiently(
+            staged = run_interruptible(
                 lambda progress: self._stage(request, schema, batches, progress),
                 timeout=self._timeout,
                 what=f"publishing to '{target.table}'",

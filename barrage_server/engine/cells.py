@@ -28,8 +28,8 @@ __all__ = [
     "MIN_PAGE_CELLS",
     "CellArray",
     "Cells",
+    "LastWriteCache",
     "Pages",
-    "Recent",
     "gather",
     "gather_any",
     "view",
@@ -44,7 +44,7 @@ _NO_KEY = 1 << 63
 _FEWEST_RECENT, _MOST_RECENT = 64, 1 << 20
 
 
-class Recent:
+class LastWriteCache:
     """A copy of the cells of the last write.
 
     Subscribers read next the cells of the last write, which are scattered in a large table and contiguous here. The
@@ -58,15 +58,15 @@ class Recent:
         self._cells = cells
 
     @classmethod
-    def of(cls, plan: ReadPlan, cells: CellArray) -> Recent | None:
+    def of(cls, plan: ReadPlan, cells: CellArray) -> LastWriteCache | None:
         """The copy, or ``None`` where the cells are cheap to read, or too many to copy."""
         if plan.is_contiguous or plan.size < _FEWEST_RECENT or cells.nbytes > _MOST_RECENT:
             return None
         return cls(plan.keys, cells if cells.base is None else cells.copy())
 
-    def take(self, places: Int64Array) -> Recent:
+    def take(self, places: Int64Array) -> LastWriteCache:
         """Some of them, by their places in the order of the keys."""
-        return Recent(self._keys.take(places), self._cells.take(places))
+        return LastWriteCache(self._keys.take(places), self._cells.take(places))
 
     def find(self, plan: ReadPlan) -> CellArray | None:
         """The cells of ``plan``, not to be written to, if it is part of what was written and has no gaps in it."""
@@ -108,7 +108,7 @@ class Cells:
         self.dropped_from = _NO_KEY
         self._fill = fill
         self._shared: set[int] = set()
-        self.recent: Recent | None = None
+        self.recent: LastWriteCache | None = None
 
     @property
     def nbytes(self) -> int:
@@ -160,7 +160,7 @@ class Cells:
 
     def scatter(self, plan: ReadPlan, values: CellArray) -> None:
         """Write one value per row of ``plan``. The cells must exist (:meth:`reserve`)."""
-        self.recent = Recent.of(plan, values)
+        self.recent = LastWriteCache.of(plan, values)
         pages = self.pages
         for page, where, start, stop, _ in plan.segments(self.page_bits):
             pages[page][where] = values[start:stop]

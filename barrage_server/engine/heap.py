@@ -300,7 +300,7 @@ class Heap:
         bounds = zip(self._starts, self._chunks, strict=True)
         self._drop([n for n, (start, chunk) in enumerate(bounds) if first <= start and start + len(chunk) <= stop])
 
-    def victims(self) -> tuple[int, int] | None:
+    def collectable_span(self) -> tuple[int, int] | None:
         """The range (first, stop) of absolute indexes with most garbage; ``None`` while there is too little."""
         if self.next_index - self.first_index > _MAX_SPAN:
             return self.first_index, self.next_index - _MAX_SPAN // 2

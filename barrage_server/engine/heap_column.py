@@ -16,7 +16,7 @@ import pyarrow as pa
 from barrage_server.engine.cells import Pages, gather, gather_any, view
 from barrage_server.engine.column import FEW_EQUAL, Column, ColumnSnapshot, Rows
 from barrage_server.engine.heap import INDEX, INDEX_MASK, MAX_CHUNK_ROWS, READ_ROWS, Heap, HeapView, IndexArray
-from barrage_server.engine.index_cells import IndexCells, Line
+from barrage_server.engine.index_cells import IndexCells, IndexRun
 from barrage_server.engine.interner import Interner
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
@@ -48,7 +48,7 @@ class _HeapSnapshot(ColumnSnapshot):
         if frozen:
             segments = plan.segments(self.page_bits)
             line = self._pages.get(segments[0].page) if len(segments) == 1 else None
-            if isinstance(line, Line) and isinstance(segments[0].where, slice) and segments[0].top <= line.size:
+            if isinstance(line, IndexRun) and isinstance(segments[0].where, slice) and segments[0].top <= line.size:
                 return from_storage(self._heap.run(line.start + segments[0].where.start, plan.size), self.type)
             indexes = view(self._pages, plan, self.page_bits)
         if indexes is None and self._recent is not None:
@@ -246,11 +246,11 @@ class HeapColumn(Column):
         ):
             self._begin_anew(live, undo)
         if self._sweep is None:
-            victims = self.heap.victims()
-            if victims is None:
+            collectable_span = self.heap.collectable_span()
+            if collectable_span is None:
                 return
             self.heap.close()
-            self._sweep = (*victims, 0)
+            self._sweep = (*collectable_span, 0)
         first, stop, next_key = self._sweep
         start = int(live.rank([next_key])[0]) if live and next_key <= live.last_key else live.size
         rows = live.slice(start, start + budget)

@@ -10,10 +10,10 @@ from barrage_server.engine.cells import CellArray, Cells, Pages
 from barrage_server.engine.heap import INDEX, INDEX_MASK, IndexArray
 from barrage_server.engine.plan import Int64Array, ReadPlan
 
-__all__ = ["IndexCells", "Line"]
+__all__ = ["IndexCells", "IndexRun"]
 
 
-class Line:
+class IndexRun:
     """A page of consecutive indexes: the cell at offset ``i`` holds ``start + i`` (modulo 2**32).
 
     Reads like an array. The size grows in place; readers of older versions do not look beyond their rows.
@@ -61,18 +61,18 @@ class IndexCells(Cells):
             start = (first + begin - where.start) & INDEX_MASK
             cells = self.pages.get(page)
             if cells is None:
-                self.pages = {**self.pages, page: Line(start, top)}
-            elif isinstance(cells, Line) and cells.start == start and where.start >= cells.size:
+                self.pages = {**self.pages, page: IndexRun(start, top)}
+            elif isinstance(cells, IndexRun) and cells.start == start and where.start >= cells.size:
                 cells.size = top
             else:
                 self.resize(page, top)
-                self.pages[page][where] = Line(start, top)[where]
+                self.pages[page][where] = IndexRun(start, top)[where]
 
     def _is_writable(self, page: int, size: int) -> bool:
-        return super()._is_writable(page, size) and not isinstance(self.pages[page], Line)
+        return super()._is_writable(page, size) and not isinstance(self.pages[page], IndexRun)
 
     def _enlarged(self, pages: Pages, page: int, size: int) -> CellArray:
         line = pages.get(page)
-        if isinstance(line, Line):
+        if isinstance(line, IndexRun):
             pages = {**pages, page: line[slice(0, line.size)]}
         return super()._enlarged(pages, page, size)

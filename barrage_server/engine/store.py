@@ -92,5 +92,5 @@ class ColumnStore:
     def _absorb(self) -> None:
         held = [(entry, cursor) for entry in self._held if (cursor := entry()) is not None]
         for _, cursor in held:
-            cursor.absorb()
+            cursor.compact()
         self._held = [entry for entry, _ in held]

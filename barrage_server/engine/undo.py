@@ -138,11 +138,11 @@ class UndoCursor:
         """The entries to put back into cells of ``column`` gathered before this call, newest first, in this order."""
         merged, loose = self._collect(column, epoch)
         if len(loose) > _MAX_LOOSE_ENTRIES:
-            self.absorb()
+            self.compact()
             merged, loose = self._collect(column, epoch)
         return [*reversed(loose), *reversed(merged)]
 
-    def absorb(self) -> None:
+    def compact(self) -> None:
         """Merge the entries of all complete nodes, so that those nodes can be freed. Costs what has changed, not what
         there is.
         """

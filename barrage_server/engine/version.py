@@ -136,12 +136,12 @@ class TableVersion:
             start += part.size
             yield part
 
-    def absorb(self) -> None:
+    def compact(self) -> None:
         """Take over what was overwritten since, so that this version no longer keeps the chain of undo records
         alive.
         """
         for view in self._views:
-            view.absorb()
+            view.compact()
 
     def __repr__(self) -> str:
         return f"<TableVersion step={self.step} rows={self.size}>"

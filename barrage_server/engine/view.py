@@ -49,7 +49,7 @@ class ColumnView(ABC):
         """
 
     @abstractmethod
-    def absorb(self) -> None:
+    def compact(self) -> None:
         """Copy the values overwritten since the version, so that it keeps no chain of undo records alive."""
 
 
@@ -85,9 +85,9 @@ class StoredView(ColumnView):
         """The end of a page; for rows in slots, the row itself."""
         return key if self._slots is not None else key | ((1 << self._snapshot.page_bits) - 1)
 
-    def absorb(self) -> None:
+    def compact(self) -> None:
         """The cost is that of the overwritten values. The columns of one version share the work."""
-        self._cursor.absorb()
+        self._cursor.compact()
 
 
 def _in_slots(plan: ReadPlan, slots: RowSlots) -> tuple[ReadPlan, Int64Array | None]:

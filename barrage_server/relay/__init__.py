@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barrage_server.relay.followed import Followed
+from barrage_server.relay.followed_table import FollowedTable
 from barrage_server.relay.server import Server
 from barrage_server.relay.state import FollowedState
 from barrage_server.relay.statistics import FollowedStatistics, RelayStatistics
 
-__all__ = ["Followed", "FollowedState", "FollowedStatistics", "RelayStatistics", "Server"]
+__all__ = ["FollowedState", "FollowedStatistics", "FollowedTable", "RelayStatistics", "Server"]

@@ -1,4 +1,4 @@
-"""Followed blink tables."""
+"""FollowedTable blink tables."""
 
 from __future__ import annotations
 

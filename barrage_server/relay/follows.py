@@ -7,7 +7,7 @@ import threading
 
 from barrage_server.errors import UnavailableError
 from barrage_server.relay.attributes import route_entry
-from barrage_server.relay.followed import Followed
+from barrage_server.relay.followed_table import FollowedTable
 from barrage_server.relay.source import Source
 from barrage_server.server.catalog import Catalog
 
@@ -26,20 +26,20 @@ class Follows:
         self._catalog = catalog
         self._identity = secrets.token_hex(8)  # of this server, in the routes of tables
         self._lock = threading.Lock()
-        self._open: dict[str, Followed] = {}
+        self._open: dict[str, FollowedTable] = {}
         self._closing = False
 
-    def all(self) -> tuple[Followed, ...]:
+    def all(self) -> tuple[FollowedTable, ...]:
         """All of them, by name."""
         with self._lock:
             return tuple(self._open[name] for name in sorted(self._open))
 
-    def find(self, name: str) -> Followed | None:
+    def find(self, name: str) -> FollowedTable | None:
         """The one of that name."""
         with self._lock:
             return self._open.get(name)
 
-    def begin(self, name: str, source: Source, *, max_delay: float, wait: float | None) -> Followed:
+    def begin(self, name: str, source: Source, *, max_delay: float, wait: float | None) -> FollowedTable:
         """Follow ``source`` as ``name``.
 
         Args:
@@ -75,7 +75,7 @@ class Follows:
         for followed in still_open:
             followed.join()
 
-    def _add(self, name: str, source: Source, max_delay: float) -> Followed:
+    def _add(self, name: str, source: Source, max_delay: float) -> FollowedTable:
         with self._lock:
             if self._closing:
                 raise UnavailableError("The server is shutting down.")
@@ -84,13 +84,13 @@ class Follows:
                 f"Table '{name}' follows a table of another server, and only that server changes it; use another name.",
             )
 
-            def ended(followed: Followed) -> None:
+            def ended(followed: FollowedTable) -> None:
                 with self._lock:
                     if self._open.get(name) is followed:
                         del self._open[name]
                         give_back()
 
             route = route_entry(self._identity, name)
-            followed = Followed(self._catalog, name, source, route=route, max_delay=max_delay, ended=ended)
+            followed = FollowedTable(self._catalog, name, source, route=route, max_delay=max_delay, ended=ended)
             self._open[name] = followed
             return followed

@@ -11,13 +11,13 @@ from barrage_server.client.access import Access
 from barrage_server.errors import InvalidRequestError
 from barrage_server.pem import Pem
 from barrage_server.public import public
-from barrage_server.relay.followed import Followed
+from barrage_server.relay.followed_table import FollowedTable
 from barrage_server.relay.follows import Follows
 from barrage_server.relay.source import Source
 from barrage_server.relay.statistics import RelayStatistics
 from barrage_server.server import Server as TableServer
-from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
+from barrage_server.server.server_state import ServerState
 from barrage_server.subscription import SubscriptionLimits
 
 __all__ = ["Server"]
@@ -35,16 +35,16 @@ class Server(TableServer):
     ...     trades = server.follow("grpc://upstream:8815/trades")
     """
 
-    def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
-        hub = super()._make_hub(limits, subscriptions, writers)
+    def _make_state(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> ServerState:
+        server_state = super()._make_state(limits, subscriptions, writers)
         # The first call may come before the base's constructor returns, so this cannot wait for it.
-        self._follows = Follows(hub.catalog)
-        return hub
+        self._follows = Follows(server_state.catalog)
+        return server_state
 
     def follow(
         self,
         uri: str,
-        as_: str | None = None,
+        name: str | None = None,
         *,
         token: str | None = None,
         user: str | None = None,
@@ -56,7 +56,7 @@ class Server(TableServer):
         timeout: float = 30.0,
         max_delay: float = 5.0,
         wait: float | None = 0.0,
-    ) -> Followed:
+    ) -> FollowedTable:
         """Serve a table of another server, from a replica that follows every change.
 
         Returns when the first content is served. While the upstream is lost, the table stays with its last content;
@@ -65,13 +65,13 @@ class Server(TableServer):
 
         >>> with bs.Server() as relay:
         ...     quotes = relay.follow("grpc://upstream:8815/quotes")
-        ...     ticks = relay.follow("dh+plain://deephaven:10000/scope/ticks", as_="dh_ticks", wait=60)
+        ...     ticks = relay.follow("dh+plain://deephaven:10000/scope/ticks", name="dh_ticks", wait=60)
 
         Args:
             uri: ``grpc://host:port/table`` or ``grpc+tls://``; for a Deephaven server
                 ``dh+plain://host:port/scope/table`` or ``dh://``, which is TLS. Special characters of the table's name
                 are percent-encoded.
-            as_: its name here; the upstream name when None.
+            name: its name here; the upstream name when None.
             token: bearer token of the upstream, or pre-shared key of a Deephaven server.
             user: user name, with ``password``.
             password: the user's password.
@@ -98,18 +98,18 @@ class Server(TableServer):
         timeout = seconds(timeout, "timeout", positive=True)
         max_delay = seconds(max_delay, "max_delay", positive=True)
         wait = None if wait is None else seconds(wait, "wait")
-        if as_ is not None:
-            text(as_, "as_")
+        if name is not None:
+            text(name, "name")
         access = Access(token, user, password, headers, tls_root_certs)
         wanted = optional_names(columns, "columns")
         source = Source.parse(uri, access, columns=wanted, interval_ms=interval_ms, timeout=timeout)
         if source.is_at(self.host, self._endpoints.ports):
             raise InvalidRequestError(f"{uri!r} is a table of this server; it is served already.")
-        name = source.address.name if as_ is None else as_
+        name = source.address.name if name is None else name
         return self._follows.begin(name, source, max_delay=max_delay, wait=wait)
 
     @property
-    def followed(self) -> tuple[Followed, ...]:
+    def followed(self) -> tuple[FollowedTable, ...]:
         """The tables that follow other servers, by name."""
         return self._follows.all()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from barrage_server.errors import LimitError, NotFoundError, WireFormatError
-from barrage_server.server.hub import Hub
+from barrage_server.server.server_state import ServerState
 from barrage_server.wire.json_object import JsonObject, json_bytes
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
@@ -37,46 +37,48 @@ _EMPTY_BYTES: Final = 1000
 """Bytes of the body of an action without fields, at most."""
 
 
-def _commit(hub: Hub, body: bytes) -> bytes:
-    return hub.committer.commit(CommitRequest.from_json(body)).to_json()
+def _commit(server_state: ServerState, body: bytes) -> bytes:
+    return server_state.committer.commit(CommitRequest.from_json(body)).to_json()
 
 
-def _abort(hub: Hub, body: bytes) -> bytes:
+def _abort(server_state: ServerState, body: bytes) -> bytes:
     request = AbortRequest.from_json(body)
-    dropped = hub.staging.drop(request.tokens)
+    dropped = server_state.staging.drop(request.tokens)
     if request.batch is not None:
-        dropped += hub.staging.drop_batch(request.publisher or "", request.table or "", request.batch)
+        dropped += server_state.staging.drop_batch(request.publisher or "", request.table or "", request.batch)
     return AbortResult(dropped).to_json()
 
 
-def _last_batch(hub: Hub, body: bytes) -> bytes:
+def _last_batch(server_state: ServerState, body: bytes) -> bytes:
     request = LastBatchRequest.from_json(body)
-    return LastBatchResult(hub.ledger.last(request.publisher, request.table)).to_json()
+    return LastBatchResult(server_state.ledger.last(request.publisher, request.table)).to_json()
 
 
-def _create(hub: Hub, body: bytes) -> bytes:
+def _create(server_state: ServerState, body: bytes) -> bytes:
     request = CreateRequest.from_json(body)
     spec = TableSpec.implied(request.kind, request.key, request.capacity)
-    hub.catalog.ensure(request.table, request.schema, spec)
+    server_state.catalog.ensure(request.table, request.schema, spec)
     return json_bytes({})
 
 
-def _drop(hub: Hub, body: bytes) -> bytes:
-    hub.drop(DropRequest.from_json(body).table)
+def _drop(server_state: ServerState, body: bytes) -> bytes:
+    server_state.drop(DropRequest.from_json(body).table)
     return json_bytes({})
 
 
-def _statistics(hub: Hub, body: bytes) -> bytes:
+def _statistics(server_state: ServerState, body: bytes) -> bytes:
     check_empty(body, "statistics request")
-    return json.dumps(dataclasses.asdict(hub.statistics()), separators=(",", ":")).encode()
+    return json.dumps(dataclasses.asdict(server_state.statistics()), separators=(",", ":")).encode()
 
 
-def _health(hub: Hub, body: bytes) -> bytes:
+def _health(server_state: ServerState, body: bytes) -> bytes:
     check_empty(body, "health request")
-    return json_bytes({"status": "serving", "step": hub.catalog.graph.step, "tables": len(hub.catalog.tables())})
+    return json_bytes(
+        {"status": "serving", "step": server_state.catalog.graph.step, "tables": len(server_state.catalog.tables())}
+    )
 
 
-_ACTIONS: Final[dict[str, tuple[str, Callable[[Hub, bytes], bytes]]]] = {
+_ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, bytes], bytes]]]] = {
     COMMIT_ACTION: ("Make staged batches visible as one delta, once per batch number.", _commit),
     ABORT_ACTION: ("Drop staged batches.", _abort),
     LAST_BATCH_ACTION: ("The last batch that a publisher has committed to a table.", _last_batch),
@@ -101,7 +103,7 @@ def list_actions() -> list[tuple[str, str]]:
     return [*own, (TABLES_ACTION, "The tables, as ListFlights lists them.")]
 
 
-def run_action(hub: Hub, name: str, body: bytes) -> bytes:
+def run_action(server_state: ServerState, name: str, body: bytes) -> bytes:
     """Run one action, except the one that lists the tables, which each endpoint describes in its own way.
 
     Raises:
@@ -114,8 +116,7 @@ def run_action(hub: Hub, name: str, body: bytes) -> bytes:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else f" There are: {', '.join(known)}."
         raise NotFoundError(f"There is no action '{name[:100]}'.{hint}")
-    if len(body) > hub.limits.request_bytes:
-        raise LimitError(
-            f"The body of an action may have {hub.limits.request_bytes:,} bytes, and this one has {len(body):,}."
-        )
-    return _ACTIONS[name][1](hub, body)
+    if len(body) > server_state.limits.request_bytes:
+        most = server_state.limits.request_bytes
+        raise LimitError(f"The body of an action may have {most:,} bytes, and this one has {len(body):,}.")
+    return _ACTIONS[name][1](server_state, body)

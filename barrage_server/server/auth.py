@@ -1,7 +1,7 @@
 """Authentication: bearer tokens in the ``authorization`` header, and the handshakes that issue them.
 
-Every call passes :class:`Gate`, which refuses all unknown credentials. The server has no sessions: a bearer token
-carries its owner and its expiry, signed with a key that lives as long as the server.
+Every call passes :class:`AuthMiddlewareFactory`, which refuses all unknown credentials. The server has no sessions:
+a bearer token carries its owner and its expiry, signed with a key that lives as long as the server.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow.flight as fl
+from itsdangerous import BadData, URLSafeSerializer
 
 from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
 from barrage_server.public import public
@@ -26,12 +26,12 @@ from barrage_server.server.translate import boundary
 
 __all__ = [
     "ANONYMOUS",
+    "AuthMiddleware",
+    "AuthMiddlewareFactory",
     "Authenticator",
-    "Bearers",
-    "Call",
     "Credentials",
-    "Gate",
     "HandshakeHandler",
+    "TokenSigner",
     "from_payload",
     "open_to_all",
     "parse_authorization",
@@ -101,7 +101,7 @@ def open_to_all(credentials: Credentials) -> str:
     return credentials.user or ANONYMOUS
 
 
-class Bearers:
+class TokenSigner:
     """Makes and checks signed bearer tokens.
 
     Args:
@@ -111,28 +111,24 @@ class Bearers:
     """
 
     def __init__(self, lifetime: float = 12 * 3600.0, clock: Callable[[], float] = time.time) -> None:
-        self._key = secrets.token_bytes(32)
+        self._serializer = URLSafeSerializer(secrets.token_bytes(32), signer_kwargs={"digest_method": hashlib.sha256})
         self._lifetime = lifetime
         self._clock = clock
 
     def issue(self, user: str) -> str:
         """A token for ``user``."""
-        body = base64.urlsafe_b64encode(json.dumps([user, self._clock() + self._lifetime]).encode()).decode()
-        return f"{body}.{self._sign(body)}"
+        return self._serializer.dumps([user, self._clock() + self._lifetime])
 
     def user_of(self, token: str) -> str | None:
         """Whose token it is; ``None`` when it was not made here, or is no longer good."""
-        body, _, signature = token.partition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(body).encode()):
+        try:
+            user, until = self._serializer.loads(token)
+        except BadData:
             return None
-        user, until = json.loads(base64.urlsafe_b64decode(body))
         return str(user) if self._clock() < until else None
 
-    def _sign(self, body: str) -> str:
-        return hmac.new(self._key, body.encode(), hashlib.sha256).hexdigest()
 
-
-class Call(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
+class AuthMiddleware(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
     """The headers of one call: the caller, and its viewport dialect."""
 
     def __init__(
@@ -168,20 +164,20 @@ _TOLD_BY_HANDLER: Final = frozenset(
 )
 
 
-class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
+class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
     """Authenticates every call; calls without valid credentials get UNAUTHENTICATED.
 
-    Handlers of calls must call :meth:`Call.check` first: only they know the peer of most calls.
+    Handlers of calls must call :meth:`AuthMiddleware.check` first: only they know the peer of most calls.
     """
 
-    def __init__(self, authenticate: Authenticator | None, bearers: Bearers, strangers: Strangers) -> None:
+    def __init__(self, authenticate: Authenticator | None, signer: TokenSigner, strangers: Strangers) -> None:
         super().__init__()
         self._authenticate = authenticate if authenticate is not None else open_to_all
         self._open = authenticate is None
-        self._bearers = bearers
+        self._signer = signer
         self._strangers = strangers
 
-    def start_call(self, info: fl.CallInfo, headers: Mapping[str, Sequence[str | bytes]]) -> Call:
+    def start_call(self, info: fl.CallInfo, headers: Mapping[str, Sequence[str | bytes]]) -> AuthMiddleware:
         """Check the headers of a call. Header names are in lower case."""
         with boundary("authentication", _UNKNOWN):
             lower = {name.lower(): values for name, values in headers.items()}
@@ -189,23 +185,23 @@ class Gate(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no 
             header = _text(lower.get("authorization"))
             if info.method == fl.FlightMethod.HANDSHAKE and header is None:
                 self._strangers.check_room()
-                return Call(ANONYMOUS, viewport, None)  # credentials come in the handshake itself
+                return AuthMiddleware(ANONYMOUS, viewport, None)  # credentials come in the handshake itself
             shown = header if header is not None else _bearer_of(lower.get("auth-token-bin"))
             try:
                 return self._admit(info, shown, viewport)
             except AuthenticationError as error:
                 if info.method not in _TOLD_BY_HANDLER:
                     raise
-                return Call(ANONYMOUS, viewport, None, error)
+                return AuthMiddleware(ANONYMOUS, viewport, None, error)
 
-    def _admit(self, info: fl.CallInfo, shown: str | None, viewport: str | None) -> Call:
+    def _admit(self, info: fl.CallInfo, shown: str | None, viewport: str | None) -> AuthMiddleware:
         credentials = parse_authorization(shown, lenient=self._open)
-        user = self._bearers.user_of(credentials.secret) if credentials.scheme == "bearer" else None
+        user = self._signer.user_of(credentials.secret) if credentials.scheme == "bearer" else None
         if user is not None:
-            return Call(user, viewport, None)
+            return AuthMiddleware(user, viewport, None)
         user = self._authenticate(credentials)
         hands_out = credentials.scheme == "basic" or info.method == fl.FlightMethod.HANDSHAKE
-        return Call(user, viewport, self._bearers.issue(user) if hands_out else None)
+        return AuthMiddleware(user, viewport, self._signer.issue(user) if hands_out else None)
 
 
 class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow has no types
@@ -214,10 +210,10 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow h
     The payload is the shared token, or ``user:password``, or Flight's ``BasicAuth`` message.
     """
 
-    def __init__(self, authenticate: Authenticator | None, bearers: Bearers, strangers: Strangers) -> None:
+    def __init__(self, authenticate: Authenticator | None, signer: TokenSigner, strangers: Strangers) -> None:
         super().__init__()
         self._authenticate = authenticate if authenticate is not None else open_to_all
-        self._bearers = bearers
+        self._signer = signer
         self._strangers = strangers
 
     def authenticate(self, outgoing: fl.ServerAuthSender, incoming: fl.ServerAuthReader) -> None:
@@ -227,12 +223,12 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow h
                 with self._strangers.handshake():
                     payload = bytes(incoming.read())
             except (StopIteration, OSError):
-                return  # an empty handshake: came with the header, and Gate has answered
+                return  # an empty handshake: came with the header, and AuthMiddlewareFactory has answered
             if payload:
-                outgoing.write(self._bearers.issue(self._authenticate(from_payload(payload))).encode())
+                outgoing.write(self._signer.issue(self._authenticate(from_payload(payload))).encode())
 
     def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002  (Flight calls it so)
-        """Nothing is decided here: :class:`Gate` sees every call, and this token with it."""
+        """Nothing is decided here: :class:`AuthMiddlewareFactory` sees every call, and this token with it."""
         return b""
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from barrage_server.engine import TableVersion
 from barrage_server.errors import BarrageError
-from barrage_server.server.hub import Hub
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.translate import guarded
 
@@ -24,7 +24,7 @@ class DownloadStream:
     """A DoGet stream at any endpoint. It holds its version, so its content does not change.
 
     Args:
-        hub: the server's state.
+        server_state: the server's state.
         peer: the client's address.
         version: the version to send.
         schema: the schema of the stream.
@@ -34,9 +34,11 @@ class DownloadStream:
 
     kind = "download"
 
-    def __init__(self, hub: Hub, peer: str, version: TableVersion, schema: pa.Schema, stall: StallWatch) -> None:
+    def __init__(
+        self, server_state: ServerState, peer: str, version: TableVersion, schema: pa.Schema, stall: StallWatch
+    ) -> None:
         self.peer = peer
-        self.hub = hub
+        self.server_state = server_state
         self.version = version.detached()  # a slow reader must not keep later history alive
         self.schema = schema
         self.stall = stall
@@ -59,8 +61,8 @@ class DownloadStream:
 class Download(DownloadStream):
     """Batches that Flight fetches one by one from its own thread, after the handler has returned."""
 
-    def __init__(self, hub: Hub, peer: str, version: TableVersion, schema: pa.Schema) -> None:
-        super().__init__(hub, peer, version, schema, StallWatch(hub.clock))
+    def __init__(self, server_state: ServerState, peer: str, version: TableVersion, schema: pa.Schema) -> None:
+        super().__init__(server_state, peer, version, schema, StallWatch(server_state.clock))
 
     def reader(self) -> pa.RecordBatchReader:
         """The stream of batches."""
@@ -71,7 +73,7 @@ class Download(DownloadStream):
         return super().overdue(now) if self._ending is None else str(self._ending)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        self.hub.streams.admit(self)
+        self.server_state.streams.admit(self)
         try:
             batches = (self._as_announced(part) for batch in self.version.batches() for part in parts(batch))
             ahead = 1
@@ -79,10 +81,10 @@ class Download(DownloadStream):
                 ahead = _AHEAD if self.version.is_frozen else 1
                 for batch in ready:
                     self.check()
-                    self.stall.expect(Awaited.TAKE, self.hub.limits.slow_client_seconds)
+                    self.stall.expect(Awaited.TAKE, self.server_state.limits.slow_client_seconds)
                     yield batch
         finally:
-            self.hub.streams.release(self)
+            self.server_state.streams.release(self)
 
     def _as_announced(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """With the stream's schema, which calls every column nullable. Nothing is copied."""

@@ -13,14 +13,14 @@ from barrage_server.errors import UnavailableError
 from barrage_server.extras import missing_extra
 from barrage_server.flight.sockets import connected_peers, shut_all, shut_peer
 from barrage_server.process import leave_to_parent
-from barrage_server.server.auth import Authenticator, Bearers, Gate, HandshakeHandler
-from barrage_server.server.flight import Door, TlsIdentity
-from barrage_server.server.hub import Hub
+from barrage_server.server.auth import Authenticator, AuthMiddlewareFactory, HandshakeHandler, TokenSigner
+from barrage_server.server.flight_endpoint import FlightEndpoint, TlsIdentity
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Watchdog
 
 if TYPE_CHECKING:
-    from barrage_server.server.deephaven.door import DeephavenDoor
+    from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
 
 __all__ = ["Endpoints"]
 
@@ -33,7 +33,7 @@ class Endpoints:
     """The Flight port, which is open from the start, and the ports for Deephaven's clients.
 
     Args:
-        hub: the server's state.
+        server_state: the server's state.
         host: address to listen on.
         port: the port for Flight; 0 takes a free one.
         authenticate: checks credentials; ``None`` to accept every caller.
@@ -53,7 +53,7 @@ class Endpoints:
 
     def __init__(
         self,
-        hub: Hub,
+        server_state: ServerState,
         host: str,
         port: int,
         authenticate: Authenticator | None,
@@ -61,28 +61,28 @@ class Endpoints:
         tidy: Callable[[float], object],
     ) -> None:
         self.host = host
-        self._hub = hub
+        self._server_state = server_state
         self._authenticate = authenticate
         self._tls = tls
-        self._tidy_hub = tidy
-        self._deephaven: DeephavenDoor | None = None
+        self._tidy_server = tidy
+        self._deephaven: DeephavenEndpoint | None = None
         self._may_shut = threading.Event()
-        bearers = Bearers()
+        signer = TokenSigner()
         bound: list[int] = []  # the port, when it is known; Flight may keep the function that reads it
         self.strangers = Strangers(
-            hub.limits.handshakes,
-            hub.limits.handshake_seconds,
+            server_state.limits.handshakes,
+            server_state.limits.handshake_seconds,
             lambda: connected_peers(bound[0]),
             lambda peer: shut_peer(peer, bound[0]),
         )
         scheme = "grpc+tls" if tls is not None else "grpc"
         try:
             # Flight serves from its constructor on: all other state must be complete before
-            self._door = Door(
+            self._door = FlightEndpoint(
                 f"{scheme}://{_bracketed(host)}:{port}",
-                hub,
-                Gate(authenticate, bearers, self.strangers),
-                HandshakeHandler(authenticate, bearers, self.strangers),
+                server_state,
+                AuthMiddlewareFactory(authenticate, signer, self.strangers),
+                HandshakeHandler(authenticate, signer, self.strangers),
                 self.strangers.let_in,
                 self._advertised,
                 tls,
@@ -93,7 +93,7 @@ class Endpoints:
         self.port = int(self._door.port)
         bound.append(self.port)
         self._watchdog = Watchdog(
-            hub.streams,
+            server_state.streams,
             lambda peer: any(shut_peer(peer, port) for port in self.ports),
             self._tidy,
             self._shut_door,
@@ -106,7 +106,7 @@ class Endpoints:
 
     def open_deephaven(
         self, port: int | None, web_port: int | None, web_origins: Collection[str]
-    ) -> DeephavenDoor | None:
+    ) -> DeephavenEndpoint | None:
         """Also listen for Deephaven's clients: on a port for gRPC, and one for websockets; ``None`` for none.
 
         Returns what serves them, if anything does.
@@ -120,13 +120,13 @@ class Endpoints:
         if port is None and web_port is None:
             return None
         try:  # its packages are an extra, and are imported only for it
-            from barrage_server.server.deephaven.door import DeephavenDoor
+            from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
         except ImportError as error:
             if (error.name or "").startswith("barrage_server"):
                 raise
             raise missing_extra("A port for Deephaven's clients needs", "deephaven", error) from error
-        self._deephaven = DeephavenDoor(
-            self._hub, self._authenticate, self.host, port, web_port, self._tls, web_origins
+        self._deephaven = DeephavenEndpoint(
+            self._server_state, self._authenticate, self.host, port, web_port, self._tls, web_origins
         )
         return self._deephaven
 
@@ -181,7 +181,7 @@ class Endpoints:
             logger.error("a call on %s does not end; the process may have to be killed", self.uri)
 
     def _tidy(self, now: float) -> None:
-        self._tidy_hub(now)
+        self._tidy_server(now)
         self.strangers.tidy(now)
 
     def _shut_door(self) -> None:

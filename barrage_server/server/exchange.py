@@ -1,8 +1,8 @@
-"""One DoExchange stream: requests come in on the handler's thread, updates go out from the pump.
+"""One DoExchange stream: requests come in on the handler's thread, updates go out from the dispatcher.
 
 Flight requires this split. A handler must not return while another thread reads (the process aborts), and reading
 cannot be interrupted; so the handler reads, pool threads write, and the handler waits for them before it returns. The
-stream's slot in the pump admits one writer at a time.
+stream's scheduled in the dispatcher admits one writer at a time.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import pyarrow.flight as fl
 from barrage_server.errors import BarrageError, WireFormatError
 from barrage_server.flight.errors import encode_end
 from barrage_server.flight.sockets import peer_name
-from barrage_server.server.auth import Call
-from barrage_server.server.conversation import Manner, StreamRequest, dialect_of
+from barrage_server.server.auth import AuthMiddleware
+from barrage_server.server.exchange_state import MessageFormat, StreamRequest, dialect_of
 from barrage_server.server.exchange_stream import ExchangeStream
-from barrage_server.server.hub import Hub
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
 from barrage_server.subscription.feed import Message
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.tickets import name_of_path, name_of_ticket
 
 __all__ = ["Exchange"]
@@ -40,7 +40,7 @@ class Exchange(ExchangeStream):
     """A stream of subscription or snapshot requests over ``pyarrow.flight``.
 
     Args:
-        hub: the server's state.
+        server_state: the server's state.
         call: the caller and the headers.
         context: Flight's view of the call.
         descriptor: the stream's descriptor; a path names the table for requests without a ticket.
@@ -51,15 +51,17 @@ class Exchange(ExchangeStream):
 
     def __init__(
         self,
-        hub: Hub,
-        call: Call,
+        server_state: ServerState,
+        call: AuthMiddleware,
         context: fl.ServerCallContext,
         descriptor: fl.FlightDescriptor,
         reader: fl.MetadataRecordBatchReader,
         writer: fl.MetadataRecordBatchWriter,
     ) -> None:
-        manner = Manner(dialect_of(call.viewport, Dialect.KEY_SPACE), Uneven.EVEN)
-        super().__init__(hub, peer_name(context.peer()), call.user, manner, StallWatch(hub.clock))
+        message_format = MessageFormat(dialect_of(call.viewport, Dialect.KEY_SPACE), LengthMode.PADDED)
+        super().__init__(
+            server_state, peer_name(context.peer()), call.user, message_format, StallWatch(server_state.clock)
+        )
         self._context = context
         self._descriptor = descriptor
         self._reader = reader
@@ -72,13 +74,13 @@ class Exchange(ExchangeStream):
 
     def run(self) -> None:
         """Serve the stream to its end. Raises the error for the client."""
-        self.hub.streams.admit(self)
+        self.server_state.streams.admit(self)
         try:
             for app_metadata in self._requests():
                 if not self.reported(app_metadata):
-                    self._serve(self.conversation.read(app_metadata))
-                self.hub.pump.run(self.slot)
-            if self.conversation.is_subscription:
+                    self._serve(self.exchange_state.read(app_metadata))
+                self.server_state.dispatcher.run(self.scheduled)
+            if self.exchange_state.is_subscription:
                 self._linger()
         finally:
             self._ended.set()
@@ -103,16 +105,16 @@ class Exchange(ExchangeStream):
                 continue  # some clients open the stream with nothing but its descriptor
             self.check_size(chunk.app_metadata.size)
             yield chunk.app_metadata.to_pybytes()
-            while not (self.conversation.wait_for_room(_LOOK_SECONDS) or self._ended.is_set()):
+            while not (self.exchange_state.wait_for_room(_LOOK_SECONDS) or self._ended.is_set()):
                 if self._context.is_cancelled():
                     return
 
     def _serve(self, request: StreamRequest) -> None:
-        was_subscription = self.conversation.is_subscription
+        was_subscription = self.exchange_state.is_subscription
         table = self.known_table(request)
         if table is None:
-            table = self.hub.catalog.get(self._name(request.ticket))
-        self.conversation.serve(request, table)
+            table = self.server_state.catalog.get(self._name(request.ticket))
+        self.exchange_state.serve(request, table)
         self.served(request, table, was_subscription)
 
     def _name(self, ticket: bytes) -> str:
@@ -125,9 +127,9 @@ class Exchange(ExchangeStream):
         while not self._ended.is_set() and not self._context.is_cancelled():
             self._ended.wait(_LOOK_SECONDS)
 
-    # On a thread of the pump.
+    # On a thread of the dispatcher.
 
-    def step(self, now: float) -> float | None:
+    def run_turn(self, now: float) -> float | None:
         """Write the messages due; returns the time of the next."""
         if self._ended.is_set():
             return None
@@ -146,7 +148,7 @@ class Exchange(ExchangeStream):
         return None
 
     def _write_due(self, now: float) -> float | None:
-        due = self.conversation.due(now)
+        due = self.exchange_state.due(now)
         for message in due.messages:
             self._write(message)
         return due.wake_at
@@ -154,12 +156,12 @@ class Exchange(ExchangeStream):
     def _write(self, message: Message) -> None:
         if not self._begun:
             self._begun = True
-            self._writer.begin(self.conversation.schema)
+            self._writer.begin(self.exchange_state.schema)
         for batch, app_metadata in message.batches():
             if self._ended.is_set() or self._ending is not None:
                 return
             self.wrote(1, pa.ipc.get_record_batch_size(batch))
-            self.stall.expect(Awaited.TAKE, self.hub.limits.slow_client_seconds)
+            self.stall.expect(Awaited.TAKE, self.server_state.limits.slow_client_seconds)
             try:
                 if app_metadata is None:
                     self._writer.write_batch(batch)
@@ -170,7 +172,7 @@ class Exchange(ExchangeStream):
 
     def _say_goodbye(self, error: BarrageError) -> None:
         try:
-            with self.stall.taking(self.hub.limits.slow_client_seconds):
+            with self.stall.taking(self.server_state.limits.slow_client_seconds):
                 self._writer.write_metadata(pa.py_buffer(encode_end(error)))
         except (pa.ArrowException, OSError):
             logger.debug("%s disconnected before it got the reason of the end of its stream", self.peer)
@@ -178,7 +180,7 @@ class Exchange(ExchangeStream):
             self._finish()
 
     def _finish(self) -> None:
-        self.stall.expect(Awaited.HANG_UP, self.hub.limits.goodbye_seconds)
+        self.stall.expect(Awaited.HANG_UP, self.server_state.limits.goodbye_seconds)
         self._ended.set()
 
     # On any thread.
@@ -189,4 +191,4 @@ class Exchange(ExchangeStream):
         """
         if self._ending is None:
             self._ending = error
-        self.hub.pump.wake(self.slot)
+        self.server_state.dispatcher.wake(self.scheduled)

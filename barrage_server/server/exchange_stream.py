@@ -1,8 +1,8 @@
 """A DoExchange stream at any endpoint: requests, and the subscription that they open.
 
 An endpoint reads messages and writes them. It passes requests to :meth:`ExchangeStream.decode` and
-:meth:`ExchangeStream.serve`, and writes the messages of ``conversation.due`` in :meth:`ExchangeStream.step`, its turn
-in the pump.
+:meth:`ExchangeStream.serve`, and writes the messages of ``exchange_state.due`` in :meth:`ExchangeStream.run_turn`,
+which the dispatcher calls.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from abc import ABC, abstractmethod
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
 from barrage_server.log import count
-from barrage_server.server.conversation import Conversation, Manner, StreamRequest
-from barrage_server.server.hub import Hub
-from barrage_server.server.pump import Topic
+from barrage_server.server.dispatcher import ChangeSignal
+from barrage_server.server.exchange_state import ExchangeState, MessageFormat, StreamRequest
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.wire.reading import ReadingReport
@@ -29,33 +29,35 @@ class ExchangeStream(ABC):
     """A stream of subscription or snapshot requests, and of their answers.
 
     Args:
-        hub: the server's state.
+        server_state: the server's state.
         peer: the client's address, as ``127.0.0.1:50000``.
         user: the caller's name.
-        manner: the form of messages.
+        message_format: the form of messages.
         stall: the watch over the client's progress.
 
     Attributes:
-        conversation: the stream's requests, and the messages due.
-        slot: its place in the pump.
+        exchange_state: the stream's requests, and the messages due.
+        scheduled: its place in the dispatcher.
 
     """
 
     kind = "subscription"
 
-    def __init__(self, hub: Hub, peer: str, user: str, manner: Manner, stall: StallWatch) -> None:
+    def __init__(
+        self, server_state: ServerState, peer: str, user: str, message_format: MessageFormat, stall: StallWatch
+    ) -> None:
         self.peer = peer
-        self.hub = hub
+        self.server_state = server_state
         self.stall = stall
-        self.slot = hub.pump.add(self, Topic())
-        self.conversation = Conversation(hub, self.slot, manner)
+        self.scheduled = server_state.dispatcher.add(self, ChangeSignal())
+        self.exchange_state = ExchangeState(server_state, self.scheduled, message_format)
         self._user = user
         self._batches = 0
         self._nbytes = 0
 
     @abstractmethod
-    def step(self, now: float) -> float | None:
-        """Write the messages due; returns the time of the next. The pump calls it on any thread, never concurrently."""
+    def run_turn(self, now: float) -> float | None:
+        """Write the messages due; returns the time of the next. Called on any thread, never concurrently."""
 
     @abstractmethod
     def end(self, error: BarrageError) -> None:
@@ -65,7 +67,7 @@ class ExchangeStream(ABC):
 
     def check_size(self, size: int) -> None:
         """Raise LimitError when the app_metadata of a message has more bytes than a request may have."""
-        most = self.hub.limits.request_bytes
+        most = self.server_state.limits.request_bytes
         if size > most:
             raise LimitError(f"A request has more than the {most:,} bytes that are allowed.")
 
@@ -82,15 +84,15 @@ class ExchangeStream(ABC):
         """
         report = ReadingReport.decode(app_metadata)
         if report is not None:
-            self.conversation.report(report)
+            self.exchange_state.report(report)
         return report is not None
 
     def known_table(self, request: StreamRequest) -> Table | None:
         """The table of a request without a ticket, from an earlier request; ``None`` where it must be looked up."""
-        return None if request.ticket else self.conversation.table
+        return None if request.ticket else self.exchange_state.table
 
     def served(self, request: StreamRequest, table: Table, was_subscription: bool, *, has_name: bool = True) -> None:
-        """Note that ``conversation.serve`` has taken a request.
+        """Note that ``exchange_state.serve`` has taken a request.
 
         Args:
             request: the request.
@@ -102,10 +104,10 @@ class ExchangeStream(ABC):
             UnknownTableError: the table was dropped meanwhile.
 
         """
-        if was_subscription or not self.conversation.is_subscription:
+        if was_subscription or not self.exchange_state.is_subscription:
             return
         if has_name:
-            self.conversation.check_served(table)
+            self.exchange_state.check_served(table)
         window = "" if request.viewport is None else f" {request.viewport}"
         logger.info("%s subscribes to %s%s", self.peer, table.name, window)
 
@@ -115,20 +117,20 @@ class ExchangeStream(ABC):
         self._nbytes += nbytes
 
     def leave(self) -> None:
-        """The stream has ended. Returns when no thread is in :meth:`step` any more."""
-        self.hub.pump.remove(self.slot)
+        """The stream has ended. Returns when no thread is in :meth:`run_turn` any more."""
+        self.server_state.dispatcher.remove(self.scheduled)
         gauges = self.gauges()
         if gauges is not None:
             sent = f"{count(gauges.messages, 'messages')}, {count(gauges.rows, 'rows')}"
             logger.info("%s left %s after %s", self.peer, gauges.table, sent)
-        self.conversation.close()
-        self.hub.streams.release(self)
+        self.exchange_state.close()
+        self.server_state.streams.release(self)
 
     # What the server asks, on any thread.
 
     def follows(self, table: Table) -> bool:
         """Whether this stream is about ``table``."""
-        return self.conversation.table is table
+        return self.exchange_state.table is table
 
     def overdue(self, now: float) -> str | None:
         """Why the connection should be ended now."""
@@ -136,11 +138,11 @@ class ExchangeStream(ABC):
 
     def tidy(self, now: float) -> None:
         """Fold the history that the subscription keeps alive. To be called about once a second."""
-        self.conversation.tidy(now)
+        self.exchange_state.tidy(now)
 
     def gauges(self) -> SubscriptionGauges | None:
         """Figures of the subscription; ``None`` while there is none."""
-        return self.conversation.gauges(
+        return self.exchange_state.gauges(
             peer=self.peer,
             user=self._user,
             nbytes=self._nbytes,

@@ -22,7 +22,7 @@ from barrage_server.publish import Target, publish_rows
 from barrage_server.publish.incoming import replica_update
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.checks import checked
-from barrage_server.server.hub import Hub
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.upload import Message, UploadSource, UploadStream
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import PublicationRequest, decode_message
@@ -49,9 +49,9 @@ logger = logging.getLogger("barrage_server.server")
 _BROKE_OFF: Final = "The staged batch broke off before its end; it is dropped. Stage it again."
 
 
-def take_put(hub: Hub, source: UploadSource) -> None:
+def take_put(server_state: ServerState, source: UploadSource) -> None:
     """Run one ``DoPut`` to its end. Raises the error for the client; nothing is applied then."""
-    upload = UploadStream(hub, source)
+    upload = UploadStream(server_state, source)
     with upload.admitted():
         messages, descriptor = upload.messages(), source.descriptor
         if descriptor.type == COMMAND_DESCRIPTOR and descriptor.command == STAGE_COMMAND:
@@ -66,20 +66,20 @@ def take_put(hub: Hub, source: UploadSource) -> None:
 
 def _put(upload: UploadStream, first: Message | None, messages: Iterator[Message]) -> None:
     """Rows that are applied when all of them are there."""
-    hub, name = upload.hub, _name(upload.source.descriptor)
+    server_state, name = upload.server_state, _name(upload.source.descriptor)
     schema = upload.source.schema()
     options = _options(schema, first[1] if first is not None else None)
     batches = upload.collect(schema, [] if first is None else chain([first], messages))
     target = Target(name, options.mode, options.key, options.kind, options.capacity)
-    rows, table = publish_rows(hub.catalog, target, schema, batches, limit=hub.limits.put_bytes)
+    rows, table = publish_rows(server_state.catalog, target, schema, batches, limit=server_state.limits.put_bytes)
     logger.info("%s put %s into %s", upload.peer, count(rows, "rows"), name)
     upload.reply(PutResult(name, rows, table.version.step).to_json())
 
 
 def _stage(upload: UploadStream, messages: Iterator[Message]) -> None:
     """Rows that wait for a commit."""
-    hub, ends = upload.hub, list[StageEnd]()
-    limit = hub.limits.staging.entry_bytes
+    server_state, ends = upload.server_state, list[StageEnd]()
+    limit = server_state.limits.staging.entry_bytes
     token: str | None = None
     try:
         first = next(messages, None)
@@ -91,17 +91,17 @@ def _stage(upload: UploadStream, messages: Iterator[Message]) -> None:
         request, schema = StageRequest.from_json(first[1]), upload.source.schema()
         refusal = f"One staged batch may have {limit:,} bytes, and this one has more. Commit more often."
         intake = Intake(schema, limit, refusal)
-        token = hub.staging.open(request, schema, hub.clock())
-        for plain, nbytes in checked(_staged_rows(first[0], messages, ends), intake, hub.checks):
-            hub.staging.add(token, plain, hub.clock(), nbytes)
+        token = server_state.staging.open(request, schema, server_state.clock())
+        for plain, nbytes in checked(_staged_rows(first[0], messages, ends), intake, server_state.checks):
+            server_state.staging.add(token, plain, server_state.clock(), nbytes)
         upload.check_complete()
         if not ends:
             raise PublishError(_BROKE_OFF)
-        result = hub.staging.seal(token, ends[0].rows, hub.clock())
-        hub.committer.staged(request, token)
+        result = server_state.staging.seal(token, ends[0].rows, server_state.clock())
+        server_state.committer.staged(request, token)
     except BaseException:
         if token is not None:
-            hub.staging.drop([token])
+            server_state.staging.drop([token])
         raise
     upload.reply(result.to_json())
 
@@ -111,13 +111,13 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
     request = decode_message(app_metadata)
     if not isinstance(request, PublicationRequest):
         raise InvalidRequestError(f"DoPut takes publication requests, not {type(request).__name__}.")
-    catalog = upload.hub.catalog
+    catalog = upload.server_state.catalog
     name = name_of_ticket(request.ticket) if request.ticket else _name(upload.source.descriptor)
     schema = upload.source.schema()
     reader = MessageReader(
         schema,
         use_deephaven_nulls=request.use_deephaven_nulls,
-        max_update_bytes=upload.hub.limits.put_bytes,
+        max_update_bytes=upload.server_state.limits.put_bytes,
     )
     upload.let_idle()
     updates = 0

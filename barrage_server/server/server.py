@@ -24,16 +24,16 @@ from barrage_server.process import Ending, end_with_process
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.auth import Authenticator, shared_token
 from barrage_server.server.catalog import Catalog
+from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.endpoints import Endpoints
-from barrage_server.server.flight import TlsIdentity
-from barrage_server.server.followers import Followers
-from barrage_server.server.hub import Hub
+from barrage_server.server.flight_endpoint import TlsIdentity
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
-from barrage_server.server.pump import Pump
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
 from barrage_server.server.stream_ends import StreamEnds
 from barrage_server.server.streams import Streams, SubscriptionStream
+from barrage_server.server.table_feeds import TableFeeds
 from barrage_server.server.workers import Workers
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
@@ -121,7 +121,7 @@ class Server:
         self._close_lock = threading.Lock()
         self._pid = os.getpid()
         self._ends_with_process = False
-        self._hub = self._make_hub(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
+        self._hub = self._make_state(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
         self._endpoints = Endpoints(self._hub, host, port, authenticate, identity, self._tidy)
         end_with_process(self, Ending.SERVER)
         try:
@@ -131,20 +131,20 @@ class Server:
             raise
         logger.info("serving on %s", ", ".join(filter(None, (self.uri, self.deephaven_uri, self.deephaven_web_uri))))
 
-    def _make_hub(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> Hub:
-        graph, ledger, pump = UpdateGraph(), Ledger(), Pump(writers)
+    def _make_state(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> ServerState:
+        graph, ledger, dispatcher = UpdateGraph(), Ledger(), Dispatcher(writers)
         staging = StagingArea(limits.staging)
         streams = Streams({"subscription": limits.subscriptions, "upload": limits.uploads})
         ends = StreamEnds(ledger, streams)
         graph.add_failure_listener(ends.failed)
         catalog = Catalog(graph, ends.dropped, ends.replaced, columns=limits.columns)
-        return Hub(
+        return ServerState(
             catalog=catalog,
             staging=staging,
             ledger=ledger,
             committer=Committer(catalog, staging, ledger),
-            followers=Followers(pump, subscriptions),
-            pump=pump,
+            followers=TableFeeds(dispatcher, subscriptions),
+            dispatcher=dispatcher,
             streams=streams,
             checks=Workers(os.cpu_count() or 1, "barrage-checks"),
             limits=limits,
@@ -299,8 +299,10 @@ class Server:
 
     def statistics(self) -> ServerStatistics:
         """The current statistics."""
-        hub = self._hub
-        exchanges = [stream for stream in hub.streams.open("subscription") if isinstance(stream, SubscriptionStream)]
+        server_state = self._hub
+        exchanges = [
+            stream for stream in server_state.streams.open("subscription") if isinstance(stream, SubscriptionStream)
+        ]
         gauges = tuple(entry for entry in (stream.gauges() for stream in exchanges) if entry is not None)
         tables = tuple(
             TableStatistics(
@@ -309,23 +311,25 @@ class Server:
                 rows=table.size,
                 nbytes=table.nbytes,
                 step=table.version.step,
-                subscribers=hub.followers.count(table),
+                subscribers=server_state.followers.count(table),
             )
-            for table in hub.catalog.tables()
+            for table in server_state.catalog.tables()
         )
         return ServerStatistics(
             uptime_seconds=time.monotonic() - self._started,
             step=self.graph.step,
             tables=tables,
             subscriptions=gauges,
-            uploads=hub.streams.count("upload"),
-            downloads=hub.streams.count("download"),
+            uploads=server_state.streams.count("upload"),
+            downloads=server_state.streams.count("download"),
             evicted=self._endpoints.evicted,
-            writer_threads=hub.pump.threads,
-            staging=hub.staging.statistics(),
+            writer_threads=server_state.dispatcher.threads,
+            staging=server_state.staging.statistics(),
             sessions=0 if self._deephaven is None else self._deephaven.session_count,
             exports=0 if self._deephaven is None else self._deephaven.export_count,
-            commits=tuple((publisher, table, batch) for (publisher, table), batch in hub.ledger.entries().items()),
+            commits=tuple(
+                (publisher, table, batch) for (publisher, table), batch in server_state.ledger.entries().items()
+            ),
         )
 
     # Life and end.
@@ -360,20 +364,20 @@ class Server:
         with self._close_lock:
             if self._closed.is_set():
                 return
-            hub = self._hub
-            hub.streams.close()
-            for stream in hub.streams.open():
+            server_state = self._hub
+            server_state.streams.close()
+            for stream in server_state.streams.open():
                 stream.end(UnavailableError("The server is shutting down."))
-            if hub.streams.count("subscription"):
-                hub.streams.wait_empty(grace / 2)
-            if hub.streams.open():
+            if server_state.streams.count("subscription"):
+                server_state.streams.wait_empty(grace / 2)
+            if server_state.streams.open():
                 self._endpoints.cut()
-                hub.streams.wait_empty(grace / 2)
+                server_state.streams.wait_empty(grace / 2)
             if not self._ends_with_process:  # a daemon that feeds tables must not end with a traceback then
                 self.graph.close("its server is closed")
             self._endpoints.close(grace)
-            hub.pump.close()
-            hub.checks.shutdown()
+            server_state.dispatcher.close()
+            server_state.checks.shutdown()
             self._closed.set()
             rows = sum(table.size for table in self.tables())
             lost = f"{count(rows, 'rows')} of {count(len(self.tables()), 'tables')}"
@@ -403,10 +407,10 @@ class Server:
 
     def _tidy(self, now: float) -> None:
         """Housekeeping, about once a second."""
-        hub = self._hub
-        hub.staging.expire(now)
-        hub.followers.tidy(now)
-        for stream in hub.streams.open("subscription"):
+        server_state = self._hub
+        server_state.staging.expire(now)
+        server_state.followers.tidy(now)
+        for stream in server_state.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from barrage_server.errors import BarrageError, LimitError, UnavailableError, WireFormatError
 from barrage_server.server.checks import checked
-from barrage_server.server.hub import Hub
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.raw import Descriptor
@@ -60,19 +60,19 @@ class UploadStream:
     The call of a publisher that dies is cancelled, unlike that of one that has finished; its rows are dropped.
 
     Args:
-        hub: the server's state.
+        server_state: the server's state.
         source: the source of the rows.
 
     """
 
     kind = "upload"
 
-    def __init__(self, hub: Hub, source: UploadSource) -> None:
+    def __init__(self, server_state: ServerState, source: UploadSource) -> None:
         self.peer = source.peer
-        self.hub = hub
+        self.server_state = server_state
         self.source = source
-        self._stall = StallWatch(hub.clock)
-        self._idle_seconds = hub.limits.idle_upload_seconds
+        self._stall = StallWatch(server_state.clock)
+        self._idle_seconds = server_state.limits.idle_upload_seconds
         self._ending: BarrageError | None = None
 
     @contextmanager
@@ -84,12 +84,12 @@ class UploadStream:
             UnavailableError: the server is shutting down.
 
         """
-        self.hub.streams.admit(self)
+        self.server_state.streams.admit(self)
         self._stall.expect(Awaited.SEND, self._idle_seconds)
         try:
             yield
         finally:
-            self.hub.streams.release(self)
+            self.server_state.streams.release(self)
 
     def overdue(self, now: float) -> str | None:
         """Why the connection should be ended now."""
@@ -113,7 +113,7 @@ class UploadStream:
             BarrageError: the stream was ended meanwhile.
 
         """
-        most = self.hub.limits.request_bytes
+        most = self.server_state.limits.request_bytes
         try:
             for batch, metadata in self.source.messages():
                 self._stall.expect(Awaited.SEND, self._idle_seconds)
@@ -140,10 +140,10 @@ class UploadStream:
             BarrageError: the stream has not come to its proper end.
 
         """
-        limit = self.hub.limits.put_bytes
+        limit = self.server_state.limits.put_bytes
         refusal = f"One DoPut may carry {limit:,} bytes, and this one has more. Send it in parts."
         received = (batch for batch, _ in messages if batch is not None and batch.num_rows)
-        batches = [plain for plain, _ in checked(received, Intake(schema, limit, refusal), self.hub.checks)]
+        batches = [plain for plain, _ in checked(received, Intake(schema, limit, refusal), self.server_state.checks)]
         self.check_complete()
         return batches
 

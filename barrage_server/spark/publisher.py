@@ -26,7 +26,7 @@ from barrage_server.errors import (
 )
 from barrage_server.flight.errors import from_flight, other_protocol
 from barrage_server.flight.staging import FLIGHT_ERRORS, CommitCalls, chunks, stage
-from barrage_server.spark.waiting import Patience
+from barrage_server.spark.waiting import WaitPolicy
 from barrage_server.wire.protocol import HEALTH_ACTION, StageRequest, StageResult
 
 __all__ = ["Publisher", "publisher_for"]
@@ -51,15 +51,15 @@ class Publisher(CommitCalls):
         place = ServerAddress.parse(uri)
         self.address = place.uri
         self._token = token
-        self._patience = Patience(self.address, 0.0)
+        self._policy = WaitPolicy(self.address, 0.0)
         options = {} if tls_root_certs is None else {"tls_root_certs": tls_root_certs}
         with _translated(f"connect to {self.address}"):
             self._client = flight.FlightClient(place.location, generic_options=_CHANNEL, **options)
 
-    def with_patience(self, patience: Patience) -> Publisher:
+    def with_policy(self, policy: WaitPolicy) -> Publisher:
         """The same connection, whose calls wait for the server while it cannot be reached."""
         other = copy.copy(self)
-        other._patience = patience
+        other._policy = policy
         return other
 
     def check_server(self) -> None:
@@ -96,7 +96,7 @@ class Publisher(CommitCalls):
         parts = _Parts(batches)
         if parts.is_empty:
             return None
-        return self._patience.retried(lambda: self._stage(request, schema, parts), may_repeat=parts.is_whole)
+        return self._policy.retried(lambda: self._stage(request, schema, parts), may_repeat=parts.is_whole)
 
     def _stage(self, request: StageRequest, schema: pa.Schema, parts: _Parts) -> StageResult:
         doing = f"stage rows for table {request.table!r} at {self.address}"
@@ -127,7 +127,7 @@ class Publisher(CommitCalls):
                 raise PublishError(f"Could not {doing}: the server gave no answer; is it a barrage-server?")
             return bytes(results[0].body.to_pybytes())
 
-        return self._patience.retried(once)
+        return self._policy.retried(once)
 
 
 _publishers: dict[tuple[int, str, str | None, str | None], Publisher] = {}

@@ -43,7 +43,7 @@ from barrage_server.spark.settings import (
 )
 from barrage_server.spark.shipping import Receipt, Shipped, choose, expected_size
 from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
-from barrage_server.spark.waiting import Patience, Wait, has_given_up
+from barrage_server.spark.waiting import Wait, WaitPolicy, has_given_up
 from barrage_server.spark.workers import Workers, missing_module
 from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import PublishMode, StageRequest
@@ -168,10 +168,10 @@ class BarrageSink:
         settings = self._resolved(spark, query)
         schema = arrow_schema(frame.schema)
         settings.check_columns(schema)
-        patience = Patience(settings.uri, settings.retry_seconds, sleep_for(spark, query))
-        connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_patience(patience)
+        policy = WaitPolicy(settings.uri, settings.retry_seconds, sleep_for(spark, query))
+        connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_policy(policy)
         batch = _Batch(frame, batch_id, settings, schema, connection)
-        wait = Wait(patience)
+        wait = Wait(policy)
         # The server is asked once per query: after that each batch follows the one before, which its commit checks.
         last = self._committed.pop(batch.publisher, None)
         if last is None or last != batch_id - 1:
@@ -265,7 +265,7 @@ class _Batch:
     @property
     def impatient(self) -> Publisher:
         """The connection, for what is not worth waiting for: what is staged expires by itself."""
-        return self.connection.with_patience(Patience(self.settings.uri, 0.0))
+        return self.connection.with_policy(WaitPolicy(self.settings.uri, 0.0))
 
 
 def _log_repetition(batch: _Batch, last: int) -> None:

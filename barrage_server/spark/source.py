@@ -43,7 +43,7 @@ from barrage_server.spark.gap import check_gap
 from barrage_server.spark.publisher import Publisher, publisher_for
 from barrage_server.spark.shipping import Receipt
 from barrage_server.spark.tasks import stage_batches
-from barrage_server.spark.waiting import Patience
+from barrage_server.spark.waiting import WaitPolicy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,7 @@ class _Writer:
         """The connection of this process, which waits for the server for ``seconds``, or for what the settings say."""
         settings = self.settings
         connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs)
-        return connection.with_patience(Patience(settings.uri, min(seconds, settings.retry_seconds)))
+        return connection.with_policy(WaitPolicy(settings.uri, min(seconds, settings.retry_seconds)))
 
     def stage(self, iterator: Iterator[pa.RecordBatch], publisher: str, batch: int) -> StagedTask:
         """Stage the rows of one task attempt."""

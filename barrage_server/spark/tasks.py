@@ -17,8 +17,8 @@ import pyarrow as pa
 from barrage_server.spark.context import is_classic
 from barrage_server.spark.publisher import publisher_for
 from barrage_server.spark.settings import PublishSettings
-from barrage_server.spark.waiting import Patience
-from barrage_server.spark.worker import PromptSockets, keep_what_is_loaded
+from barrage_server.spark.waiting import WaitPolicy
+from barrage_server.spark.worker import QuickAckSockets, keep_what_is_loaded
 from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import StageRequest
 
@@ -52,10 +52,10 @@ def stage_batches(
             yield rows
 
     request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex)
-    connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_patience(
-        Patience(settings.uri, settings.retry_seconds)
+    connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_policy(
+        WaitPolicy(settings.uri, settings.retry_seconds)
     )
-    with PromptSockets() as sockets:
+    with QuickAckSockets() as sockets:
         sockets.acknowledge()
         result = connection.stage(request, schema, counted())
     keep_what_is_loaded()

@@ -12,11 +12,11 @@ from barrage_server.errors import BarrageError, DeadlineError, UnavailableError
 from barrage_server.flight.errors import other_protocol
 from barrage_server.flight.retry import RetryPolicy
 
-__all__ = ["Patience", "Wait", "has_given_up"]
+__all__ = ["Wait", "WaitPolicy", "has_given_up"]
 
 _log: Final = logging.getLogger("barrage_server.spark")
 
-# How long is said by ``Patience``, of time that has passed and not of pauses alone.
+# How long is said by ``WaitPolicy``, of time that has passed and not of pauses alone.
 _PAUSES: Final = RetryPolicy(deadline=None)
 _SECONDS_BETWEEN_LOGS: Final = 30.0
 # Stands in the text, which is all that is left of an error of a task.
@@ -31,7 +31,7 @@ def has_given_up(error: BarrageError) -> bool:
 
 
 @dataclass(frozen=True)
-class Patience:
+class WaitPolicy:
     """How long a server is waited for.
 
     Attributes:
@@ -72,7 +72,7 @@ class Patience:
 class Wait:
     """One wait, from the first failure on."""
 
-    patience: Patience
+    policy: WaitPolicy
     _began: float | None = None
     _logged: float = 0.0
     _pauses: Iterator[float] = field(default_factory=_PAUSES.delays)
@@ -84,7 +84,7 @@ class Wait:
             InvalidRequestError: waiting cannot help.
             BarrageError: ``error``, with the time waited in its text.
         """
-        address, seconds = self.patience.address, self.patience.seconds
+        address, seconds = self.policy.address, self.policy.seconds
         wrong = other_protocol(error, address)
         if wrong is not None:
             raise wrong from error
@@ -100,11 +100,11 @@ class Wait:
             self._logged = now
             rest = "without end" if left == float("inf") else f"for up to {left:.0f} s more"
             _log.warning("waiting for the server at %s, %s (retry_seconds=%g): %s", address, rest, seconds, error)
-        self.patience.sleep(min(left, next(self._pauses)))
+        self.policy.sleep(min(left, next(self._pauses)))
 
     def end(self) -> None:
         """The server has answered."""
         if self._began is not None:
             away = time.monotonic() - self._began
-            _log.warning("the server at %s answers again, after %.1f s", self.patience.address, away)
+            _log.warning("the server at %s answers again, after %.1f s", self.policy.address, away)
         self._began, self._logged, self._pauses = None, 0.0, _PAUSES.delays()

@@ -18,7 +18,7 @@ from typing import Final
 
 from barrage_server.flight.sockets import tcp_sockets
 
-__all__ = ["PromptSockets", "keep_what_is_loaded"]
+__all__ = ["QuickAckSockets", "keep_what_is_loaded"]
 
 _OPTION: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 
@@ -30,7 +30,7 @@ def keep_what_is_loaded() -> None:
         gc.freeze()
 
 
-class PromptSockets:
+class QuickAckSockets:
     """The TCP sockets that this process has open, to acknowledge at once what has come over them.
 
     Spark does not say which of them is its own; for the others it does no harm. Does nothing on systems without
@@ -59,7 +59,7 @@ class PromptSockets:
             each.close()
         self._sockets = []
 
-    def __enter__(self) -> PromptSockets:
+    def __enter__(self) -> QuickAckSockets:
         return self
 
     def __exit__(self, *_: object) -> None:

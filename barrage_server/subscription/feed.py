@@ -13,7 +13,7 @@ from barrage_server.engine.table import Table
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
 from barrage_server.public import public
-from barrage_server.subscription.message import EncodedMessage, Style
+from barrage_server.subscription.message import EncodedMessage, MessageEncoder
 from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.subscription.viewport_group import GroupMessage, ViewportGroup
 from barrage_server.subscription.window import Window
@@ -204,10 +204,10 @@ class TableFeed:
                 if now - tick.since >= _TICK_SECONDS:
                     del self._ticks[interval]
 
-    def join(self, window: Window, style: Style) -> SubscriberGroup:
+    def join(self, window: Window, encoder: MessageEncoder) -> SubscriberGroup:
         """Join the group with equal messages."""
         positions = window.positions
-        key: Hashable = (window.columns, positions, window.reverse, style.key)
+        key: Hashable = (window.columns, positions, window.reverse, encoder.key)
         if positions is not None and positions.range_count > _MOST_RANGES:
             key = object()  # equal viewports are unlikely here, and expensive to compare
         with self._lock:
@@ -216,11 +216,11 @@ class TableFeed:
             if group is None:
                 group = self._groups[key] = SubscriberGroup(key)
                 # rows of one update differ in number from column to column, which only lists and ragged batches carry
-                if positions is not None and window.is_run and style.carries_uneven:
-                    group.viewport_key = (window.columns, window.reverse, style.key)
+                if positions is not None and window.is_run and encoder.carries_uneven:
+                    group.viewport_key = (window.columns, window.reverse, encoder.key)
                     viewports = self._viewport_groups.get(group.viewport_key)
                     if viewports is None:
-                        viewports = ViewportGroup(style, window.columns, reverse=window.reverse)
+                        viewports = ViewportGroup(encoder, window.columns, reverse=window.reverse)
                         self._viewport_groups[group.viewport_key] = viewports
                     group.viewports = viewports
                     viewports.join(group, positions)

@@ -18,7 +18,7 @@ from barrage_server.engine.version import TableVersion
 from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription.window import Window
-from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven
+from barrage_server.wire.batches import LengthMode, MessageWriter, OutgoingMessage
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.families import ColumnView
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
@@ -27,8 +27,8 @@ from barrage_server.wire.raw import encode_flight_data
 __all__ = [
     "Dialect",
     "EncodedMessage",
+    "MessageEncoder",
     "RowSource",
-    "Style",
     "blink_message",
     "change_message",
     "initial_message",
@@ -129,28 +129,28 @@ class EncodedMessage:
         )
 
 
-class Style:
+class MessageEncoder:
     """The form of one subscriber's messages, and the columns that it can see."""
 
-    __slots__ = ("dialect", "key", "options", "uneven", "view", "writer")
+    __slots__ = ("dialect", "key", "lengths", "options", "view", "writer")
 
     def __init__(
-        self, schema: pa.Schema, view: ColumnView, options: SubscriptionOptions, dialect: Dialect, uneven: Uneven
+        self, schema: pa.Schema, view: ColumnView, options: SubscriptionOptions, dialect: Dialect, lengths: LengthMode
     ) -> None:
         """``schema``: the view's schema, with its metadata on the wire."""
-        self.writer = MessageWriter(schema, options, uneven)
+        self.writer = MessageWriter(schema, options, lengths)
         self.view = view
         self.options = options
         self.dialect = dialect
-        self.uneven = uneven
+        self.lengths = lengths
         # Equal keys mean equal messages. The parts are quick to hash.
         chosen = (getattr(options, name) for name in options.__slots__ if name != "min_update_interval_ms")
-        self.key = (*chosen, dialect.value, uneven.value)
+        self.key = (*chosen, dialect.value, lengths.value)
 
     @property
     def carries_uneven(self) -> bool:
         """Whether columns of one message may differ in length without padding."""
-        return self.options.columns_as_list or self.uneven is Uneven.RAGGED
+        return self.options.columns_as_list or self.lengths is LengthMode.RAGGED
 
     def encode(
         self,
@@ -178,7 +178,7 @@ class Style:
 
 
 def update_message(
-    style: Style, window: Window, update: TableUpdate, before: RowSet, first_step: int, version: TableVersion
+    encoder: MessageEncoder, window: Window, update: TableUpdate, before: RowSet, first_step: int, version: TableVersion
 ) -> EncodedMessage:
     """What changed in the window since the subscriber had the row set ``before``."""
     base = UpdateMetadata(
@@ -188,7 +188,7 @@ def update_message(
         table_size=version.size,
     )
     if window.is_full:
-        modified = _columns_of(style.modified(update), window, style)
+        modified = _columns_of(encoder.modified(update), window, encoder)
         metadata = replace(
             base,
             added_rows=update.added,
@@ -196,16 +196,16 @@ def update_message(
             shift_data=update.shifted,
             modified_rows=modified,
         )
-        return style.encode(metadata, version, window.columns, update.added, modified)
+        return encoder.encode(metadata, version, window.columns, update.added, modified)
 
     had = window.keys(before)
     lived = update.survivors(had)
     view = window.keys(version.row_set)
     new = view - lived
     kept = view - new
-    inside = tuple(rows & kept if rows else rows for rows in style.modified(update))
-    modified = _columns_of(inside, window, style)
-    if style.dialect is Dialect.KEY_SPACE:
+    inside = tuple(rows & kept if rows else rows for rows in encoder.modified(update))
+    modified = _columns_of(inside, window, encoder)
+    if encoder.dialect is Dialect.KEY_SPACE:
         metadata = replace(
             base,
             added_rows=update.added,
@@ -222,16 +222,16 @@ def update_message(
             removed_rows=had.invert(had - kept_before),
             modified_rows=tuple(view.invert(rows) if rows else rows for rows in modified),
         )
-    return style.encode(metadata, version, window.columns, new, modified)
+    return encoder.encode(metadata, version, window.columns, new, modified)
 
 
 def blink_message(
-    style: Style, window: Window, gone: RowSet, unsent: RowSet, first_step: int, version: TableVersion
+    encoder: MessageEncoder, window: Window, gone: RowSet, unsent: RowSet, first_step: int, version: TableVersion
 ) -> EncodedMessage:
     """For a full subscriber of a blink table: remove the rows ``gone``, which the last message added, and add the rows
     ``unsent``: those added since then, including those removed again.
     """
-    nothing = style.nothing_modified()
+    nothing = encoder.nothing_modified()
     metadata = UpdateMetadata(
         first_seq=first_step,
         last_seq=version.step,
@@ -241,20 +241,20 @@ def blink_message(
         modified_rows=nothing,
         table_size=unsent.size,
     )
-    return style.encode(metadata, version, window.columns, unsent, nothing)
+    return encoder.encode(metadata, version, window.columns, unsent, nothing)
 
 
 def initial_message(
-    style: Style, window: Window, version: TableVersion, view: RowSet, start: int, stop: int
+    encoder: MessageEncoder, window: Window, version: TableVersion, view: RowSet, start: int, stop: int
 ) -> EncodedMessage:
     """The first snapshot, or the part of it that holds the rows ``start`` to ``stop`` of those in ``view``.
 
     A part that is not the last one carries the positions reached so far as its effective viewport; each part names all
     rows, and includes only its own. A viewport's snapshot has a single part.
     """
-    nothing = style.nothing_modified()
+    nothing = encoder.nothing_modified()
     part = view if start == 0 and stop >= view.size else view.slice(start, stop)
-    flattened = not window.is_full and style.dialect is Dialect.FLATTENED
+    flattened = not window.is_full and encoder.dialect is Dialect.FLATTENED
     viewport = window.positions
     if viewport is None and stop < view.size:
         viewport = RowSet.flat(stop)
@@ -272,21 +272,21 @@ def initial_message(
         modified_rows=nothing,
         table_size=view.size if window.is_full else version.size,
     )
-    return style.encode(metadata, version, window.columns, part, nothing)
+    return encoder.encode(metadata, version, window.columns, part, nothing)
 
 
-def change_message(style: Style, old: Window, new: Window, version: TableVersion) -> EncodedMessage:
+def change_message(encoder: MessageEncoder, old: Window, new: Window, version: TableVersion) -> EncodedMessage:
     """The answer to a changed viewport, for a subscriber that is up to date with ``version`` in its ``old`` window.
 
     Rows that it has, with all requested columns, are not sent again. In key space ``added_rows`` names only the rows
     with values, since the subscriber knows the table's row set.
     """
-    nothing = style.nothing_modified()
+    nothing = encoder.nothing_modified()
     had = old.keys(version.row_set)
     view = new.keys(version.row_set)
     usable = had if set(new.columns) <= set(old.columns) else RowSet.empty()
     missing = view - usable
-    flattened = style.dialect is Dialect.FLATTENED
+    flattened = encoder.dialect is Dialect.FLATTENED
     metadata = UpdateMetadata(
         first_seq=version.step,
         last_seq=version.step,
@@ -301,16 +301,16 @@ def change_message(style: Style, old: Window, new: Window, version: TableVersion
         modified_rows=nothing,
         table_size=version.size,
     )
-    return style.encode(metadata, version, new.columns, missing, nothing)
+    return encoder.encode(metadata, version, new.columns, missing, nothing)
 
 
-def _columns_of(modified: tuple[RowSet, ...], window: Window, style: Style) -> tuple[RowSet, ...]:
+def _columns_of(modified: tuple[RowSet, ...], window: Window, encoder: MessageEncoder) -> tuple[RowSet, ...]:
     """Modified rows of the subscribed columns; where a reader needs columns of one length, each column has the rows of
     all.
     """
     wanted = set(window.columns)
     chosen = tuple(rows if number in wanted else RowSet.empty() for number, rows in enumerate(modified))
-    if style.uneven is Uneven.EVEN and not style.options.columns_as_list:
+    if encoder.lengths is LengthMode.PADDED and not encoder.options.columns_as_list:
         together = RowSet.union_all(rows for rows in chosen if rows)
         return all_columns(together, len(modified), window.columns) if together else chosen
     return chosen

@@ -5,16 +5,16 @@ from __future__ import annotations
 from barrage_server.engine.version import TableVersion
 from barrage_server.rowset import RowSetShiftData
 from barrage_server.subscription.feed import TableFeed
-from barrage_server.subscription.message import Dialect, EncodedMessage, Style
+from barrage_server.subscription.message import Dialect, EncodedMessage, MessageEncoder
 from barrage_server.subscription.window import Window, check_columns
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SnapshotRequest, UpdateMetadata
 
 __all__ = ["snapshot_message"]
 
 
 def snapshot_message(
-    feed: TableFeed, request: SnapshotRequest, version: TableVersion, uneven: Uneven
+    feed: TableFeed, request: SnapshotRequest, version: TableVersion, lengths: LengthMode
 ) -> EncodedMessage:
     """The rows and columns that ``request`` asks for, as of ``version``.
 
@@ -39,5 +39,5 @@ def snapshot_message(
         shift_data=RowSetShiftData.empty(),
         added_rows_included=rows,
     )
-    style = Style(feed.schema, feed.view, request.options, Dialect.KEY_SPACE, uneven)
-    return style.encode(metadata, version, columns, rows, ())
+    encoder = MessageEncoder(feed.schema, feed.view, request.options, Dialect.KEY_SPACE, lengths)
+    return encoder.encode(metadata, version, columns, rows, ())

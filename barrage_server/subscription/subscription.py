@@ -16,7 +16,7 @@ from barrage_server.subscription.feed import Message, TableFeed
 from barrage_server.subscription.message import (
     Dialect,
     EncodedMessage,
-    Style,
+    MessageEncoder,
     blink_message,
     change_message,
     initial_message,
@@ -24,7 +24,7 @@ from barrage_server.subscription.message import (
 )
 from barrage_server.subscription.viewport_group import GroupMessage
 from barrage_server.subscription.window import Window, check_columns
-from barrage_server.wire.batches import BATCH_ROWS, Uneven
+from barrage_server.wire.batches import BATCH_ROWS, LengthMode
 from barrage_server.wire.metadata import SubscriptionRequest
 
 __all__ = ["Poll", "Subscription", "SubscriptionStatistics"]
@@ -43,13 +43,13 @@ class Poll:
     Attributes:
         messages: in the order they must be sent.
         wake_at: time (seconds of the caller's clock) at which more is due; ``None``: when the table changes next.
-        rests_until: nothing is due before this time unless the request changes.
+        not_before: nothing is due before this time unless the request changes.
 
     """
 
     messages: list[Message]
     wake_at: float | None
-    rests_until: float = -math.inf
+    not_before: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Subscription:
         feed: the table, with the state that its subscribers share.
         request: the first request of the stream.
         dialect: how messages name the rows of a viewport.
-        uneven: how the endpoint writes columns that differ in length.
+        lengths: how the endpoint writes columns that differ in length.
 
     Raises:
         UnknownColumnError: the request names a column that the table lacks.
@@ -97,12 +97,12 @@ class Subscription:
 
     """
 
-    def __init__(self, feed: TableFeed, request: SubscriptionRequest, *, dialect: Dialect, uneven: Uneven) -> None:
+    def __init__(self, feed: TableFeed, request: SubscriptionRequest, *, dialect: Dialect, lengths: LengthMode) -> None:
         self._feed = feed
         self._table = feed.table
         self._blinks = feed.table.traits.is_blink
         self._interval = self._interval_of(request)
-        self._style = Style(feed.schema, feed.view, request.options, dialect, uneven)
+        self._encoder = MessageEncoder(feed.schema, feed.view, request.options, dialect, lengths)
         self._window = self._window_of(request)
         self._lock = threading.Lock()
         self._node: UpdateNode | None = None
@@ -118,12 +118,12 @@ class Subscription:
         self._messages = 0
         self._rows = 0
         self._closed = False
-        self._group = feed.join(self._window, self._style)
+        self._group = feed.join(self._window, self._encoder)
 
     @property
     def wire_schema(self) -> pa.Schema:
         """The schema at the beginning of the stream."""
-        return self._style.writer.schema
+        return self._encoder.writer.schema
 
     @property
     def window(self) -> Window:
@@ -196,7 +196,7 @@ class Subscription:
                 version, start, node = self._growing
                 if end.step > version.step:
                     self._folded_at = now
-                    version.absorb()
+                    version.compact()
                     self._growing = (version, start, fold_nodes(node, end))
                     self._absorbed = end.step
             elif self._node is not None and end.step > self._node.step:
@@ -243,7 +243,7 @@ class Subscription:
         stop = rows.size
         if self._window.is_full:
             stop = min(stop, start + self._part_rows())
-        message = initial_message(self._style, self._window, version, rows, start, stop)
+        message = initial_message(self._encoder, self._window, version, rows, start, stop)
         if stop < rows.size:
             # detached: later parts read the same version; the node has the changes since
             self._growing = (version if start else version.detached(), stop, node)
@@ -267,10 +267,10 @@ class Subscription:
         if version.step > self._node.step:
             messages.append(self._update(version))
             self._wait_after(now)
-        messages.append(change_message(self._style, self._window, self._change, version))
+        messages.append(change_message(self._encoder, self._window, self._change, version))
         before, self._window, self._change = self._window, self._change, None
         if before != self._window:
-            left, self._group = self._group, self._feed.join(self._window, self._style)
+            left, self._group = self._group, self._feed.join(self._window, self._encoder)
             self._feed.leave(left)  # after joining: what the last member leaves behind is not made anew
         return messages
 
@@ -288,7 +288,7 @@ class Subscription:
 
         def build() -> EncodedMessage | GroupMessage:
             if self._blinks and window.is_full:
-                return blink_message(self._style, window, gone, unsent, first, version)
+                return blink_message(self._encoder, window, gone, unsent, first, version)
             update = coalesce_nodes(node, version.node)
             viewports = group.viewports
             if viewports is not None:
@@ -296,7 +296,7 @@ class Subscription:
                 message = None if shared is None else viewports.message(group, shared, first, version)
                 if message is not None:
                     return message
-            return update_message(self._style, window, update, node.row_set, first, version)
+            return update_message(self._encoder, window, update, node.row_set, first, version)
 
         self._node = version.node
         span = (node.step, version.step, gone, unsent)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from barrage_server.engine.values import take
 from barrage_server.engine.version import TableVersion
 from barrage_server.rowset import RowSet, RowSetShiftData, encode_keys, encode_row_set
-from barrage_server.subscription.message import Dialect, Style
+from barrage_server.subscription.message import Dialect, MessageEncoder
 from barrage_server.subscription.shared_rows import Keys, SharedRows
 from barrage_server.wire.batches import OutgoingMessage
 from barrage_server.wire.empty import empty_array
@@ -44,14 +44,14 @@ class ViewportGroup:
     """Viewports with the same columns, direction, options and dialect, each a run of positions.
 
     Args:
-        style: how messages are written.
+        encoder: how messages are written.
         columns: numbers of the columns that all of them subscribe to.
         reverse: whether positions count from the end.
 
     """
 
-    def __init__(self, style: Style, columns: tuple[int, ...], *, reverse: bool) -> None:
-        self._style = style
+    def __init__(self, encoder: MessageEncoder, columns: tuple[int, ...], *, reverse: bool) -> None:
+        self._encoder = encoder
         self._columns = columns
         self._reverse = reverse
         self._lock = threading.Lock()
@@ -112,12 +112,12 @@ class ViewportGroup:
         lows, highs = self._members.positions(size)
         inside = np.minimum(lows, size - 1)
         first_keys, last_keys = version.row_set.select(inside), version.row_set.select(np.maximum(highs, 0))
-        flattened = self._style.dialect is Dialect.FLATTENED
+        flattened = self._encoder.dialect is Dialect.FLATTENED
         runs: dict[int, _Runs] = {}
         encoded: dict[bytes, bytes] = {}
         columns: list[_Column | None] = []
         total = 0
-        for number in range(len(self._style.view.sources)):
+        for number in range(len(self._encoder.view.sources)):
             found = shared.column(number) if number in self._columns else None
             if found is None:
                 columns.append(None)
@@ -136,7 +136,7 @@ class ViewportGroup:
         columns = [None if column is None else column.of_viewports() for column in columns]
         runs_of = [column.runs for column in columns if column is not None]
         said = sum(int(run.lengths.max(initial=0)) for run in runs_of)
-        if not self._style.writer.fits(
+        if not self._encoder.writer.fits(
             total,
             sum(column.values.nbytes for column in columns if column is not None),
             _METADATA_BYTES + _BYTES_PER_COLUMN * len(columns) + _BYTES_PER_KEY * said,
@@ -153,7 +153,7 @@ class ViewportGroup:
             added_rows_included=None if flattened else nothing,
             table_size=size,
         )
-        return _Change(self._style, self._members, columns, metadata)
+        return _Change(self._encoder, self._members, columns, metadata)
 
 
 class _Members:
@@ -250,16 +250,16 @@ class _Change:
     """
 
     def __init__(
-        self, style: Style, members: _Members, columns: Sequence[_Column | None], metadata: UpdateMetadata
+        self, encoder: MessageEncoder, members: _Members, columns: Sequence[_Column | None], metadata: UpdateMetadata
     ) -> None:
         self.members = members
         self.columns = columns
-        self.writer = style.writer
+        self.writer = encoder.writer
         self._lock = threading.Lock()
         self._metadata = metadata
         self._frames: dict[tuple[int, int] | None, MetadataFrame] = {}
         self._batch: pa.RecordBatch | None = None
-        self._types = style.view.schema.types
+        self._types = encoder.view.schema.types
         runs = [column.runs for column in columns if column is not None]
         lengths = np.max([run.lengths for run in runs], axis=0) if runs else np.zeros(len(members.of), np.int64)
         self.counts: list[int] = lengths.tolist()

@@ -30,7 +30,15 @@ from barrage_server.wire.nulls import has_deephaven_null, to_deephaven_nulls
 from barrage_server.wire.previews import preview
 from barrage_server.wire.schema import list_schema
 
-__all__ = ["BATCH_ROWS", "MessageWriter", "OutgoingMessage", "RowsReader", "Uneven", "ipc_messages", "record_batches"]
+__all__ = [
+    "BATCH_ROWS",
+    "LengthMode",
+    "MessageWriter",
+    "OutgoingMessage",
+    "RowsReader",
+    "ipc_messages",
+    "record_batches",
+]
 
 FIRST_BATCH_ROWS: Final = 4096
 """Rows of the first batch of added rows: few, so that the receiver can show them early."""
@@ -62,10 +70,10 @@ class Metadata(Protocol):
         """See :meth:`UpdateMetadata.size_estimate`."""
 
 
-class Uneven(Enum):
+class LengthMode(Enum):
     """The treatment of columns of different lengths in a batch that is not in ``columns_as_list`` form."""
 
-    EVEN = "even"
+    PADDED = "padded"
     """Pad them with nulls, as pyarrow requires. The receiver cuts them to the counts in the metadata."""
     RAGGED = "ragged"
     """Send them unpadded; only :func:`ipc_messages` can."""
@@ -105,13 +113,15 @@ class MessageWriter:
         "schema",
     )
 
-    def __init__(self, schema: pa.Schema, options: SubscriptionOptions, uneven: Uneven = Uneven.RAGGED) -> None:
+    def __init__(
+        self, schema: pa.Schema, options: SubscriptionOptions, lengths: LengthMode = LengthMode.RAGGED
+    ) -> None:
         """``schema``: the plain one, of :func:`barrage_server.wire.schema.barrage_schema`.
 
-        ``uneven``: the treatment of columns that differ in length by :meth:`ipc_messages`.
+        ``lengths``: the treatment of columns that differ in length by :meth:`ipc_messages`.
         """
         self._options = options
-        self._pads = uneven is Uneven.EVEN and not options.columns_as_list
+        self._pads = lengths is LengthMode.PADDED and not options.columns_as_list
         self._is_list = options.columns_as_list
         self.schema: pa.Schema = list_schema(schema) if self._is_list else schema
         """The schema on the wire."""
@@ -139,7 +149,7 @@ class MessageWriter:
     def ipc_messages(self, message: OutgoingMessage) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
         """The update as raw messages: header, app_metadata (None on all but the first), and the body in pieces.
 
-        Columns of modified rows may differ in length, unless ``uneven`` is EVEN.
+        Columns of modified rows may differ in length, unless ``lengths`` is PADDED.
         """
         for columns, length, app_metadata in self._messages(message):
             arrays = _padded(columns, length) if self._pads else columns
@@ -279,14 +289,14 @@ class MessageWriter:
 
 
 def record_batches(
-    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions, uneven: Uneven = Uneven.EVEN
+    message: OutgoingMessage, schema: pa.Schema, options: SubscriptionOptions, lengths: LengthMode = LengthMode.PADDED
 ) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
     """:meth:`MessageWriter.record_batches` for one message; for several, keep a writer.
 
-    ``uneven`` must be EVEN: columns of a record batch have one length.
+    ``lengths`` must be PADDED: columns of a record batch have one length.
     """
-    if uneven is not Uneven.EVEN:
-        raise ValueError("record batches cannot be ragged: use ipc_messages, or Uneven.EVEN")
+    if lengths is not LengthMode.PADDED:
+        raise ValueError("record batches cannot be ragged: use ipc_messages, or LengthMode.PADDED")
     return MessageWriter(schema, options).record_batches(message)
 
 

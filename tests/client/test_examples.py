@@ -13,7 +13,7 @@ PRINTS = {
     "subscribe.py": "~ price:",
     "viewport.py": "the last five rows now",
     "publish.py": "refused, and nothing changed",
-    "relay.py": "it is back: <Followed 'quotes'",
+    "relay.py": "it is back: <FollowedTable 'quotes'",
     "notebook_style.py": "rows modified by each",
     "stock_flight_client.py": "stock_keyed 3 {'id': [1, 2, 3], 'text': ['one', 'TWO', 'three']}",
 }

@@ -168,7 +168,7 @@ def test_cancelling_ends_at_once_and_leaves_nothing(live: bs.LiveTable, table: A
             async for _ in live:
                 pass
 
-        positions = live._follower.positions
+        positions = live._worker.positions
         for _ in range(3):
             task = asyncio.create_task(read())
             while not positions._watchers:
@@ -204,7 +204,7 @@ def test_async_for_ends_with_the_live_table(live: bs.LiveTable) -> None:
             return len([update async for update in live])
 
         task = asyncio.create_task(read())
-        while not live._follower.positions._watchers:
+        while not live._worker.positions._watchers:
             await asyncio.sleep(0)
         await asyncio.to_thread(live.close)
         assert await task == 0
@@ -228,12 +228,12 @@ def test_a_closed_event_loop_stops_no_other(live: bs.LiveTable, table: AppendTab
     loop = asyncio.new_event_loop()
     updates = live.__aiter__()
     task = loop.create_task(updates.__anext__())
-    while not live._follower.positions._watchers:
+    while not live._worker.positions._watchers:
         loop.run_until_complete(asyncio.sleep(0))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         loop.run_until_complete(task)
-    live._follower.positions.watch(lambda: _wake(loop))
+    live._worker.positions.watch(lambda: _wake(loop))
     loop.close()
     add(live, table, 1)
-    assert not live._follower.positions._watchers, "what cannot be woken any more is forgotten"
+    assert not live._worker.positions._watchers, "what cannot be woken any more is forgotten"

@@ -10,7 +10,7 @@ from typing import Any
 from barrage_server.engine import Table
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, TableFeed
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.raw import encode_flight_data, schema_flight_data
 from tests.conformance.cells import cells
@@ -35,7 +35,7 @@ def record(
         messages.append({"file": name, "dir": direction})
 
     request = SubscriptionRequest(b"s/t", None, viewport, options)
-    subscription = Subscription(TableFeed(table), request, dialect=Dialect.FLATTENED, uneven=Uneven.RAGGED)
+    subscription = Subscription(TableFeed(table), request, dialect=Dialect.FLATTENED, lengths=LengthMode.RAGGED)
     write(encode_flight_data(b"", request.encode(), []), "out")
     write(schema_flight_data(subscription.wire_schema), "in")
     now = 0.0

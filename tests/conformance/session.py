@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from barrage_server.client.mirror import Mirror
+from barrage_server.client.message_applier import MessageApplier
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import BarrageError, WireFormatError
 from barrage_server.rowset import RowSet, encode_bit_set
@@ -57,7 +57,7 @@ class Session:
         self._schema: pa.Schema | None = None
         self._reader: MessageReader | None = None
         self._model: Model | None = None
-        self._mirror: Mirror | None = None
+        self._applier: MessageApplier | None = None
         self._captured: CapturedUpdate | None = None
         self._options = SubscriptionOptions()
 
@@ -197,16 +197,16 @@ class Session:
         self._model = Model(plain)
         window = self._window()
         dialect = Dialect.FLATTENED if self._has_viewport() else Dialect.KEY_SPACE
-        self._mirror = Mirror(plain, window, dialect=dialect, graph=UpdateGraph(), name="replayed")
+        self._applier = MessageApplier(plain, window, dialect=dialect, graph=UpdateGraph(), name="replayed")
 
     def _complete(self, update: IncomingMessage, name: str) -> None:
         assert self._reader is not None and self._captured is not None
-        assert self._model is not None and self._mirror is not None
+        assert self._model is not None and self._applier is not None
         self.updates += 1
         for difference in differences(update, self._captured, self._reader.schema, self._options):
             self._problem(f"{name}: {difference}")
         self._model.apply(update, has_viewport=self._has_viewport())
-        self._mirror.apply(update)
+        self._applier.apply(update)
 
     def _check_fields(self, message: CapturedMessage, parts: FlightDataParts) -> None:
         """Which protobuf fields are there."""
@@ -276,7 +276,7 @@ class Session:
 
     def _check_step(self, step: Step) -> None:
         expected = step.expected
-        if expected is None or self._model is None or self._mirror is None or self._reader is None:
+        if expected is None or self._model is None or self._applier is None or self._reader is None:
             return
         self.checked_steps += 1
         size = int(expected["num_rows"])
@@ -294,7 +294,7 @@ class Session:
         if not is_subscription and not window.is_full:
             # A snapshot names all rows and brings some.
             seen = [row for row in seen if any(row[column] is not UNKNOWN for column in window.columns)]
-        table = self._mirror.table.version.to_table()
+        table = self._applier.table.version.to_table()
         if len(seen) != len(positions) or table.num_rows != len(positions):
             self._problem(
                 f"{step.note!r}: the model has {len(seen)} rows and the replica {table.num_rows}, not {len(positions)}"

@@ -19,7 +19,7 @@ import pytest
 from barrage_server.engine import AppendTable, KeyedTable, UpdateGraph
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, TableFeed
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -99,7 +99,10 @@ def test_messages_equal_those_of_the_real_server(name: str) -> None:
 
     write("add", rows_of(first, 0, 1 << 40))
     subscription = Subscription(
-        TableFeed(table), request_of(steps[0]["request"]["options"]), dialect=Dialect.FLATTENED, uneven=Uneven.EVEN
+        TableFeed(table),
+        request_of(steps[0]["request"]["options"]),
+        dialect=Dialect.FLATTENED,
+        lengths=LengthMode.PADDED,
     )
     now, seen = 0.0, 0
     for number, step in enumerate(steps):

@@ -109,9 +109,9 @@ class Model:
         for _ in range(times):
             self.column.collect(RowSet.from_keys(sorted(self.values)), self.undo)
 
-    def absorb(self, number: int) -> None:
+    def compact(self, number: int) -> None:
         if self.versions:
-            self.versions[number % len(self.versions)][1].absorb()
+            self.versions[number % len(self.versions)][1].compact()
 
     def version(self, _: None) -> None:
         self.undo = self.undo.start_next()

@@ -111,7 +111,7 @@ def test_versions_do_not_change_while_a_writer_goes_on(name: str, manner: tuple[
                 if not got.equals(expected):
                     failures.append(f"{got} is not {expected}")
                 if choose.random() < 0.02:
-                    cursor.absorb()
+                    cursor.compact()
 
     readers = [Thread(target=read, args=(seed,)) for seed in (1, 2)]
     for reader in readers:

@@ -32,7 +32,7 @@ operations = st.lists(
         st.tuples(st.just("drop"), places),
         st.tuples(st.just("remove"), st.sets(places, max_size=6)),
         st.tuples(st.just("collect"), st.integers(1, 5)),
-        st.tuples(st.just("absorb"), st.integers(0, 100)),
+        st.tuples(st.just("compact"), st.integers(0, 100)),
         st.tuples(st.just("version"), st.none()),
     ),
     max_size=25,
@@ -147,7 +147,7 @@ def test_overwriting_leaves_garbage_that_is_collected(name: str, monkeypatch: py
         assert sum(len(entry.keys) for entry in undo.entries[0]) - recorded <= 3 + len(some)
         largest = max(largest, column.heap.nbytes)
         undo = undo.start_next()
-        cursor.absorb()
+        cursor.compact()
     assert largest < 4 * needed
     check_equal(column.snapshot().read(ReadPlan.from_row_set(rows)), values)
     check_equal(held.read(ReadPlan.from_row_set(rows), cursor), values)

@@ -222,11 +222,11 @@ def test_the_chunks_with_most_garbage_are_the_ones_to_empty(monkeypatch: pytest.
     monkeypatch.setattr(heap_module, "_MIN_GARBAGE", 0)
     heap = Heap(pa.int64(), chunk_rows=10)
     indexes = heap.append(pa.array(range(50)))
-    assert heap.victims() is None
+    assert heap.collectable_span() is None
     heap.release(indexes[[10, 11, 12, 13, 14, 15, 31, 32, 33, 34, 35]])
-    assert heap.victims() == (10, 40)
+    assert heap.collectable_span() == (10, 40)
     heap.pin()
-    assert heap.victims() is None
+    assert heap.collectable_span() is None
 
 
 def test_old_values_are_moved_on_before_indexes_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,4 +234,4 @@ def test_old_values_are_moved_on_before_indexes_run_out(monkeypatch: pytest.Monk
     monkeypatch.setattr(heap_module, "_MAX_SPAN", 100)
     heap = Heap(pa.int64(), chunk_rows=10)
     heap.append(pa.array(range(101)))
-    assert heap.victims() == (0, 51)
+    assert heap.collectable_span() == (0, 51)

@@ -58,12 +58,12 @@ def test_every_version_reads_what_it_saw(
             cells.write(values)
         versions.append(cells.start_version())
         if number in absorbing:
-            versions[number // 2][0].absorb()
+            versions[number // 2][0].compact()
     rows = sorted(some)
     for cursor, expected in versions:
         assert cells.read(cursor, rows) == [expected[row] for row in rows]
         assert cells.read(cursor, range(3, 9)) == expected[3:9]
-        cursor.absorb()
+        cursor.compact()
         assert cells.read(cursor, range(SIZE)) == expected
 
 
@@ -90,8 +90,8 @@ def test_a_cursor_that_knows_its_epochs_drops_what_it_does_not_need() -> None:
     cursor, other = UndoCursor(cells.undo, [0]), UndoCursor(cells.undo)
     cells.write({1: 5}, epoch=1)
     cells.start_version()
-    cursor.absorb()
-    other.absorb()
+    cursor.compact()
+    other.compact()
     assert cursor.nbytes == 0
     assert other.nbytes == 16
 
@@ -106,7 +106,7 @@ def test_absorbed_nodes_are_freed(null: bool) -> None:
         cells.start_version()
     assert cursor.pending == 3
     assert node() is not None
-    cursor.absorb()
+    cursor.compact()
     assert cursor.pending == 0
     assert node() is None
     assert cells.read(cursor, range(SIZE)) == before
@@ -142,8 +142,8 @@ def test_merged_values_take_the_space_of_the_rows_that_changed() -> None:
         cells.write({number % 3: number})
         cells.start_version()
         if number % 10 == 0:
-            cursor.absorb()
-    cursor.absorb()
+            cursor.compact()
+    cursor.compact()
     assert cursor.nbytes <= 3 * 3 * 16
 
 
@@ -187,7 +187,7 @@ def test_many_records_are_merged_whatever_the_row_keys(first: int) -> None:
         node = node.start_next()
         for key in keys.tolist():
             oldest.setdefault(key, number)
-    cursor.absorb()
+    cursor.compact()
     (entry,) = cursor.entries(0, 0)
     assert dict(zip(entry.keys.tolist(), entry.data.tolist(), strict=True)) == dict(sorted(oldest.items()))
     assert entry.keys.tolist() == sorted(oldest)

@@ -56,7 +56,7 @@ def test_views_stay_what_they_were_without_their_version() -> None:
         gc.collect()
         assert node() is None
         assert shared.to_table().equals(expected)
-    shared.absorb()
+    shared.compact()
     table.upsert(rows(1000, "last"))
     assert shared.to_table().equals(expected)
     assert shared.detached().to_table().equals(expected)
@@ -137,7 +137,7 @@ class Squares(ColumnView):
     def piece_end(self, key: int) -> int:
         return key
 
-    def absorb(self) -> None:
+    def compact(self) -> None:
         """Nothing is overwritten."""
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from barrage_server.flight.sockets import parse_peer, shut_all, shut_peer, tcp_sockets
-from barrage_server.spark.worker import PromptSockets
+from barrage_server.spark.worker import QuickAckSockets
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_borrowed_socket_stays_as_its_owner_has_set_it(listener: socket.socket
         for timeout in (0.0, None):
             accepted.settimeout(timeout)
             assert accepted.getpeername() in [_peer(each) for each in tcp_sockets()]
-            with PromptSockets() as sockets:
+            with QuickAckSockets() as sockets:
                 sockets.acknowledge()
                 assert os.get_blocking(accepted.fileno()) is (timeout is None)
             shut_peer("127.0.0.1:1", listener.getsockname()[1])

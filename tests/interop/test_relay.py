@@ -36,7 +36,7 @@ def _same(found: pa.Table, expected: pa.Table) -> bool:
     return bool(found.schema.names == expected.schema.names and found.to_pylist() == expected.to_pylist())
 
 
-def _reach(followed: bs.Followed, step: int) -> None:
+def _reach(followed: bs.FollowedTable, step: int) -> None:
     until(lambda: followed.statistics().upstream_step >= step)
 
 
@@ -83,7 +83,7 @@ def test_what_deephaven_says_of_a_table_is_passed_on_where_it_holds(
     )
     table = relay.follow(_uri(deephaven, "said_sorted")).table
     assert table.attributes["SortedColumns"] == "A=Ascending"
-    some = relay.follow(_uri(deephaven, "said_sorted"), as_="some", columns=["B"]).table
+    some = relay.follow(_uri(deephaven, "said_sorted"), name="some", columns=["B"]).table
     assert "SortedColumns" not in some.attributes
     assert relay.follow(_uri(deephaven, "said_keyed")).table.key_columns == ("K",)
 
@@ -139,7 +139,7 @@ def test_every_row_of_a_blink_table_comes_once(deephaven: DeephavenServer, relay
         "from deephaven.stream.table_publisher import table_publisher\n"
         'relayed_blink, relayed_publisher = table_publisher("relayed_blink", {"X": dtypes.long})'
     )
-    followed = relay.follow(_uri(deephaven, "relayed_blink"), as_="blink", interval_ms=20)
+    followed = relay.follow(_uri(deephaven, "relayed_blink"), name="blink", interval_ms=20)
     assert followed.table.attributes["BlinkTable"] is True
     found: dict[int, list[int]] = {1: [], 100: []}
     with bs.connect(relay.uri) as client:
@@ -157,7 +157,7 @@ def test_a_deephaven_server_follows_the_relay_of_a_table(deephaven: DeephavenSer
     """
     (name,) = (name for name in deephaven.peer.call("make_ticking", prefix="back_", seed=12) if name.endswith("sorted"))
     columns = ["K", "A", "S", "D", "Text", "Double", "Instant", "Longs"]
-    followed = relay.follow(_uri(deephaven, name), as_="back", interval_ms=1, columns=columns)
+    followed = relay.follow(_uri(deephaven, name), name="back", interval_ms=1, columns=columns)
     remote = Remote(deephaven, relay)
     table = remote.subscribe("back")
     validator = remote.validated(table)

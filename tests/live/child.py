@@ -47,7 +47,7 @@ def _done(server: bs.Server, command: dict[str, Any]) -> dict[str, Any]:
         if command["do"] == "settle":
             _settle()
         elif command["do"] == "follow":
-            server.follow(command["uri"], as_=command["name"], wait=None, max_delay=0.5)
+            server.follow(command["uri"], name=command["name"], wait=None, max_delay=0.5)
         elif command["do"] == "drop":
             server.drop(command["name"])
         else:

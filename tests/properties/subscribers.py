@@ -14,7 +14,7 @@ from barrage_server.client.update import Update
 from barrage_server.engine import TableVersion, UpdateGraph
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, TableFeed, Window
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import MessageReader
 from barrage_server.wire.schema import table_attributes
@@ -27,7 +27,7 @@ class Link:
     """One stream: requests on their way to the server, messages on their way back."""
 
     def __init__(self, feed: TableFeed, request: SubscriptionRequest, dialect: Dialect) -> None:
-        self.subscription = Subscription(feed, request, dialect=dialect, uneven=Uneven.EVEN)
+        self.subscription = Subscription(feed, request, dialect=dialect, lengths=LengthMode.PADDED)
         self.reader = MessageReader(
             self.subscription.wire_schema, use_deephaven_nulls=request.options.use_deephaven_nulls
         )
@@ -44,7 +44,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Manner:
+class MessageFormat:
     """How a subscriber wants to be served."""
 
     dialect: Dialect
@@ -54,9 +54,9 @@ class Manner:
 class Subscriber:
     """Follows a table, and checks every update that it is given against what it knew before."""
 
-    def __init__(self, feed: TableFeed, window: Window, manner: Manner) -> None:
+    def __init__(self, feed: TableFeed, window: Window, message_format: MessageFormat) -> None:
         self.feed = feed
-        self.manner = manner
+        self.message_format = message_format
         self.window = window
         self.content = Content(UpdateGraph(), "t")
         self.cursor = Cursor()
@@ -65,14 +65,16 @@ class Subscriber:
         self.link = self._open()
 
     def _request(self, window: Window) -> SubscriptionRequest:
-        return SubscriptionRequest(b"s/t", window.columns, window.positions, self.manner.options, window.reverse)
+        return SubscriptionRequest(
+            b"s/t", window.columns, window.positions, self.message_format.options, window.reverse
+        )
 
     def _open(self) -> Link:
-        link = Link(self.feed, self._request(self.window), self.manner.dialect)
+        link = Link(self.feed, self._request(self.window), self.message_format.dialect)
         self.content.begin(
             self.feed.table.schema,
             self.window,
-            self.manner.dialect,
+            self.message_format.dialect,
             attributes=table_attributes(link.subscription.wire_schema),
         )
         return link
@@ -148,7 +150,7 @@ class Subscriber:
         assert shown.schema.names == expected.schema.names
         assert rows_of(shown.to_table()) == rows_of(expected)
         assert self.content.table_size == table.size
-        flattened = self.manner.dialect is Dialect.FLATTENED and not self.window.is_full
+        flattened = self.message_format.dialect is Dialect.FLATTENED and not self.window.is_full
         assert shown.row_set == (RowSet.flat(keys.size) if flattened else keys)
 
     @staticmethod
@@ -185,7 +187,7 @@ def replay(before: KeyedRows, update: Update) -> KeyedRows:
     return rows
 
 
-def reversed_manner(manner: Manner) -> Manner:
+def reversed_manner(message_format: MessageFormat) -> MessageFormat:
     """The same, in the other dialect."""
-    other = Dialect.FLATTENED if manner.dialect is Dialect.KEY_SPACE else Dialect.KEY_SPACE
-    return replace(manner, dialect=other)
+    other = Dialect.FLATTENED if message_format.dialect is Dialect.KEY_SPACE else Dialect.KEY_SPACE
+    return replace(message_format, dialect=other)

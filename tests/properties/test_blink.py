@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from barrage_server.client.content import Content
 from barrage_server.engine import AppendTable, BlinkTable, UpdateGraph
 from barrage_server.subscription import Dialect, Subscription, TableFeed, Window
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import MessageReader
 from barrage_server.wire.schema import table_attributes
@@ -19,7 +19,7 @@ from barrage_server.wire.schema import table_attributes
 SCHEMA = pa.schema([("x", pa.int64())])
 
 
-@given(st.lists(st.one_of(st.integers(0, 5), st.sampled_from(["serve", "absorb"])), max_size=30), st.integers(0, 4))
+@given(st.lists(st.one_of(st.integers(0, 5), st.sampled_from(["serve", "compact"])), max_size=30), st.integers(0, 4))
 def test_every_row_once(turns: list[int | str], before: int) -> None:
     table = BlinkTable(UpdateGraph(), "t", SCHEMA)
     table.append({"x": [-1] * before})
@@ -27,7 +27,7 @@ def test_every_row_once(turns: list[int | str], before: int) -> None:
         TableFeed(table),
         SubscriptionRequest(b"s/t", options=SubscriptionOptions(columns_as_list=True, min_update_interval_ms=1)),
         dialect=Dialect.KEY_SPACE,
-        uneven=Uneven.EVEN,
+        lengths=LengthMode.PADDED,
     )
     reader = MessageReader(subscription.wire_schema)
     content = Content(UpdateGraph(), "t")
@@ -51,7 +51,7 @@ def test_every_row_once(turns: list[int | str], before: int) -> None:
         now += 1.0
         if turn == "serve":
             serve()
-        elif turn == "absorb":
+        elif turn == "compact":
             subscription.tidy(math.inf)
         else:
             rows = list(range(len(sent), len(sent) + int(turn)))

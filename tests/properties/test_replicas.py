@@ -15,7 +15,7 @@ from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, SubscriptionLimits, TableFeed, Window
 from barrage_server.wire.metadata import SubscriptionOptions
 from tests.properties.sources import SCHEMA, SOURCES, Source
-from tests.properties.subscribers import Manner, Subscriber, reversed_manner
+from tests.properties.subscribers import MessageFormat, Subscriber, reversed_manner
 
 seeds = st.integers(0, 2**32 - 1)
 dialects = st.sampled_from(list(Dialect))
@@ -38,7 +38,7 @@ options = st.builds(
     batch_size=st.sampled_from([0, -1, 1, 3]),
     columns_as_list=st.booleans(),
 )
-manners = st.builds(Manner, dialects, options)
+manners = st.builds(MessageFormat, dialects, options)
 
 
 class Replicas(RuleBasedStateMachine):
@@ -55,21 +55,21 @@ class Replicas(RuleBasedStateMachine):
         first=st.lists(st.tuples(windows, manners), min_size=1, max_size=3),
         seed=seeds,
     )
-    def start(self, kind: type[Source], part_cells: int, first: list[tuple[Window, Manner]], seed: int) -> None:
+    def start(self, kind: type[Source], part_cells: int, first: list[tuple[Window, MessageFormat]], seed: int) -> None:
         self.source = kind(UpdateGraph())
         chance = random.Random(seed)
         for _ in range(chance.choice([4, 4, 0])):
             self.source.change(chance)
         self.feed = TableFeed(self.source.table, SubscriptionLimits(snapshot_part_cells=part_cells))
-        self.subscribers = [Subscriber(self.feed, window, manner) for window, manner in first]
+        self.subscribers = [Subscriber(self.feed, window, message_format) for window, message_format in first]
         self.now = 100.0
 
     @precondition(lambda self: len(self.subscribers) < 5)
-    @rule(window=windows, manner=manners, both=st.booleans())
-    def subscribe(self, window: Window, manner: Manner, both: bool) -> None:
-        self.subscribers.append(Subscriber(self.feed, window, manner))
+    @rule(window=windows, message_format=manners, both=st.booleans())
+    def subscribe(self, window: Window, message_format: MessageFormat, both: bool) -> None:
+        self.subscribers.append(Subscriber(self.feed, window, message_format))
         if both and len(self.subscribers) < 5:
-            self.subscribers.append(Subscriber(self.feed, window, reversed_manner(manner)))
+            self.subscribers.append(Subscriber(self.feed, window, reversed_manner(message_format)))
 
     @rule(seed=seeds, times=st.sampled_from([1, 1, 1, 2, 6]))
     def change(self, seed: int, times: int) -> None:

@@ -26,7 +26,7 @@ def events(upstream: Upstream) -> BlinkTable:
 
 
 @pytest.fixture
-def followed(upstream: Upstream, relay: bs.Server, events: BlinkTable) -> bs.Followed:
+def followed(upstream: Upstream, relay: bs.Server, events: BlinkTable) -> bs.FollowedTable:
     return relay.follow(f"{upstream.uri}/events", interval_ms=1, max_delay=0.1)
 
 
@@ -43,14 +43,14 @@ class Heard:
 
 
 @pytest.fixture
-def quick(relay: bs.Server, followed: bs.Followed) -> Iterator[Heard]:
+def quick(relay: bs.Server, followed: bs.FollowedTable) -> Iterator[Heard]:
     heard = Heard(relay.uri)
     with heard.client:
         yield heard
 
 
 @pytest.fixture
-def slow(relay: bs.Server, followed: bs.Followed) -> Iterator[Heard]:
+def slow(relay: bs.Server, followed: bs.FollowedTable) -> Iterator[Heard]:
     """Looks far less often than the table blinks."""
     heard = Heard(relay.uri, interval_ms=250)
     with heard.client:
@@ -67,7 +67,7 @@ def test_every_row_once_however_slow_the_subscriber(events: BlinkTable, quick: H
     assert quick.numbers == slow.numbers == sent
 
 
-def test_it_is_a_blink_table_here_too(events: BlinkTable, relay: bs.Server, followed: bs.Followed) -> None:
+def test_it_is_a_blink_table_here_too(events: BlinkTable, relay: bs.Server, followed: bs.FollowedTable) -> None:
     events.append(_rows(1, 2))
     until(lambda: followed.statistics().updates)
     assert followed.table.attributes["BlinkTable"] is True
@@ -77,7 +77,7 @@ def test_it_is_a_blink_table_here_too(events: BlinkTable, relay: bs.Server, foll
 
 
 def test_rows_go_with_those_upstream(
-    upstream: Upstream, events: BlinkTable, relay: bs.Server, followed: bs.Followed
+    upstream: Upstream, events: BlinkTable, relay: bs.Server, followed: bs.FollowedTable
 ) -> None:
     """At rest it has the rows that the upstream has, though no cycle of the relay's own runs."""
     with bs.connect(relay.uri) as client, client.subscribe("events", viewport=range(10), interval_ms=1) as live:
@@ -91,7 +91,7 @@ def test_rows_go_with_those_upstream(
 
 
 def test_rows_of_before_a_lost_connection_go(
-    upstream: Upstream, followed: bs.Followed, relay: bs.Server, quick: Heard
+    upstream: Upstream, followed: bs.FollowedTable, relay: bs.Server, quick: Heard
 ) -> None:
     """They would stay as the last ones when later ones were lost."""
     upstream.server.blink_table("events", SCHEMA).append(_rows(1, 2))
@@ -107,7 +107,7 @@ def test_rows_of_before_a_lost_connection_go(
     assert quick.live.state is bs.LiveState.LIVE
 
 
-def test_no_other_publisher_writes_to_it(relay: bs.Server, followed: bs.Followed) -> None:
+def test_no_other_publisher_writes_to_it(relay: bs.Server, followed: bs.FollowedTable) -> None:
     with bs.connect(relay.uri) as client:
         with pytest.raises(bs.UnsupportedOperationError, match="follows another one"):
             client.publish("events", _rows(1))
@@ -119,7 +119,9 @@ def test_no_other_publisher_writes_to_it(relay: bs.Server, followed: bs.Followed
         relay.blink_table("events", SCHEMA)
 
 
-def test_after_a_restart_it_goes_on_with_what_is_new(upstream: Upstream, followed: bs.Followed, quick: Heard) -> None:
+def test_after_a_restart_it_goes_on_with_what_is_new(
+    upstream: Upstream, followed: bs.FollowedTable, quick: Heard
+) -> None:
     upstream.server.blink_table("events", SCHEMA).append(_rows(1, 2))
     until(lambda: quick.numbers == [1, 2])
     table = followed.table
@@ -133,9 +135,9 @@ def test_after_a_restart_it_goes_on_with_what_is_new(upstream: Upstream, followe
     assert quick.live.state is bs.LiveState.LIVE
 
 
-def test_a_relay_of_a_relay_of_some_columns(relay: bs.Server, followed: bs.Followed, events: BlinkTable) -> None:
+def test_a_relay_of_a_relay_of_some_columns(relay: bs.Server, followed: bs.FollowedTable, events: BlinkTable) -> None:
     with bs.Server() as far:
-        far.follow(f"{relay.uri}/events", as_="far", interval_ms=1, columns=["x"])
+        far.follow(f"{relay.uri}/events", name="far", interval_ms=1, columns=["x"])
         heard = Heard(far.uri, "far")
         with heard.client:
             for number in range(20):
@@ -144,7 +146,7 @@ def test_a_relay_of_a_relay_of_some_columns(relay: bs.Server, followed: bs.Follo
             assert heard.live.schema.names == ["x"]
 
 
-def test_a_blink_table_that_comes_back_as_another_kind(upstream: Upstream, followed: bs.Followed) -> None:
+def test_a_blink_table_that_comes_back_as_another_kind(upstream: Upstream, followed: bs.FollowedTable) -> None:
     before = followed.table
     upstream.server.drop("events")
     followed.wait_for(bs.FollowedState.MISSING, 20)
@@ -160,7 +162,7 @@ def test_a_blink_table_that_comes_back_as_another_kind(upstream: Upstream, follo
 
 
 def test_a_table_that_a_failed_cycle_has_spoilt_is_made_anew(
-    relay: bs.Server, followed: bs.Followed, events: BlinkTable, monkeypatch: pytest.MonkeyPatch
+    relay: bs.Server, followed: bs.FollowedTable, events: BlinkTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that cannot be shown any more do not go by unnoticed; a fault in a table beside it spoils nothing."""
     before = followed.table

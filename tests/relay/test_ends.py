@@ -29,19 +29,19 @@ def _own_threads() -> set[str]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("barrage-")}
 
 
-def _until_connected(followed: bs.Followed, count: int) -> None:
+def _until_connected(followed: bs.FollowedTable, count: int) -> None:
     until(lambda: followed.statistics().connections == count)
 
 
 def test_closing_the_relay_ends_its_streams_and_threads(upstream: Upstream, quotes: KeyedTable) -> None:
     before = _own_threads()
     with bs.Server() as relay:
-        following = [relay.follow(f"{upstream.uri}/quotes", as_=f"copy {number}") for number in range(5)]
+        following = [relay.follow(f"{upstream.uri}/quotes", name=f"copy {number}") for number in range(5)]
         assert len(upstream.server.statistics().subscriptions) == 5
         assert any(name.startswith("barrage-follow-copy") for name in _own_threads())
     assert {followed.state for followed in following} == {bs.FollowedState.CLOSED}
     until(lambda: not upstream.server.statistics().subscriptions)
-    until(lambda: _own_threads() <= before | {"barrage-pump"})
+    until(lambda: _own_threads() <= before | {"barrage-dispatcher"})
     for followed in following:
         followed.close()
 
@@ -80,7 +80,7 @@ def test_coming_and_going_leaves_nothing_behind(upstream: Upstream, relay: bs.Se
             tables.append(weakref.ref(followed.table))
     del followed
     until(lambda: not upstream.server.statistics().subscriptions)
-    until(lambda: _own_threads() <= threads | {"barrage-pump"})
+    until(lambda: _own_threads() <= threads | {"barrage-dispatcher"})
     gc.collect()
     assert [table() for table in tables] == [None] * 10
     assert not relay.followed
@@ -93,7 +93,7 @@ def test_lost_connections_leave_nothing_behind(upstream: Upstream, relay: bs.Ser
         assert shut_all(upstream.server.port)
         _until_connected(followed, count)
     until(lambda: len(upstream.server.statistics().subscriptions) == 1)
-    assert _own_threads() <= threads | {"barrage-pump"}
+    assert _own_threads() <= threads | {"barrage-dispatcher"}
 
 
 def test_a_relay_holds_one_replica(upstream: Upstream, relay: bs.Server) -> None:

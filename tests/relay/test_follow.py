@@ -30,7 +30,7 @@ def quotes(upstream: Upstream) -> KeyedTable:
 def test_a_table_is_served_on_with_its_updates_and_keys(
     upstream: Upstream, relay: bs.Server, quotes: KeyedTable
 ) -> None:
-    followed = relay.follow(f"{upstream.uri}/quotes", as_="copy", interval_ms=1)
+    followed = relay.follow(f"{upstream.uri}/quotes", name="copy", interval_ms=1)
     assert followed.state is bs.FollowedState.LIVE
     assert followed.error is None
     assert followed.table is relay.table("copy")
@@ -62,8 +62,8 @@ def test_names_with_special_characters_are_percent_encoded(upstream: Upstream, r
 
 def test_deephavens_way_to_name_a_table_is_understood(upstream: Upstream, relay: bs.Server) -> None:
     upstream.server.append_table("t", SCHEMA).append(_rows(1))
-    assert relay.follow(f"{upstream.uri}/scope/t", as_="flight").table.size == 1
-    assert relay.follow(f"{upstream.uri.replace('grpc', 'dh+plain')}/scope/t", as_="deephaven").table.size == 1
+    assert relay.follow(f"{upstream.uri}/scope/t", name="flight").table.size == 1
+    assert relay.follow(f"{upstream.uri.replace('grpc', 'dh+plain')}/scope/t", name="deephaven").table.size == 1
 
 
 def test_only_some_columns(upstream: Upstream, relay: bs.Server, quotes: KeyedTable) -> None:
@@ -73,9 +73,9 @@ def test_only_some_columns(upstream: Upstream, relay: bs.Server, quotes: KeyedTa
     quotes.upsert(_rows(5, text="five"))
     until(lambda: followed.table.to_arrow()["text"].to_pylist() == ["x", "x", "x", "five"])
     with pytest.raises(bs.UnknownColumnError, match="nope"):
-        relay.follow(f"{upstream.uri}/quotes", as_="other", columns=["nope"])
+        relay.follow(f"{upstream.uri}/quotes", name="other", columns=["nope"])
     with pytest.raises(bs.InvalidRequestError, match="list of names"):
-        relay.follow(f"{upstream.uri}/quotes", as_="other", columns="text")
+        relay.follow(f"{upstream.uri}/quotes", name="other", columns="text")
 
 
 def test_the_credentials_of_upstream_are_shown(relay: bs.Server) -> None:
@@ -87,7 +87,7 @@ def test_the_credentials_of_upstream_are_shown(relay: bs.Server) -> None:
             relay.follow(f"{upstream.uri}/t", token="wrong", wait=100)
         assert not relay.tables()
         assert relay.follow(f"{upstream.uri}/t", token="secret").table.size == 1
-        assert relay.follow(f"{upstream.uri}/t", as_="u", user="anybody", password="secret").table.size == 1
+        assert relay.follow(f"{upstream.uri}/t", name="u", user="anybody", password="secret").table.size == 1
 
 
 def test_what_is_not_there_upstream_is_told_at_once(upstream: Upstream, relay: bs.Server) -> None:
@@ -102,7 +102,7 @@ def test_what_is_not_there_upstream_is_told_at_once(upstream: Upstream, relay: b
 
 def test_what_is_not_there_yet_is_waited_for(upstream: Upstream, relay: bs.Server) -> None:
     upstream.stop()
-    done: list[bs.Followed] = []
+    done: list[bs.FollowedTable] = []
 
     def follow() -> None:
         done.append(relay.follow(f"{upstream.uri}/t", wait=60, max_delay=0.05))
@@ -143,11 +143,11 @@ def test_waiting_ends_with_what_is_wrong(upstream: Upstream, relay: bs.Server) -
 def test_a_name_that_is_taken_is_refused(upstream: Upstream, relay: bs.Server, quotes: KeyedTable) -> None:
     relay.append_table("mine", SCHEMA)
     with pytest.raises(bs.AlreadyExistsError):
-        relay.follow(f"{upstream.uri}/quotes", as_="mine")
+        relay.follow(f"{upstream.uri}/quotes", name="mine")
     relay.follow(f"{upstream.uri}/quotes")
     with pytest.raises(bs.AlreadyExistsError, match="follows a table of another server"):
         relay.follow(f"{upstream.uri}/quotes")
-    relay.follow(f"{upstream.uri}/quotes", as_="again")
+    relay.follow(f"{upstream.uri}/quotes", name="again")
     with pytest.raises(bs.AlreadyExistsError):
         relay.append_table("quotes", SCHEMA)
 
@@ -206,7 +206,7 @@ def test_closing_it_takes_the_table_away(upstream: Upstream, relay: bs.Server, q
 
 
 def test_figures(upstream: Upstream, relay: bs.Server, quotes: KeyedTable) -> None:
-    followed = relay.follow(f"{upstream.uri}/quotes", as_="copy", interval_ms=1)
+    followed = relay.follow(f"{upstream.uri}/quotes", name="copy", interval_ms=1)
     quotes.upsert(_rows(4))
     until(lambda: followed.statistics().updates == 1)
     figures = followed.statistics()
@@ -226,9 +226,9 @@ def test_figures(upstream: Upstream, relay: bs.Server, quotes: KeyedTable) -> No
 
 
 def test_a_relay_of_a_relay(upstream: Upstream, relay: bs.Server, quotes: KeyedTable) -> None:
-    relay.follow(f"{upstream.uri}/quotes", as_="near", interval_ms=1)
+    relay.follow(f"{upstream.uri}/quotes", name="near", interval_ms=1)
     with bs.Server() as far:
-        followed = far.follow(f"{relay.uri}/near", as_="far", interval_ms=1)
+        followed = far.follow(f"{relay.uri}/near", name="far", interval_ms=1)
         quotes.upsert(_rows(2, 8, text="new"))
         until(lambda: followed.table.to_arrow().equals(quotes.to_arrow()))
         assert followed.table.key_columns == ("key",)
@@ -279,7 +279,7 @@ def test_a_table_of_the_very_server_is_refused() -> None:
         for server in (relay, everywhere):
             for host in ("127.0.0.1", "localhost"):
                 with pytest.raises(bs.InvalidRequestError, match="a table of this server"):
-                    server.follow(f"grpc://{host}:{server.port}/t", as_="u")
+                    server.follow(f"grpc://{host}:{server.port}/t", name="u")
 
 
 def test_an_append_table_is_served_as_a_replica(upstream: Upstream, relay: bs.Server) -> None:

@@ -19,9 +19,9 @@ def _route(server: bs.Server, name: str) -> tuple[str, ...]:
 
 def test_the_route_of_a_table_grows_with_each_relay(upstream: Upstream, relay: bs.Server) -> None:
     upstream.server.append_table("t", SCHEMA)
-    relay.follow(f"{upstream.uri}/t", as_="a,b")
+    relay.follow(f"{upstream.uri}/t", name="a,b")
     with bs.Server() as far:
-        far.follow(f"{relay.uri}/a%2Cb", as_="u")
+        far.follow(f"{relay.uri}/a%2Cb", name="u")
         assert [entry.partition("/")[2] for entry in _route(far, "u")] == ["a%2Cb", "u"]
         assert _route(far, "u")[:1] == _route(relay, "a,b")
 
@@ -29,8 +29,8 @@ def test_the_route_of_a_table_grows_with_each_relay(upstream: Upstream, relay: b
 def test_a_copy_of_a_copy_may_go_back_to_where_it_came_from(upstream: Upstream, relay: bs.Server) -> None:
     """No cycle: three tables, each following the previous one."""
     rows = upstream.server.append_table("x", SCHEMA)
-    relay.follow(f"{upstream.uri}/x", as_="y", interval_ms=1)
-    back = upstream.server.follow(f"{relay.uri}/y", as_="z", interval_ms=1)
+    relay.follow(f"{upstream.uri}/x", name="y", interval_ms=1)
+    back = upstream.server.follow(f"{relay.uri}/y", name="z", interval_ms=1)
     rows.append({"key": [1], "text": ["a"]})
     until(lambda: back.table.to_arrow().equals(rows.to_arrow()))
 

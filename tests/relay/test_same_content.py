@@ -53,7 +53,7 @@ def test_every_version_is_one_of_upstream_and_the_last_one_is_the_last(
         for _ in range(chance.choice([0, 5])):
             source.change(chance)
         first = relay.follow(f"{upstream.uri}/t", interval_ms=1)
-        second = far.follow(f"{relay.uri}/t", as_="t2", interval_ms=2)
+        second = far.follow(f"{relay.uri}/t", name="t2", interval_ms=2)
         tables = [Versions(table) for table in (source.table, first.table, second.table)]
         with client.subscribe("t2", interval_ms=1) as live:
             for _ in range(ROUNDS):

@@ -32,21 +32,21 @@ def _quotes(server: bs.Server, *keys: int, text: str = "x") -> KeyedTable:
 
 
 @pytest.fixture
-def followed(upstream: Upstream, relay: bs.Server) -> bs.Followed:
+def followed(upstream: Upstream, relay: bs.Server) -> bs.FollowedTable:
     """Rows 1, 2 and 3 of ``quotes``."""
     _quotes(upstream.server, 1, 2, 3)
     return relay.follow(f"{upstream.uri}/quotes", interval_ms=1, max_delay=0.1)
 
 
 @pytest.fixture
-def live(relay: bs.Server, followed: bs.Followed) -> Iterator[bs.LiveTable]:
+def live(relay: bs.Server, followed: bs.FollowedTable) -> Iterator[bs.LiveTable]:
     """A subscriber of the relay."""
     with bs.connect(relay.uri) as client, client.subscribe("quotes", interval_ms=1) as live:
         yield live
 
 
 def test_the_difference_goes_to_subscribers_in_one_update(
-    upstream: Upstream, followed: bs.Followed, live: bs.LiveTable
+    upstream: Upstream, followed: bs.FollowedTable, live: bs.LiveTable
 ) -> None:
     updates: queue.Queue[bs.Update] = queue.Queue()
     live.on_update(updates.put)
@@ -77,7 +77,9 @@ def test_the_difference_goes_to_subscribers_in_one_update(
     followed.close()
 
 
-def test_nothing_is_told_when_nothing_differs(upstream: Upstream, followed: bs.Followed, live: bs.LiveTable) -> None:
+def test_nothing_is_told_when_nothing_differs(
+    upstream: Upstream, followed: bs.FollowedTable, live: bs.LiveTable
+) -> None:
     messages: queue.Queue[bs.Update] = queue.Queue()
     live.on_update(messages.put)
     step = followed.table.version.step
@@ -125,7 +127,7 @@ def _serve_in_a_process(port: int) -> tuple[subprocess.Popen[str], str]:
 
 
 def test_a_table_that_is_dropped_upstream_stays_and_is_waited_for(
-    upstream: Upstream, followed: bs.Followed, live: bs.LiveTable
+    upstream: Upstream, followed: bs.FollowedTable, live: bs.LiveTable
 ) -> None:
     table = followed.table
     upstream.server.drop("quotes")
@@ -141,7 +143,7 @@ def test_a_table_that_is_dropped_upstream_stays_and_is_waited_for(
 
 
 def test_a_table_that_comes_back_with_other_columns_takes_the_place_of_the_old_one(
-    upstream: Upstream, relay: bs.Server, followed: bs.Followed, live: bs.LiveTable
+    upstream: Upstream, relay: bs.Server, followed: bs.FollowedTable, live: bs.LiveTable
 ) -> None:
     before = followed.table
     upstream.server.drop("quotes")
@@ -158,7 +160,7 @@ def test_a_table_that_comes_back_with_other_columns_takes_the_place_of_the_old_o
 
 
 def test_a_table_that_comes_back_with_other_keys_or_promises_is_another_one(
-    upstream: Upstream, followed: bs.Followed
+    upstream: Upstream, followed: bs.FollowedTable
 ) -> None:
     """Subscribers have been told of the keys, and that the rows are (or are not) flat, when they came."""
     assert "IsFlat" not in followed.table.attributes
@@ -191,7 +193,7 @@ def test_an_upstream_that_changes_its_token_is_tried_on(upstream: Upstream, rela
 
 
 def test_a_replica_that_failed_in_a_cycle_is_made_anew(
-    upstream: Upstream, followed: bs.Followed, monkeypatch: pytest.MonkeyPatch
+    upstream: Upstream, followed: bs.FollowedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before: Table = followed.table
 
@@ -218,7 +220,7 @@ def test_closing_while_the_upstream_is_away_is_quick(upstream: Upstream, relay: 
 
 
 def test_the_log_says_that_an_upstream_came_back_empty(
-    upstream: Upstream, followed: bs.Followed, caplog: pytest.LogCaptureFixture
+    upstream: Upstream, followed: bs.FollowedTable, caplog: pytest.LogCaptureFixture
 ) -> None:
     upstream.stop()
     followed.wait_for(bs.FollowedState.RECONNECTING, 20)

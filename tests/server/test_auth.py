@@ -15,7 +15,7 @@ from barrage_server.cli.serve import any_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Credentials, Server
-from barrage_server.server.auth import Bearers
+from barrage_server.server.auth import TokenSigner
 from barrage_server.wire.metadata import SubscriptionRequest
 from tests.server.conftest import SCHEMA
 from tests.server.follower import QUICK, Follower
@@ -82,8 +82,8 @@ BAD = {
     "wrong password": options((b"authorization", basic("me", "nope"))),
     "no base64": options((b"authorization", b"Basic ????")),
     "token as user": options((b"authorization", basic(TOKEN, ""))),
-    "forged": options((b"authorization", b"Bearer " + Bearers().issue("me").encode())),
-    "forged, older way": options((b"auth-token-bin", Bearers().issue("me").encode())),
+    "forged": options((b"authorization", b"Bearer " + TokenSigner().issue("me").encode())),
+    "forged, older way": options((b"auth-token-bin", TokenSigner().issue("me").encode())),
     "other header": options((b"token", TOKEN.encode())),
 }
 GOOD = {
@@ -196,17 +196,17 @@ def test_a_fault_of_the_authenticator_refuses_the_call(caplog: pytest.LogCapture
 
 def test_a_bearer_token_ends_and_cannot_be_changed() -> None:
     now = [1000.0]
-    bearers = Bearers(lifetime=60, clock=lambda: now[0])
-    token = bearers.issue("ada")
-    assert bearers.user_of(token) == "ada"
+    signer = TokenSigner(lifetime=60, clock=lambda: now[0])
+    token = signer.issue("ada")
+    assert signer.user_of(token) == "ada"
     body, _, signature = token.partition(".")
-    assert bearers.user_of(f"{body}x.{signature}") is None
-    assert bearers.user_of(f"{body}.{signature[:-1]}0") in (None, "ada")
-    assert bearers.user_of(body) is None
-    assert bearers.user_of("") is None
-    assert Bearers().user_of(token) is None
+    assert signer.user_of(f"{body}x.{signature}") is None
+    assert signer.user_of(f"{body}.{signature[:-1]}0") in (None, "ada")
+    assert signer.user_of(body) is None
+    assert signer.user_of("") is None
+    assert TokenSigner().user_of(token) is None
     now[0] = 1060.0
-    assert bearers.user_of(token) is None
+    assert signer.user_of(token) is None
 
 
 def test_a_stream_goes_on_when_the_token_it_began_with_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_a_stream_goes_on_when_the_token_it_began_with_ends(monkeypatch: pytest.
         header = client.authenticate_basic_token("me", TOKEN)
         with Follower(client, "quotes", headers=[header]) as follower:
             follower.wait(lambda follower: follower.messages)
-            monkeypatch.setattr(Bearers, "user_of", lambda self, token: None)
+            monkeypatch.setattr(TokenSigner, "user_of", lambda self, token: None)
             with pytest.raises(fl.FlightUnauthenticatedError):
                 list(client.list_flights(b"", options(header)))
             table.append({"sym": ["A"], "price": [1.0]})

@@ -13,8 +13,8 @@ import pyarrow.flight as fl
 import pytest
 
 from barrage_server.rowset import RowSet
-from barrage_server.server import Server, conversation
-from barrage_server.server.conversation import Conversation
+from barrage_server.server import Server, exchange_state
+from barrage_server.server.exchange_state import ExchangeState
 from barrage_server.subscription import snapshot_message
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from tests.server.conftest import DEEPHAVEN, address
@@ -60,9 +60,9 @@ def test_what_takes_long_does_not_run_on_the_event_loop(
     request = heavy_requests()[kind]
     is_long = len(request.encode()) > 1024
     if is_long:
-        monkeypatch.setattr(Conversation, "read", noted("read", Conversation.read))
-    monkeypatch.setattr(Conversation, "serve", noted("serve", Conversation.serve))
-    monkeypatch.setattr(Conversation, "due", noted("due", Conversation.due))
+        monkeypatch.setattr(ExchangeState, "read", noted("read", ExchangeState.read))
+    monkeypatch.setattr(ExchangeState, "serve", noted("serve", ExchangeState.serve))
+    monkeypatch.setattr(ExchangeState, "due", noted("due", ExchangeState.due))
     with fl.connect(address(big, DEEPHAVEN)) as client:
         stream = Stream(client)
         stream.send(request)
@@ -82,7 +82,7 @@ def test_answers_that_are_not_read_are_not_made(big: Server, door: str, monkeypa
         made.append(arguments)
         return make(*arguments)
 
-    monkeypatch.setattr(conversation, "snapshot_message", count)
+    monkeypatch.setattr(exchange_state, "snapshot_message", count)
     asked = 200
     with fl.connect(address(big, door)) as client:
         stream = Stream(client)
@@ -106,14 +106,14 @@ def test_a_client_that_goes_while_its_request_is_served_leaves_nothing(
     big: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    serve = Conversation.serve
+    serve = ExchangeState.serve
 
-    def slow(self: Conversation, *arguments: Any) -> None:
+    def slow(self: ExchangeState, *arguments: Any) -> None:
         begun.set()
         assert go_on.wait(30)
         serve(self, *arguments)
 
-    monkeypatch.setattr(Conversation, "serve", slow)
+    monkeypatch.setattr(ExchangeState, "serve", slow)
     with fl.connect(address(big, DEEPHAVEN)) as client:
         stream = Stream(client)
         stream.send(heavy_requests()["scattered viewport"])

@@ -14,12 +14,12 @@ from barrage_server.errors import BarrageError, LimitError, PublishError, Unavai
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.rowset import RowSet
 from barrage_server.server.catalog import Catalog
-from barrage_server.server.followers import Followers
-from barrage_server.server.hub import Hub
+from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.limits import Limits
-from barrage_server.server.pump import Pump
 from barrage_server.server.put import take_put
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.streams import Streams
+from barrage_server.server.table_feeds import TableFeeds
 from barrage_server.server.upload import RawMessage, UploadStream
 from barrage_server.server.workers import Workers
 from barrage_server.subscription import SubscriptionLimits
@@ -67,18 +67,18 @@ class Source:
 
 
 @pytest.fixture
-def hub() -> Iterator[Hub]:
+def server_state() -> Iterator[ServerState]:
     limits = Limits(request_bytes=1000, uploads=1)
     catalog = Catalog(UpdateGraph(), lambda *_: None, lambda *_: None, columns=limits.columns)
-    staging, ledger, pump = StagingArea(limits.staging), Ledger(), Pump()
+    staging, ledger, dispatcher = StagingArea(limits.staging), Ledger(), Dispatcher()
     checks = Workers(os.cpu_count() or 1, "checks")
-    yield Hub(
+    yield ServerState(
         catalog=catalog,
         staging=staging,
         ledger=ledger,
         committer=Committer(catalog, staging, ledger),
-        followers=Followers(pump, SubscriptionLimits()),
-        pump=pump,
+        followers=TableFeeds(dispatcher, SubscriptionLimits()),
+        dispatcher=dispatcher,
         streams=Streams({"upload": limits.uploads}),
         checks=checks,
         limits=limits,
@@ -87,32 +87,32 @@ def hub() -> Iterator[Hub]:
         clock=lambda: 0.0,
     )
     checks.shutdown()
-    pump.close()
+    dispatcher.close()
 
 
-def content(hub: Hub) -> list[int]:
-    values: list[int] = hub.catalog.get("t").to_arrow()["a"].to_pylist()
+def content(server_state: ServerState) -> list[int]:
+    values: list[int] = server_state.catalog.get("t").to_arrow()["a"].to_pylist()
     return values
 
 
-def test_rows_are_put(hub: Hub) -> None:
+def test_rows_are_put(server_state: ServerState) -> None:
     source = Source(TABLE, (batch(1, 2), None), (batch(3), None))
-    take_put(hub, source)
-    assert content(hub) == [1, 2, 3]
+    take_put(server_state, source)
+    assert content(server_state) == [1, 2, 3]
     assert [json.loads(reply)["rows"] for reply in source.replies] == [3]
-    assert not hub.streams.open()
+    assert not server_state.streams.open()
 
 
-def test_rows_are_staged_and_committed(hub: Hub) -> None:
+def test_rows_are_staged_and_committed(server_state: ServerState) -> None:
     request = memoryview(StageRequest("p", "t", 0, "x").to_json())
     source = Source(STAGING, (None, request), (batch(1), None), (None, memoryview(StageEnd(1).to_json())))
-    take_put(hub, source)
+    take_put(server_state, source)
     token = StageResult.from_json(source.replies[0]).token
-    hub.committer.commit(CommitRequest("p", "t", 0, tokens=(token,)))
-    assert content(hub) == [1]
+    server_state.committer.commit(CommitRequest("p", "t", 0, tokens=(token,)))
+    assert content(server_state) == [1]
 
 
-def test_updates_are_published(hub: Hub) -> None:
+def test_updates_are_published(server_state: ServerState) -> None:
     update = UpdateMetadata(
         first_seq=0,
         last_seq=0,
@@ -127,8 +127,8 @@ def test_updates_are_published(hub: Hub) -> None:
         (batch(1, 2), memoryview(update.encode())),
         (None, memoryview(FLUSH)),
     )
-    take_put(hub, source)
-    assert content(hub) == [1, 2]
+    take_put(server_state, source)
+    assert content(server_state) == [1, 2]
     assert [json.loads(reply)["updates"] for reply in source.replies] == [1, 1, 1]
 
 
@@ -142,35 +142,35 @@ def test_updates_are_published(hub: Hub) -> None:
     ],
 )
 def test_a_stream_that_does_not_end_well_changes_nothing(
-    hub: Hub, messages: list[RawMessage | Exception], cancelled: bool, error: type[BarrageError]
+    server_state: ServerState, messages: list[RawMessage | Exception], cancelled: bool, error: type[BarrageError]
 ) -> None:
     with pytest.raises(error):
-        take_put(hub, Source(TABLE, *messages, cancelled=cancelled))
-    assert hub.catalog.find("t") is None
-    assert not hub.streams.open()
+        take_put(server_state, Source(TABLE, *messages, cancelled=cancelled))
+    assert server_state.catalog.find("t") is None
+    assert not server_state.streams.open()
 
 
-def test_a_staged_batch_without_its_end_is_dropped(hub: Hub) -> None:
+def test_a_staged_batch_without_its_end_is_dropped(server_state: ServerState) -> None:
     request = memoryview(StageRequest("p", "t", 0, "x").to_json())
     with pytest.raises(PublishError, match="broke off"):
-        take_put(hub, Source(STAGING, (None, request), (batch(1), None)))
-    assert hub.staging.statistics().entries == 0
+        take_put(server_state, Source(STAGING, (None, request), (batch(1), None)))
+    assert server_state.staging.statistics().entries == 0
 
 
-def test_a_publisher_that_does_not_hear_the_result_has_published_all_the_same(hub: Hub) -> None:
+def test_a_publisher_that_does_not_hear_the_result_has_published_all_the_same(server_state: ServerState) -> None:
     source = Source(TABLE, (batch(1), None))
     source.hears = False
-    take_put(hub, source)
-    assert content(hub) == [1]
+    take_put(server_state, source)
+    assert content(server_state) == [1]
 
 
-def test_what_the_server_ends_is_told_so(hub: Hub) -> None:
-    upload = UploadStream(hub, Source(TABLE, (batch(1), None)))
+def test_what_the_server_ends_is_told_so(server_state: ServerState) -> None:
+    upload = UploadStream(server_state, Source(TABLE, (batch(1), None)))
     with upload.admitted():
         with pytest.raises(LimitError):
-            hub.streams.admit(UploadStream(hub, Source(TABLE)))
-        assert upload.overdue(hub.limits.idle_upload_seconds - 1) is None
-        assert upload.overdue(hub.limits.idle_upload_seconds) is not None
+            server_state.streams.admit(UploadStream(server_state, Source(TABLE)))
+        assert upload.overdue(server_state.limits.idle_upload_seconds - 1) is None
+        assert upload.overdue(server_state.limits.idle_upload_seconds) is not None
         upload.let_idle()
         assert upload.overdue(1e9) is None
         upload.end(UnavailableError("The server is shutting down."))

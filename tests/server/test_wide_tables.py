@@ -19,13 +19,13 @@ from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Server
 from barrage_server.server.catalog import has_at_most
 from barrage_server.server.deephaven import table_service
-from barrage_server.server.followers import Followers
+from barrage_server.server.table_feeds import TableFeeds
 from barrage_server.wire.arrow_message import read_schema
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from barrage_server.wire.protocol import CREATE_ACTION, CreateRequest, TableKind
 from barrage_server.wire.tickets import export_ticket
 from tests.server.conftest import DEEPHAVEN, address
-from tests.server.deephaven.test_grpc_front import log_in
+from tests.server.deephaven.test_grpc_endpoint import log_in
 from tests.server.follower import QUICK
 from tests.server.test_exchange import FAILURES, Stream
 
@@ -115,7 +115,7 @@ def test_wide_schemas_are_not_made_on_the_event_loop(
     server.append_table("wide", WIDE)
     bearer = log_in(channel)[1]
     threads: set[str] = set()
-    monkeypatch.setattr(Followers, "_new_feed", noted(threads, Followers._new_feed))
+    monkeypatch.setattr(TableFeeds, "_new_feed", noted(threads, TableFeeds._new_feed))
 
     def call(method: str, request: Any) -> None:
         answer = proto.ExportedTableCreationResponse.FromString(

@@ -15,7 +15,7 @@ from barrage_server.spark import BarrageSink
 from barrage_server.spark.arrow_types import arrow_schema
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.spark.tasks import PartitionStager, record_batch_messages
-from barrage_server.spark.worker import PromptSockets, keep_what_is_loaded
+from barrage_server.spark.worker import QuickAckSockets, keep_what_is_loaded
 from tests.spark.feeding import by
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def test_connections_stay_open_when_what_came_over_them_was_acknowledged() -> No
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as one:
         other, _ = listening.accept()
         with other:
-            with PromptSockets() as sockets:
+            with QuickAckSockets() as sockets:
                 one.sendall(b"x")
                 sockets.acknowledge()
             assert other.recv(1) == b"x"

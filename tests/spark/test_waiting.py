@@ -14,7 +14,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.spark import BarrageSink
 from barrage_server.spark.publisher import Publisher, _Parts
-from barrage_server.spark.waiting import Patience, has_given_up
+from barrage_server.spark.waiting import WaitPolicy, has_given_up
 from barrage_server.wire.protocol import CommitRequest, StageRequest
 
 ADDRESS = "grpc://nowhere:8815"
@@ -38,7 +38,7 @@ def test_an_action_is_repeated_with_growing_pauses_and_the_log_names_the_server(
     caplog: pytest.LogCaptureFixture, error: bs.BarrageError
 ) -> None:
     pauses: list[float] = []
-    assert Patience(ADDRESS, 300.0, pauses.append).retried(failing(12, error)) == 7
+    assert WaitPolicy(ADDRESS, 300.0, pauses.append).retried(failing(12, error)) == 7
     assert len(pauses) == 12
     assert pauses[0] <= 0.1 < pauses[2] < 5.0
     assert max(pauses) <= 5.0
@@ -48,7 +48,7 @@ def test_an_action_is_repeated_with_growing_pauses_and_the_log_names_the_server(
 
 
 def test_a_wait_without_end_is_one(caplog: pytest.LogCaptureFixture) -> None:
-    assert Patience(ADDRESS, float("inf"), lambda _: None).retried(failing(1000, bs.UnavailableError("away"))) == 7
+    assert WaitPolicy(ADDRESS, float("inf"), lambda _: None).retried(failing(1000, bs.UnavailableError("away"))) == 7
     assert "without end" in caplog.text
 
 
@@ -60,14 +60,14 @@ def test_a_wait_ends_with_the_last_error_and_says_how_long_it_took(monkeypatch: 
         clock[0] += seconds
 
     with pytest.raises(bs.UnavailableError, match=rf"^away; gave up after waiting for {ADDRESS} for 20 s\.$") as told:
-        Patience(ADDRESS, 20.0, sleep).retried(failing(10**6, bs.UnavailableError("away.")))
+        WaitPolicy(ADDRESS, 20.0, sleep).retried(failing(10**6, bs.UnavailableError("away.")))
     assert 20.0 <= clock[0] < 20.1
     assert has_given_up(told.value)
 
 
 def test_without_time_to_wait_the_error_comes_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(bs.UnavailableError, match=r"^away$") as told:
-        Patience(ADDRESS, 0.0).retried(failing(1, bs.UnavailableError("away")))
+        WaitPolicy(ADDRESS, 0.0).retried(failing(1, bs.UnavailableError("away")))
     assert not has_given_up(told.value)
     assert not caplog.records
 
@@ -75,12 +75,12 @@ def test_without_time_to_wait_the_error_comes_as_it_is(caplog: pytest.LogCapture
 @pytest.mark.parametrize("error", [bs.LimitError("full"), bs.AuthenticationError("who?"), bs.PublishError("expired")])
 def test_other_errors_are_not_waited_for(error: bs.BarrageError) -> None:
     with pytest.raises(type(error)):
-        Patience(ADDRESS, 300.0, lambda _: pytest.fail("waited")).retried(failing(1, error))
+        WaitPolicy(ADDRESS, 300.0, lambda _: pytest.fail("waited")).retried(failing(1, error))
 
 
 def test_what_cannot_be_repeated_is_not() -> None:
     with pytest.raises(bs.UnavailableError, match=r"^away$"):
-        Patience(ADDRESS, 300.0).retried(failing(1, bs.UnavailableError("away")), may_repeat=lambda: False)
+        WaitPolicy(ADDRESS, 300.0).retried(failing(1, bs.UnavailableError("away")), may_repeat=lambda: False)
 
 
 class Away:
@@ -106,7 +106,7 @@ def away() -> Iterator[Away]:
 
 
 def test_actions_and_stages_wait_for_the_server(away: Away) -> None:
-    publisher = Publisher(away.uri).with_patience(Patience(away.uri, 300.0, away.come))
+    publisher = Publisher(away.uri).with_policy(WaitPolicy(away.uri, 300.0, away.come))
     staged = publisher.stage(StageRequest("p", "t", 0, "a"), ROWS.schema, iter([ROWS, ROWS]))
     assert staged is not None
     assert staged.rows == 6
@@ -170,7 +170,7 @@ def test_what_is_no_server_of_ours_is_told_when_the_sink_is_made(web_server: str
 
 
 def test_a_web_server_is_not_waited_for(web_server: str) -> None:
-    publisher = Publisher(web_server).with_patience(Patience(web_server, 300.0, lambda _: pytest.fail("waited")))
+    publisher = Publisher(web_server).with_policy(WaitPolicy(web_server, 300.0, lambda _: pytest.fail("waited")))
     with pytest.raises(bs.InvalidRequestError, match="does not speak gRPC"):
         publisher.last_batch("p", "t")
 

@@ -13,7 +13,7 @@ from barrage_server.client.content import Content
 from barrage_server.engine import KeyedTable, TableVersion, UpdateGraph
 from barrage_server.subscription import Dialect, Subscription, TableFeed, Window
 from barrage_server.wire.arrow_message import BatchHeader
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch
@@ -61,7 +61,7 @@ def make_table(count: int = 0) -> KeyedTable:
 
 
 @dataclass(frozen=True)
-class Manner:
+class MessageFormat:
     """How a subscriber is served: as record batches, or as bytes."""
 
     family: ClientFamily
@@ -73,18 +73,20 @@ class Manner:
 class Follower:
     """Puts together what it is sent."""
 
-    def __init__(self, feed: TableFeed, window: Window, manner: Manner) -> None:
-        self.feed, self.window, self.manner = feed, window, manner
-        uneven = Uneven.RAGGED if manner.raw else Uneven.EVEN
-        self.subscription = Subscription(feed, self._request(), dialect=manner.dialect, uneven=uneven)
+    def __init__(self, feed: TableFeed, window: Window, message_format: MessageFormat) -> None:
+        self.feed, self.window, self.message_format = feed, window, message_format
+        lengths = LengthMode.RAGGED if message_format.raw else LengthMode.PADDED
+        self.subscription = Subscription(feed, self._request(), dialect=message_format.dialect, lengths=lengths)
         self.schema = self.subscription.wire_schema
-        self.reader = MessageReader(self.schema, use_deephaven_nulls=manner.options.use_deephaven_nulls)
+        self.reader = MessageReader(self.schema, use_deephaven_nulls=message_format.options.use_deephaven_nulls)
         self.content = Content(UpdateGraph(), "t")
-        self.content.begin(feed.view.schema, window, manner.dialect, attributes=table_attributes(self.schema))
+        self.content.begin(feed.view.schema, window, message_format.dialect, attributes=table_attributes(self.schema))
 
     def _request(self) -> SubscriptionRequest:
         window = self.window
-        return SubscriptionRequest(b"s/t", window.columns, window.positions, self.manner.options, window.reverse)
+        return SubscriptionRequest(
+            b"s/t", window.columns, window.positions, self.message_format.options, window.reverse
+        )
 
     def look_at(self, window: Window) -> None:
         self.window = self.content.wanted = window
@@ -101,7 +103,7 @@ class Follower:
 
     def read(self, message: Any) -> IncomingMessage:
         found = None
-        if self.manner.raw:
+        if self.message_format.raw:
             for data in message.flight_data():
                 assert found is None
                 parts = decode_flight_data(data)

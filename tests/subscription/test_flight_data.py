@@ -10,7 +10,7 @@ import pytest
 from barrage_server.engine import AppendTable, KeyedTable, UpdateGraph
 from barrage_server.subscription import Dialect, EncodedMessage, Subscription, TableFeed
 from barrage_server.wire.arrow_message import BatchHeader
-from barrage_server.wire.batches import MessageWriter, Uneven
+from barrage_server.wire.batches import LengthMode, MessageWriter
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch
 from barrage_server.wire.reader import IncomingMessage, MessageReader
@@ -21,7 +21,7 @@ OPTIONS = SubscriptionOptions(min_update_interval_ms=100)
 
 def subscribe(feed: TableFeed) -> Subscription:
     request = SubscriptionRequest(ticket=b"s/t", options=OPTIONS)
-    return Subscription(feed, request, dialect=Dialect.FLATTENED, uneven=Uneven.RAGGED)
+    return Subscription(feed, request, dialect=Dialect.FLATTENED, lengths=LengthMode.RAGGED)
 
 
 def received(message: Any, schema: pa.Schema) -> IncomingMessage:

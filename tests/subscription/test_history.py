@@ -13,7 +13,7 @@ from barrage_server.engine import BlinkTable, KeyedTable, Table, UpdateGraph
 from barrage_server.engine.update import UpdateNode
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
@@ -29,7 +29,7 @@ def keyed() -> KeyedTable:
 
 
 def subscribe(feed: TableFeed, request: SubscriptionRequest = REQUEST) -> Subscription:
-    return Subscription(feed, request, dialect=Dialect.KEY_SPACE, uneven=Uneven.EVEN)
+    return Subscription(feed, request, dialect=Dialect.KEY_SPACE, lengths=LengthMode.PADDED)
 
 
 def begun(feed: TableFeed, now: float, request: SubscriptionRequest = REQUEST) -> Subscription:

@@ -15,7 +15,7 @@ from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, TableFeed, Window
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SubscriptionOptions
-from tests.subscription.follower import Follower, Manner, make_row, make_table, to_table
+from tests.subscription.follower import Follower, MessageFormat, make_row, make_table, to_table
 
 CROWD = 12
 runs = st.builds(lambda first, size: RowSet.from_range(first, first + size), st.integers(0, 25), st.integers(0, 6))
@@ -48,7 +48,7 @@ def test_every_subscriber_sees_the_table(
         as_list: SubscriptionOptions(min_update_interval_ms=1, columns_as_list=as_list) for as_list in (False, True)
     }
     followers = [
-        Follower(feed, window, Manner(family, dialect, raw, options[as_list]))
+        Follower(feed, window, MessageFormat(family, dialect, raw, options[as_list]))
         for window, dialect, raw, as_list in asked
     ]
     now = 1.0
@@ -74,14 +74,14 @@ def reads(monkeypatch: pytest.MonkeyPatch, viewports: int, changed: int) -> int:
     table = KeyedTable(UpdateGraph(), "t", pa.schema([("k", pa.int64()), ("v", pa.int64())]), ["k"])
     table.upsert({"k": list(range(10_000)), "v": [0] * 10_000})
     feed = TableFeed(table)
-    manner = Manner(
+    message_format = MessageFormat(
         ClientFamily.ARROW,
         Dialect.KEY_SPACE,
         False,
         SubscriptionOptions(min_update_interval_ms=1, columns_as_list=True),
     )
     followers = [
-        Follower(feed, Window((0, 1), RowSet.from_range(10 * number, 10 * number + 9)), manner)
+        Follower(feed, Window((0, 1), RowSet.from_range(10 * number, 10 * number + 9)), message_format)
         for number in range(viewports)
     ]
     now = max(follower.settle(1.0) for follower in followers)

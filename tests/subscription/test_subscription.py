@@ -15,7 +15,7 @@ from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, Table, Up
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
 
 SCHEMA = pa.schema([("name", pa.string()), ("value", pa.int64())])
@@ -26,7 +26,7 @@ REQUEST = SubscriptionRequest(ticket=b"s/t", options=OPTIONS)
 def subscribe(
     feed: TableFeed, request: SubscriptionRequest = REQUEST, dialect: Dialect = Dialect.KEY_SPACE
 ) -> Subscription:
-    return Subscription(feed, request, dialect=dialect, uneven=Uneven.EVEN)
+    return Subscription(feed, request, dialect=dialect, lengths=LengthMode.PADDED)
 
 
 def rows(*values: int, name: str = "n") -> dict[str, Any]:

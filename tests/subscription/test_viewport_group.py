@@ -17,7 +17,7 @@ from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
 from barrage_server.wire.raw import decode_flight_data
 from barrage_server.wire.wrapper import unwrap
-from tests.subscription.follower import Follower, Manner
+from tests.subscription.follower import Follower, MessageFormat
 
 ROWS, VIEW = 1000, 10
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
@@ -31,12 +31,14 @@ class Stand:
         self.write(range(ROWS), 0)
         self.feed = TableFeed(self.table)
         options = SubscriptionOptions(min_update_interval_ms=1, columns_as_list=True)
-        self.manner = Manner(ClientFamily.ARROW, dialect, False, options)
+        self.message_format = MessageFormat(ClientFamily.ARROW, dialect, False, options)
         self.followers = [self.follower(first, reverse=reverse) for first in range(0, ROWS, VIEW)]
         self.now = max(follower.settle(1.0) for follower in self.followers)
 
     def follower(self, first: int, *, reverse: bool = False) -> Follower:
-        return Follower(self.feed, Window((0, 1, 2), RowSet.from_range(first, first + VIEW - 1), reverse), self.manner)
+        return Follower(
+            self.feed, Window((0, 1, 2), RowSet.from_range(first, first + VIEW - 1), reverse), self.message_format
+        )
 
     def write(self, keys: range, value: int) -> None:
         self.table.upsert({"k": list(keys), "v": [value] * len(keys), "s": [f"value {value}"] * len(keys)})

@@ -14,7 +14,7 @@ from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, TableFeed
 from barrage_server.subscription.viewport_group import GroupMessage
 from barrage_server.wire.arrow_message import BatchHeader
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest, UpdateMetadata
 from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch
 from barrage_server.wire.wrapper import unwrap
@@ -44,8 +44,8 @@ options = st.builds(
 asked = st.tuples(st.none() | st.lists(st.integers(0, 6), min_size=1, max_size=7), viewports, st.booleans())
 
 
-def subscribe(feed: TableFeed, request: SubscriptionRequest, dialect: Dialect, uneven: Uneven) -> Subscription:
-    subscription = Subscription(feed, request, dialect=dialect, uneven=uneven)
+def subscribe(feed: TableFeed, request: SubscriptionRequest, dialect: Dialect, lengths: LengthMode) -> Subscription:
+    subscription = Subscription(feed, request, dialect=dialect, lengths=lengths)
     wake_at: float | None = 0.0
     while wake_at is not None:
         wake_at = subscription.poll(0.0).wake_at
@@ -97,13 +97,13 @@ def test_a_member_gets_what_it_would_get_alone(
     chance = random.Random(seed)
     table = make_table(ROWS)
     feed = TableFeed(table)
-    uneven = Uneven.RAGGED if raw else Uneven.EVEN
+    lengths = LengthMode.RAGGED if raw else LengthMode.PADDED
     requests = [
         SubscriptionRequest(b"s/t", None if columns is None else tuple(columns), viewport, chosen, reverse)
         for columns, viewport, reverse in (wishes * MEMBERS)[:MEMBERS]
     ]
-    viewports = [subscribe(feed, request, dialect, uneven) for request in requests]
-    alone = [subscribe(TableFeed(table), request, dialect, uneven) for request in requests]
+    viewports = [subscribe(feed, request, dialect, lengths) for request in requests]
+    alone = [subscribe(TableFeed(table), request, dialect, lengths) for request in requests]
     for step in range(1, 4):
         keys = chance.sample(range(ROWS), chance.choice([1, 9, 40]))
         table.upsert(to_table([make_row(key, chance) for key in keys]))
@@ -119,7 +119,7 @@ def test_members_are_served_together_whatever_the_size_of_their_batches(chosen: 
     requests = [
         SubscriptionRequest(b"s/t", None, RowSet.from_range(first, first + 30), chosen) for first in range(MEMBERS)
     ]
-    viewports = [subscribe(feed, request, Dialect.KEY_SPACE, Uneven.EVEN) for request in requests]
+    viewports = [subscribe(feed, request, Dialect.KEY_SPACE, LengthMode.PADDED) for request in requests]
     chance = random.Random(2)
     table.upsert(to_table([make_row(key, chance) for key in range(ROWS)]))
     for member in viewports:
@@ -134,7 +134,7 @@ def test_an_empty_viewport_does_no_harm_to_the_others(dialect: Dialect, reverse:
     chosen = SubscriptionOptions(columns_as_list=True)
     wanted = [*(RowSet.from_range(first, first + 9) for first in range(MEMBERS)), RowSet.empty()]
     viewports = [
-        subscribe(feed, SubscriptionRequest(b"s/t", None, viewport, chosen, reverse), dialect, Uneven.EVEN)
+        subscribe(feed, SubscriptionRequest(b"s/t", None, viewport, chosen, reverse), dialect, LengthMode.PADDED)
         for viewport in wanted
     ]
     chance = random.Random(2)

@@ -19,12 +19,21 @@ from barrage_server.errors import UnknownColumnError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, EncodedMessage, Subscription, TableFeed, Window, snapshot_message
 from barrage_server.wire.arrow_message import BatchHeader
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.raw import decode_flight_data
 from barrage_server.wire.schema import key_columns
-from tests.subscription.follower import OPTIONS, SCHEMA, Follower, Manner, as_seen, make_row, make_table, to_table
+from tests.subscription.follower import (
+    OPTIONS,
+    SCHEMA,
+    Follower,
+    MessageFormat,
+    as_seen,
+    make_row,
+    make_table,
+    to_table,
+)
 
 SHOWN = ["key", "name", "price", "at", "tags"]
 REQUEST = SubscriptionRequest(b"s/t", options=OPTIONS)
@@ -33,7 +42,7 @@ STOCK = [ClientFamily.TICKING, ClientFamily.JAVA, ClientFamily.JAVASCRIPT]
 
 families = st.sampled_from(list(ClientFamily))
 manners = st.builds(
-    Manner,
+    MessageFormat,
     families,
     st.sampled_from(list(Dialect)),
     st.booleans(),
@@ -49,17 +58,17 @@ positions = st.builds(lambda first, size: RowSet.from_range(first, first + size)
 
 
 @given(st.lists(manners, min_size=1, max_size=3), st.data(), st.integers(0, 2**32 - 1))
-def test_what_is_put_together_is_what_is_there(asked: list[Manner], data: st.DataObject, seed: int) -> None:
+def test_what_is_put_together_is_what_is_there(asked: list[MessageFormat], data: st.DataObject, seed: int) -> None:
     """Snapshots, updates and moving viewports, in all dialects and forms, for all families at once."""
     chance = random.Random(seed)
     table = make_table(data.draw(st.sampled_from([0, 5, 20])))
     followers = []
-    for manner in asked:
-        feed = TableFeed(table, family=manner.family)
+    for message_format in asked:
+        feed = TableFeed(table, family=message_format.family)
         columns = data.draw(
             st.sets(st.integers(0, len(feed.schema) - 1), min_size=1).map(lambda found: tuple(sorted(found)))
         )
-        followers.append(Follower(feed, Window(columns, data.draw(st.none() | positions)), manner))
+        followers.append(Follower(feed, Window(columns, data.draw(st.none() | positions)), message_format))
     now = 1.0
     for _ in range(data.draw(st.integers(1, 5))):
         for follower in followers:
@@ -80,7 +89,7 @@ def test_what_is_put_together_is_what_is_there(asked: list[Manner], data: st.Dat
 def follow(family: ClientFamily, table: KeyedTable, raw: bool = True) -> Follower:
     feed = TableFeed(table, family=family)
     window = Window(tuple(range(len(feed.schema))))
-    follower = Follower(feed, window, Manner(family, Dialect.FLATTENED, raw, OPTIONS))
+    follower = Follower(feed, window, MessageFormat(family, Dialect.FLATTENED, raw, OPTIONS))
     follower.settle(0.0)
     return follower
 
@@ -148,9 +157,9 @@ def test_columns_that_are_not_shown_cannot_be_asked_for() -> None:
     """The text says what there is for this client."""
     feed = TableFeed(make_table(), family=ClientFamily.JAVA)
     with pytest.raises(UnknownColumnError, match="number 5; the table has the columns 0 to 4"):
-        Subscription(feed, replace(REQUEST, columns=(5,)), dialect=Dialect.FLATTENED, uneven=Uneven.RAGGED)
+        Subscription(feed, replace(REQUEST, columns=(5,)), dialect=Dialect.FLATTENED, lengths=LengthMode.RAGGED)
     with pytest.raises(UnknownColumnError, match="number 5"):
-        snapshot_message(feed, SnapshotRequest(b"s/t", columns=(5,)), feed.table.version, Uneven.RAGGED)
+        snapshot_message(feed, SnapshotRequest(b"s/t", columns=(5,)), feed.table.version, LengthMode.RAGGED)
 
 
 @pytest.mark.parametrize("family", list(ClientFamily), ids=str)
@@ -160,11 +169,11 @@ def test_snapshots(family: ClientFamily) -> None:
     feed = TableFeed(table, family=family)
     columns, viewport = (0, len(feed.schema) - 1), RowSet.from_range(2, 4)
     request = SnapshotRequest(b"s/t", columns=columns, viewport=viewport)
-    message = snapshot_message(feed, request, table.version, Uneven.RAGGED)
+    message = snapshot_message(feed, request, table.version, LengthMode.RAGGED)
     assert isinstance(message, EncodedMessage)
     assert message.metadata.effective_column_set == columns
-    manner = Manner(family, Dialect.KEY_SPACE, True, SubscriptionOptions())
-    got = Follower(feed, Window(columns, viewport), manner).read(message)
+    message_format = MessageFormat(family, Dialect.KEY_SPACE, True, SubscriptionOptions())
+    got = Follower(feed, Window(columns, viewport), message_format).read(message)
     expected = as_seen(feed, table.version, Window(columns, viewport))
     assert [len(column) for column in got.add_columns] == [3, *[0] * (len(feed.schema) - 2), 3]
     assert [got.add_columns[number].to_pylist() for number in columns] == [c.to_pylist() for c in expected.columns]
@@ -176,7 +185,7 @@ def test_blink_tables(family: ClientFamily) -> None:
     table = BlinkTable(UpdateGraph(), "t", SCHEMA)
     feed = TableFeed(table, family=family)
     window = Window(tuple(range(len(SHOWN))))
-    follower = Follower(feed, window, Manner(family, Dialect.FLATTENED, True, OPTIONS))
+    follower = Follower(feed, window, MessageFormat(family, Dialect.FLATTENED, True, OPTIONS))
     now = follower.settle(0.0)
     for count in (2, 3):
         table.append(to_table([make_row(key, random.Random(key)) for key in range(count)]))
@@ -190,7 +199,7 @@ def test_a_table_of_which_nothing_can_be_shown_is_followed_all_the_same() -> Non
     schema = pa.schema([("pair", pa.struct([("x", pa.int8())]))])
     table = BlinkTable(UpdateGraph(), "t", schema)
     subscription = Subscription(
-        TableFeed(table, family=ClientFamily.TICKING), REQUEST, dialect=Dialect.FLATTENED, uneven=Uneven.RAGGED
+        TableFeed(table, family=ClientFamily.TICKING), REQUEST, dialect=Dialect.FLATTENED, lengths=LengthMode.RAGGED
     )
     subscription.poll(0.0)
     table.append({"pair": [{"x": 1}, None]})

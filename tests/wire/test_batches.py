@@ -15,7 +15,7 @@ from barrage_server.errors import MessageTooLargeError
 from barrage_server.rowset import RowSet
 from barrage_server.wire import batches
 from barrage_server.wire.arrow_message import BatchHeader
-from barrage_server.wire.batches import MessageWriter, OutgoingMessage, Uneven, ipc_messages, record_batches
+from barrage_server.wire.batches import LengthMode, MessageWriter, OutgoingMessage, ipc_messages, record_batches
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata, decode_message
 from barrage_server.wire.raw import decode_flight_data, decode_ragged_batch, encode_flight_data
 from barrage_server.wire.reader import IncomingMessage, MessageReader
@@ -234,7 +234,7 @@ class TestForms:
 
     def test_record_batches_cannot_be_ragged(self) -> None:
         with pytest.raises(ValueError, match="ragged"):
-            record_batches(outgoing([NUMBERS]), SCHEMA, LISTED, Uneven.RAGGED)
+            record_batches(outgoing([NUMBERS]), SCHEMA, LISTED, LengthMode.RAGGED)
 
     def test_previews_and_nulls_in_band(self) -> None:
         column = pa.array([[1, None, 3], None, [4]])
@@ -245,7 +245,7 @@ class TestForms:
 
 @given(st.data(), st.booleans(), st.integers(-1, 9), st.sampled_from([0, 1, 700, 5000]))
 def test_everything_arrives(data: st.DataObject, listed: bool, batch_size: int, limit: int) -> None:
-    """Columns of any types, uneven modified rows, any options, both ways of sending."""
+    """Columns of any types, lengths modified rows, any options, both ways of sending."""
     kinds = data.draw(st.lists(typed_values(), min_size=1, max_size=3))
     rows = data.draw(st.integers(0, 20))
     schema = schema_of([pa.array([], kind) for kind, _ in kinds])

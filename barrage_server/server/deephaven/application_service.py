@@ -14,7 +14,7 @@ from barrage_server.errors import AlreadyExistsError
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
-from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.wire.tickets import scope_ticket
 
 __all__ = ["ApplicationService", "ConsoleService"]
@@ -27,7 +27,7 @@ _SCOPE: Final = "scope"
 class ApplicationService:
     """Lists the tables, and notifies of new and dropped ones."""
 
-    def __init__(self, state: DoorState) -> None:
+    def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
@@ -37,7 +37,7 @@ class ApplicationService:
     async def _list_fields(self, call: Call, _session: Session) -> None:
         """All tables, at once, even if there are none; then what changes, until the client hangs up."""
         await read_request(call, proto.ListFieldsRequest)
-        catalog, loop = self._state.hub.catalog, asyncio.get_running_loop()
+        catalog, loop = self._state.server_state.catalog, asyncio.get_running_loop()
         changed = asyncio.Event()
         stop = catalog.watch(lambda: loop.call_soon_threadsafe(changed.set))
         known: dict[str, Table] = {}
@@ -61,7 +61,7 @@ class ApplicationService:
 class ConsoleService:
     """Without a script engine: a name for a table that a client has uploaded."""
 
-    def __init__(self, state: DoorState) -> None:
+    def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
@@ -82,7 +82,7 @@ class ConsoleService:
         """Bind a table to a name. A name bound by a client may be bound again; names of the server's tables may not."""
         state, name = self._state, request.variable_name
         table = await state.resolve(session, request.table_id.ticket)
-        catalog = state.hub.catalog
+        catalog = state.server_state.catalog
         there = catalog.find(name)
         if there is table:
             return console_pb2.BindTableToVariableResponse()
@@ -91,7 +91,7 @@ class ConsoleService:
         if there is not None:
             if state.bound.get(name) is not there:
                 raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
-            await state.run(state.hub.drop, name)  # it may wait for a cycle to end
+            await state.run(state.server_state.drop, name)  # it may wait for a cycle to end
         catalog.add(table, name)
         state.bound[name] = table
         state.private.discard(table)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from barrage_server.engine import TableVersion
 from barrage_server.server.deephaven.call import Call
-from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.download import DownloadStream, parts
 from barrage_server.wire.arrow_message import encode_batch_header
 from barrage_server.wire.empty import empty_array
@@ -21,21 +21,21 @@ __all__ = ["RawDownload"]
 class RawDownload(DownloadStream):
     """Messages that are made one by one, each when the client has taken the one before."""
 
-    def __init__(self, state: DoorState, call: Call, version: TableVersion, schema: pa.Schema) -> None:
-        super().__init__(state.hub, call.peer, version, schema, call.stall)
+    def __init__(self, state: EndpointState, call: Call, version: TableVersion, schema: pa.Schema) -> None:
+        super().__init__(state.server_state, call.peer, version, schema, call.stall)
         self._state = state
         self._call = call
 
     async def run(self) -> None:
         """Send all batches. Raises the error for the client."""
-        self.hub.streams.admit(self)
+        self.server_state.streams.admit(self)
         try:
             await self._send(await self._state.run(schema_flight_data, self.schema))
             messages = self._messages()
             while (message := await self._state.run(next, messages, None)) is not None:
                 await self._send(message)
         finally:
-            self.hub.streams.release(self)
+            self.server_state.streams.release(self)
 
     async def _send(self, message: bytes) -> None:
         self.check()

@@ -1,7 +1,8 @@
-"""One DoExchange stream of the Deephaven endpoint: requests come in on the event loop, messages go out from the pump.
+"""One DoExchange stream of the Deephaven endpoint: the event loop reads requests, the dispatcher makes messages.
 
-A turn of the pump makes the messages of a bundle and passes them to the event loop, which writes them one by one as the
-client takes them. Meanwhile the subscription makes no more messages, so a slow client costs one bundle, and staleness.
+A turn of the dispatcher makes the messages of a bundle and passes them to the event loop, which writes them one by
+one as the client takes them. Meanwhile the subscription makes no more messages, so a slow client costs one bundle,
+and staleness.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from typing import Final, TypeVar
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
-from barrage_server.server.conversation import Manner, dialect_of, is_light
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
-from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.state import EndpointState
+from barrage_server.server.exchange_state import MessageFormat, dialect_of, is_light
 from barrage_server.server.exchange_stream import ExchangeStream
 from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
 from barrage_server.wire.arrow_message import RECORD_BATCH, BatchHeader, header_type
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.raw import PATH_DESCRIPTOR, Descriptor, decode_flight_data, schema_flight_data
 from barrage_server.wire.tickets import parse_path
@@ -38,7 +39,7 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 _BUNDLE_BYTES: Final = 1 << 20
-"""A turn of the pump makes no more messages once it has this many bytes."""
+"""A turn of the dispatcher makes no more messages once it has this many bytes."""
 _LIGHT_BYTES: Final = 1 << 10
 """A request of more bytes is decoded and served on another thread than the event loop's."""
 
@@ -53,18 +54,22 @@ class RawExchange(ExchangeStream):
 
     """
 
-    def __init__(self, state: DoorState, call: Call, session: Session) -> None:
+    def __init__(self, state: EndpointState, call: Call, session: Session) -> None:
         # Java and JavaScript read columns of different lengths; a reader on Arrow's C++ core can not
-        uneven = Uneven.RAGGED if call.family in (ClientFamily.JAVA, ClientFamily.JAVASCRIPT) else Uneven.EVEN
-        manner = Manner(dialect_of(call.metadata.get("barrage-viewport"), Dialect.FLATTENED), uneven, call.family)
-        super().__init__(state.hub, call.peer, session.user, manner, call.stall)
+        lengths = (
+            LengthMode.RAGGED if call.family in (ClientFamily.JAVA, ClientFamily.JAVASCRIPT) else LengthMode.PADDED
+        )
+        message_format = MessageFormat(
+            dialect_of(call.metadata.get("barrage-viewport"), Dialect.FLATTENED), lengths, call.family
+        )
+        super().__init__(state.server_state, call.peer, session.user, message_format, call.stall)
         self._state = state
         self._call = call
         self._session = session
         self._loop = asyncio.get_running_loop()
         self._descriptor: Descriptor | None = None
         self._done: asyncio.Future[None] = self._loop.create_future()
-        self._lock = threading.Lock()  # guards the next three, which the pump and the event loop share
+        self._lock = threading.Lock()  # guards the next three, which the dispatcher and the event loop share
         self._is_handed = False  # a bundle is under way
         self._is_missed = False  # a turn came meanwhile, or the last one left something
         self._ended = False
@@ -79,7 +84,7 @@ class RawExchange(ExchangeStream):
 
     async def run(self) -> None:
         """Serve the stream to its end. Raises the error for the client."""
-        self.hub.streams.admit(self)
+        self.server_state.streams.admit(self)
         reader, writer = self._loop.create_task(self._read()), self._loop.create_task(self._write())
         reason: BarrageError | None = None
         try:
@@ -94,7 +99,7 @@ class RawExchange(ExchangeStream):
         finally:
             reader.cancel()
             writer.cancel()
-            if self.hub.pump.dismiss(self.slot):
+            if self.server_state.dispatcher.dismiss(self.scheduled):
                 self.leave()
             else:  # a thread is in its turn, which may take long
                 try:
@@ -110,12 +115,12 @@ class RawExchange(ExchangeStream):
         try:
             while (message := await self._call.read()) is not None:
                 await self._serve(message)
-                while self.conversation.is_full:
+                while self.exchange_state.is_full:
                     self._given_out.clear()
-                    if self.conversation.is_full:
+                    if self.exchange_state.is_full:
                         await self._given_out.wait()
             self._half_closed = True
-            if self.conversation.is_subscription:
+            if self.exchange_state.is_subscription:
                 if self._call.family is ClientFamily.JAVASCRIPT:
                     self._settle(None)  # the client's way to cancel
             elif self._is_idle():
@@ -136,27 +141,27 @@ class RawExchange(ExchangeStream):
             return  # some clients open the stream with nothing but its descriptor
         self.check_size(len(parts.app_metadata))
         if self.reported(parts.app_metadata):
-            self.hub.pump.wake(self.slot)
+            self.server_state.dispatcher.wake(self.scheduled)
             return
         # What a request takes grows with its bytes and with the rows that it asks for: other clients need the loop.
         if len(parts.app_metadata) <= _LIGHT_BYTES:
-            request = self.conversation.read(parts.app_metadata)
+            request = self.exchange_state.read(parts.app_metadata)
         else:
-            request = await self._aside(partial(self.conversation.read, parts.app_metadata))
-        was_subscription = self.conversation.is_subscription
+            request = await self._aside(partial(self.exchange_state.read, parts.app_metadata))
+        was_subscription = self.exchange_state.is_subscription
         table = self.known_table(request)
         if table is None:
             table = await self._table(request.ticket)
         light = len(parts.app_metadata) <= _LIGHT_BYTES and is_light(request, table) and self._state.is_light(table)
         if light:
-            self.conversation.serve(request, table)
+            self.exchange_state.serve(request, table)
         else:
-            await self._aside(partial(self.conversation.serve, request, table))
+            await self._aside(partial(self.exchange_state.serve, request, table))
         self.served(request, table, was_subscription, has_name=table not in self._state.private)
         if light:
-            self.hub.pump.run(self.slot)
+            self.server_state.dispatcher.run(self.scheduled)
         else:
-            self.hub.pump.wake(self.slot)
+            self.server_state.dispatcher.wake(self.scheduled)
 
     async def _aside(self, work: Callable[[], Result]) -> Result:
         """``work()``, on a thread that is kept for what takes long."""
@@ -187,8 +192,8 @@ class RawExchange(ExchangeStream):
             self._is_handed = False
             again, self._is_missed = self._is_missed, False
         if again:
-            self.hub.pump.wake(self.slot)
-        elif self._half_closed and not self.conversation.is_subscription and self._is_idle():
+            self.server_state.dispatcher.wake(self.scheduled)
+        elif self._half_closed and not self.exchange_state.is_subscription and self._is_idle():
             self._settle(None)
 
     def _take(self, bundle: list[bytes]) -> None:
@@ -198,7 +203,7 @@ class RawExchange(ExchangeStream):
 
     def _is_idle(self) -> bool:
         with self._lock:
-            return not (self._is_handed or self._is_missed or self.conversation.has_answers)
+            return not (self._is_handed or self._is_missed or self.exchange_state.has_answers)
 
     def _settle(self, error: BarrageError | None) -> None:
         """End the stream, with that reason."""
@@ -211,9 +216,9 @@ class RawExchange(ExchangeStream):
         else:
             self._done.set_exception(error)
 
-    # On a thread of the pump.
+    # On a thread of the dispatcher.
 
-    def step(self, now: float) -> float | None:
+    def run_turn(self, now: float) -> float | None:
         """Make a bundle of the messages due; returns the time of the next."""
         with self._lock:
             if self._ended:
@@ -232,14 +237,14 @@ class RawExchange(ExchangeStream):
         size, batches, wake_at = 0, 0, None
         while size < _BUNDLE_BYTES:
             if self._pieces is None:
-                due = self.conversation.due(now)
+                due = self.exchange_state.due(now)
                 wake_at = due.wake_at
                 if not due.messages:
                     break
                 self._pieces = chain.from_iterable(message.flight_data() for message in due.messages)
                 if not self._begun:
                     self._begun = True
-                    bundle.append(schema_flight_data(self.conversation.schema))
+                    bundle.append(schema_flight_data(self.exchange_state.schema))
             piece = next(self._pieces, None)
             if piece is None:
                 self._pieces = None  # more may be due: the next part, or what happened while these were sent

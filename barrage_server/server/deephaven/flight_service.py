@@ -26,7 +26,7 @@ from barrage_server.server.deephaven.download import RawDownload
 from barrage_server.server.deephaven.exchange import RawExchange
 from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, parse_request, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
-from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.upload import PutStream, reason, take_export
 from barrage_server.server.put import take_put
 from barrage_server.server.workers import Workers
@@ -54,12 +54,12 @@ class FlightService:
 
     """
 
-    def __init__(self, state: DoorState, location: Callable[[], str]) -> None:
+    def __init__(self, state: EndpointState, location: Callable[[], str]) -> None:
         self._state = state
         self._location = location
-        self._handshakes = asyncio.Semaphore(max(1, state.hub.limits.handshakes // _PER_HANDSHAKE))
+        self._handshakes = asyncio.Semaphore(max(1, state.server_state.limits.handshakes // _PER_HANDSHAKE))
         # a thread per possible upload, started when needed, and some to refuse further uploads
-        self._uploads = Workers(state.hub.limits.uploads + _REFUSING, "barrage-upload")
+        self._uploads = Workers(state.server_state.limits.uploads + _REFUSING, "barrage-upload")
 
     def methods(self) -> Methods:
         """Its handlers."""
@@ -92,7 +92,7 @@ class FlightService:
 
     async def _payload(self, call: Call) -> bytes:
         """The payload of a handshake without credentials in its headers: few at a time, within a time-out."""
-        limits = self._state.hub.limits
+        limits = self._state.server_state.limits
         if self._handshakes.locked():
             raise LimitError("This server has as many handshakes open as it takes; try again later.")
         async with self._handshakes:
@@ -107,7 +107,7 @@ class FlightService:
     async def _list_flights(self, call: Call, _session: Session) -> None:
         criteria = await read_request(call, flight_pb2.Criteria)
         prefix = criteria.expression.decode("utf-8", "replace")
-        for table in self._state.hub.catalog.tables():
+        for table in self._state.server_state.catalog.tables():
             if table.name.startswith(prefix):
                 await call.write((await self._info(table)).SerializeToString())
 
@@ -130,18 +130,18 @@ class FlightService:
         await RawDownload(self._state, call, table.version, schema).run()
 
     async def _do_put(self, call: Call, session: Session) -> None:
-        stream = PutStream(call, self._state.hub.limits)
+        stream = PutStream(call, self._state.server_state.limits)
         descriptor = await stream.open()
         target: SessionTicket | None = parse_path(descriptor.path) if descriptor.type == PATH_DESCRIPTOR else None
         if isinstance(target, ExportTicket):
             await self._put_export(session, stream, target.number)
         else:
-            await self._take(stream, partial(take_put, self._state.hub, stream))
+            await self._take(stream, partial(take_put, self._state.server_state, stream))
 
     async def _put_export(self, session: Session, stream: PutStream, number: int) -> None:
         reserved = session.exports.reserve(number)
         try:
-            table = await self._take(stream, partial(take_export, self._state.hub, stream, number))
+            table = await self._take(stream, partial(take_export, self._state.server_state, stream, number))
         except BaseException as error:
             # the client may have read the first result as success: calls that use the table get the error
             if not reserved.done():
@@ -168,11 +168,11 @@ class FlightService:
         action = await read_request(call, flight_pb2.Action)
         if action.type == TABLES_ACTION:
             check_empty(action.body, "tables request")
-            for table in self._state.hub.catalog.tables():
+            for table in self._state.server_state.catalog.tables():
                 info = await self._info(table)
                 await call.write(flight_pb2.Result(body=info.SerializeToString()).SerializeToString())
             return
-        body = await self._state.run(run_action, self._state.hub, action.type, action.body)
+        body = await self._state.run(run_action, self._state.server_state, action.type, action.body)
         await call.write(flight_pb2.Result(body=body).SerializeToString())
 
     async def _list_actions(self, call: Call, _session: Session) -> None:
@@ -180,7 +180,7 @@ class FlightService:
             await call.write(flight_pb2.ActionType(type=name, description=description).SerializeToString())
 
     async def _table_of(self, session: Session, descriptor: flight_pb2.FlightDescriptor) -> Table:
-        if self._state.hub.streams.closing:
+        if self._state.server_state.streams.closing:
             raise UnavailableError("The server is shutting down; connect again later.")
         if descriptor.type != PATH_DESCRIPTOR:
             raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')

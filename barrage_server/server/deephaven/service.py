@@ -14,7 +14,7 @@ from barrage_server.flight.errors import tagged_text
 from barrage_server.server.auth import open_to_all, parse_authorization
 from barrage_server.server.deephaven.call import Call, Status
 from barrage_server.server.deephaven.sessions import Session
-from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
@@ -70,7 +70,7 @@ class DeephavenService:
 
     """
 
-    def __init__(self, state: DoorState, *services: Service) -> None:
+    def __init__(self, state: EndpointState, *services: Service) -> None:
         self._state = state
         self._methods: Methods = {}
         for service in services:

@@ -10,7 +10,7 @@ from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, unary
 from barrage_server.server.deephaven.sessions import Session
-from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.wire.tickets import ExportTicket, SharedTicket, parse_ticket
 
 __all__ = ["ConfigService", "SessionService"]
@@ -24,7 +24,7 @@ _PRE_SHARED: Final = "io.deephaven.authentication.psk.PskAuthenticationHandler"
 class ConfigService:
     """The first call of clients, repeated to keep their session alive."""
 
-    def __init__(self, state: DoorState) -> None:
+    def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
@@ -51,7 +51,7 @@ class ConfigService:
 class SessionService:
     """Exports, shared tickets, and the end of a session."""
 
-    def __init__(self, state: DoorState) -> None:
+    def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
@@ -70,7 +70,7 @@ class SessionService:
         }
 
     async def _new(self, _call: Call, session: Session, _request: proto.HandshakeRequest) -> proto.HandshakeResponse:
-        milliseconds = int(self._state.hub.limits.session_seconds * 1000)
+        milliseconds = int(self._state.server_state.limits.session_seconds * 1000)
         return proto.HandshakeResponse(
             metadata_header=b"authorization",
             session_token=f"Bearer {session.token}".encode(),
@@ -102,7 +102,7 @@ class SessionService:
             raise InvalidRequestError("Something is shared under this ticket already; choose other bytes.")
         if not session.token or self._state.sessions.find(session.token) is not session:
             raise InvalidRequestError("What is shared ends with its session; this call belongs to none. Log in first.")
-        limit = self._state.hub.limits.exports
+        limit = self._state.server_state.limits.exports
         if session.shared >= limit:
             raise LimitError(f"This session shares {limit:,} tables, as many as it may.")
         session.shared += 1

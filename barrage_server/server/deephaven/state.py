@@ -15,7 +15,7 @@ from barrage_server.errors import InvalidRequestError, NotFoundError
 from barrage_server.server.auth import Authenticator
 from barrage_server.server.catalog import has_at_most
 from barrage_server.server.deephaven.sessions import Session, Sessions
-from barrage_server.server.hub import Hub
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.workers import Workers
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.tickets import (
@@ -27,7 +27,7 @@ from barrage_server.wire.tickets import (
     parse_ticket,
 )
 
-__all__ = ["DoorState", "exported_number"]
+__all__ = ["EndpointState", "exported_number"]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -39,11 +39,11 @@ _HEAVY_THREADS: Final = 2
 """Threads for requests that take long by their size. Few: they take turns, and the others are left for short calls."""
 
 
-class DoorState:
+class EndpointState:
     """Sessions, and the tables they can name.
 
     Args:
-        hub: the server's state.
+        server_state: the server's state.
         authenticate: checks credentials; ``None`` to accept every caller.
 
     Attributes:
@@ -55,12 +55,12 @@ class DoorState:
 
     """
 
-    def __init__(self, hub: Hub, authenticate: Authenticator | None) -> None:
-        self.hub: Final = hub
+    def __init__(self, server_state: ServerState, authenticate: Authenticator | None) -> None:
+        self.server_state: Final = server_state
         self.authenticate: Final = authenticate
-        limits = hub.limits
+        limits = server_state.limits
         self.sessions: Final = Sessions(
-            limits.session_seconds, limits.sessions, limits.exports, hub.clock, self._forget
+            limits.session_seconds, limits.sessions, limits.exports, server_state.clock, self._forget
         )
         self.shared: dict[bytes, tuple[Session, Table]] = {}
         self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
@@ -95,7 +95,7 @@ class DoorState:
                 published = self.shared.get(identifier)
                 if published is not None:
                     return published[1]
-                bare = self.hub.catalog.find(_bare_name(ticket))
+                bare = self.server_state.catalog.find(_bare_name(ticket))
                 if bare is not None:
                     return bare
                 raise NotFoundError(
@@ -104,7 +104,7 @@ class DoorState:
             case ApplicationTicket(text):
                 raise NotFoundError(f"There are no applications here, and so no '{text}'. Tables are in the scope.")
             case name:
-                return self.hub.catalog.get(name)
+                return self.server_state.catalog.get(name)
 
     def export(self, session: Session, ticket: bytes, table: Table) -> None:
         """Give a table the export ticket that a client has chosen."""
@@ -130,7 +130,7 @@ class DoorState:
         return await self._by_columns(table, lambda: self._schema(table, family).serialize().to_pybytes())
 
     def _schema(self, table: Table, family: ClientFamily) -> pa.Schema:
-        return self.hub.followers.feed(table, family).schema
+        return self.server_state.followers.feed(table, family).schema
 
     async def _by_columns(self, table: Table, work: Callable[[], Result]) -> Result:
         return work() if self.is_light(table) else await asyncio.wrap_future(self.heavy.submit(work))
@@ -147,7 +147,7 @@ class DoorState:
 
     def configuration(self) -> Mapping[str, proto.ConfigValue]:
         """The configuration that clients get at log-in (deephaven-core's configuration constants)."""
-        milliseconds = int(self.hub.limits.session_seconds * 1000)
+        milliseconds = int(self.server_state.limits.session_seconds * 1000)
         values = {
             "http.session.durationMs": str(milliseconds),
             "barrage.version": "1.0.0",

@@ -25,7 +25,7 @@ from barrage_server.server.catalog import Catalog
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
-from barrage_server.server.deephaven.state import DoorState, exported_number
+from barrage_server.server.deephaven.state import EndpointState, exported_number
 from barrage_server.wire.arrow_message import read_schema
 from barrage_server.wire.protocol import PublishMode
 from barrage_server.wire.tickets import export_ticket
@@ -46,7 +46,7 @@ ResultRequest = proto.FetchTableRequest | proto.ApplyPreviewColumnsRequest | pro
 class TableService:
     """Gives tables export tickets, and describes them."""
 
-    def __init__(self, state: DoorState) -> None:
+    def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
@@ -112,7 +112,7 @@ class TableService:
             source = (await self._table(session, request.source_table_id, results)).schema
         name = f"input table {exported_number(request.result_id.ticket)}"
         # on a thread: a schema may have many columns, and a blink table waits for a cycle to end
-        table = await self._state.run(_make, self._state.hub.catalog, name, request, source)
+        table = await self._state.run(_make, self._state.server_state.catalog, name, request, source)
         self._state.private.add(table)
         return table
 
@@ -143,7 +143,7 @@ class TableService:
 class InputTableService:
     """Rows into tables that take them, from a table that the client has uploaded."""
 
-    def __init__(self, state: DoorState) -> None:
+    def __init__(self, state: EndpointState) -> None:
         self._state = state
 
     def methods(self) -> Methods:
@@ -167,7 +167,7 @@ class InputTableService:
     async def _apply(self, session: Session, target: bytes, source: bytes, mode: PublishMode | None) -> None:
         table = await self._state.resolve(session, target)
         rows_of = await self._state.resolve(session, source)
-        rows, limit = rows_of.version, self._state.hub.limits.put_bytes
+        rows, limit = rows_of.version, self._state.server_state.limits.put_bytes
         # a few bytes of request name as many rows as there are, of the table itself as well
         if rows_of.nbytes > limit:
             raise LimitError(

@@ -18,8 +18,8 @@ from barrage_proto import flight_pb2
 from barrage_server.engine import AppendTable, Table
 from barrage_server.errors import BarrageError, UnavailableError, WireFormatError
 from barrage_server.server.deephaven.call import Call
-from barrage_server.server.hub import Hub
 from barrage_server.server.limits import Limits
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.upload import RawMessage, UploadStream
 from barrage_server.wire.arrow_message import DICTIONARY_BATCH, header_type
 from barrage_server.wire.dictionaries import DictionaryDecoder
@@ -173,7 +173,7 @@ class PutStream:
         return future.result()
 
 
-def take_export(hub: Hub, stream: PutStream, number: int) -> Table:
+def take_export(server_state: ServerState, stream: PutStream, number: int) -> Table:
     """Receive rows for a table of the session, without a name in the scope; returns the table.
 
     The first result is sent at once: Deephaven's Python client waits for one before it half-closes, and with no rows it
@@ -183,10 +183,10 @@ def take_export(hub: Hub, stream: PutStream, number: int) -> Table:
         BarrageError: the error for the client.
 
     """
-    upload = UploadStream(hub, stream)
+    upload = UploadStream(server_state, stream)
     with upload.admitted():
-        schema = hub.catalog.schema_of_new(stream.schema())
-        table = AppendTable(hub.catalog.graph, f"export {number}", schema)
+        schema = server_state.catalog.schema_of_new(stream.schema())
+        table = AppendTable(server_state.catalog.graph, f"export {number}", schema)
         upload.reply(b"")
         batches = upload.collect(stream.schema(), upload.messages())
         with table.graph.cycle():

@@ -11,7 +11,7 @@ from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.server import Server
 from barrage_server.wire.tickets import export_ticket
-from tests.server.deephaven.test_grpc_front import log_in
+from tests.server.deephaven.test_grpc_endpoint import log_in
 
 _PACKAGE = "/io.deephaven.proto.backplane.grpc"
 WHERE = pa.struct([("x", pa.int64()), ("y", pa.string())])

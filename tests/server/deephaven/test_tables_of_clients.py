@@ -15,7 +15,7 @@ from barrage_proto import deephaven_pb2 as proto
 from barrage_server.engine import Table
 from barrage_server.server import Limits, Server
 from barrage_server.wire.tickets import export_ticket
-from tests.server.deephaven.test_grpc_front import log_in
+from tests.server.deephaven.test_grpc_endpoint import log_in
 from tests.server.follower import until
 
 _PACKAGE = "/io.deephaven.proto.backplane.grpc"

@@ -7,7 +7,7 @@ import contextlib
 
 from barrage_server.errors import UnavailableError
 from barrage_server.server.deephaven.call import CODES, Call, Status
-from barrage_server.server.deephaven.web_front import WebFront
+from barrage_server.server.deephaven.web_endpoint import WebEndpoint
 from tests.server.deephaven.web_client import Waiting, WebClient, bounded, echo, serving
 
 MEGABYTE = 1 << 20
@@ -207,6 +207,6 @@ class TestStop:
         """``stop`` returns, and raises nothing."""
 
         async def body() -> None:
-            await WebFront(echo).stop(1)
+            await WebEndpoint(echo).stop(1)
 
         bounded(body)

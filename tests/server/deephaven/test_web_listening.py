@@ -18,7 +18,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from barrage_server.errors import InvalidRequestError, UnavailableError
-from barrage_server.server.deephaven.web_front import WebFront
+from barrage_server.server.deephaven.web_endpoint import WebEndpoint
 from tests.server.deephaven.web_client import WebClient, bounded, echo, serving
 
 
@@ -92,7 +92,7 @@ class TestListening:
         authority.configure_trust(trusting)
 
         async def body() -> None:
-            front = WebFront(echo)
+            front = WebEndpoint(echo)
             port = await front.start("127.0.0.1", 0, (chain, certificate.private_key_pem.bytes()))
             try:
                 assert list(tmp_path.iterdir()) == []
@@ -112,7 +112,7 @@ class TestListening:
 
         async def body() -> None:
             with pytest.raises(InvalidRequestError, match="TLS"):
-                await WebFront(echo).start(
+                await WebEndpoint(echo).start(
                     "127.0.0.1",
                     0,
                     (certificate.cert_chain_pems[0].bytes(), damage(certificate.private_key_pem.bytes())),
@@ -127,13 +127,13 @@ class TestListening:
                 taken.bind(("127.0.0.1", 0))
                 taken.listen()
                 with pytest.raises(UnavailableError, match="in use"):
-                    await WebFront(echo).start("127.0.0.1", taken.getsockname()[1])
+                    await WebEndpoint(echo).start("127.0.0.1", taken.getsockname()[1])
 
         bounded(body)
 
     def test_a_name_with_several_addresses_gets_one_free_port(self) -> None:
         async def body() -> None:
-            front = WebFront(echo)
+            front = WebEndpoint(echo)
             port = await front.start("localhost", 0)
             try:
                 async with WebClient.at(f"ws://localhost:{port}") as client:

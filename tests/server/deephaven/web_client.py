@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin, Subprotocol
 
 from barrage_server.server.deephaven.call import Call, Service, Status
-from barrage_server.server.deephaven.web_front import WebFront
+from barrage_server.server.deephaven.web_endpoint import WebEndpoint
 from barrage_server.server.deephaven.web_socket import SocketLimits
 
 MULTIPLEX = Subprotocol("grpc-websockets-multiplex")
@@ -36,10 +36,10 @@ def bounded(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 @asynccontextmanager
-async def serving(service: Service, **options: Any) -> AsyncIterator[tuple[WebFront, str]]:
+async def serving(service: Service, **options: Any) -> AsyncIterator[tuple[WebEndpoint, str]]:
     """A front on a free port, and its address; options are its own, and those of its limits."""
     own = {name: options.pop(name) for name in ("connections", "origins") if name in options}
-    front = WebFront(service, SocketLimits(**options), **own)
+    front = WebEndpoint(service, SocketLimits(**options), **own)
     port = await front.start("127.0.0.1", 0)
     try:
         yield front, f"ws://127.0.0.1:{port}"

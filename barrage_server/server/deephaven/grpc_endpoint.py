@@ -20,7 +20,7 @@ from barrage_server.server.deephaven.grpc_services import GrpcServices
 from barrage_server.server.stall import StallWatch
 from barrage_server.wire.families import ClientFamily
 
-__all__ = ["GrpcFront"]
+__all__ = ["GrpcEndpoint"]
 
 _OPTIONS: Final = (
     # downloads are cut to what clients take
@@ -91,7 +91,7 @@ class GrpcCall(Call):
             raise UnavailableError("The client's connection broke.") from error
 
 
-class GrpcFront(grpc.GenericRpcHandler):
+class GrpcEndpoint(grpc.GenericRpcHandler):
     """A gRPC server on the running event loop.
 
     Args:

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from barrage_server.engine import Table
-from barrage_server.server.pump import Pump, Topic
+from barrage_server.server.dispatcher import ChangeSignal, Dispatcher
 from barrage_server.subscription import SubscriptionLimits, TableFeed
 from barrage_server.wire.families import ClientFamily
 
-__all__ = ["Followers", "Following"]
+__all__ = ["FeedEntry", "TableFeeds"]
 
 logger = logging.getLogger("barrage_server.server")
 
 
 @dataclass(slots=True)
-class Following:
+class FeedEntry:
     """One table, its feed, and how many streams follow it."""
 
     feed: TableFeed
     family: ClientFamily
-    topic: Topic
+    signal: ChangeSignal
     count: int = 0
     stop: Callable[[], None] = lambda: None
 
@@ -34,23 +34,23 @@ class Following:
         return self.feed.table
 
 
-class Followers:
+class TableFeeds:
     """Which tables have subscribers. A table without any is not listened to."""
 
-    def __init__(self, pump: Pump, limits: SubscriptionLimits) -> None:
-        self._pump = pump
+    def __init__(self, dispatcher: Dispatcher, limits: SubscriptionLimits) -> None:
+        self._dispatcher = dispatcher
         self._limits = limits
         self._lock = threading.Lock()
-        self._tables: dict[tuple[Table, ClientFamily], Following] = {}
+        self._tables: dict[tuple[Table, ClientFamily], FeedEntry] = {}
         self._warned: WeakKeyDictionary[Table, set[ClientFamily]] = WeakKeyDictionary()
 
     def feed(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> TableFeed:
         """The feed of ``table`` for a single answer: the one its subscribers share, or one of its own."""
         with self._lock:
-            following = self._tables.get((table, family))
-        return following.feed if following is not None else self._new_feed(table, family)
+            entry = self._tables.get((table, family))
+        return entry.feed if entry is not None else self._new_feed(table, family)
 
-    def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> Following:
+    def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> FeedEntry:
         """Subscribe to ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end.
 
         Raises:
@@ -60,27 +60,27 @@ class Followers:
         table.check_usable()
         feed = self.feed(table, family)  # made outside of the lock, because it takes long
         with self._lock:
-            following = self._tables.get((table, family))
-            if following is None:
-                topic = Topic()
-                following = Following(feed, family, topic)
-                following.stop = table.add_listener(lambda *_: self._pump.changed(topic))
-                self._tables[table, family] = following
-            following.count += 1
-            return following
+            entry = self._tables.get((table, family))
+            if entry is None:
+                signal = ChangeSignal()
+                entry = FeedEntry(feed, family, signal)
+                entry.stop = table.add_listener(lambda *_: self._dispatcher.changed(signal))
+                self._tables[table, family] = entry
+            entry.count += 1
+            return entry
 
-    def leave(self, following: Following) -> None:
-        """Stop following."""
+    def leave(self, entry: FeedEntry) -> None:
+        """Stop entry."""
         with self._lock:
-            following.count -= 1
-            if not following.count:
-                following.stop()
-                del self._tables[following.table, following.family]
+            entry.count -= 1
+            if not entry.count:
+                entry.stop()
+                del self._tables[entry.table, entry.family]
 
     def tidy(self, now: float) -> None:
         """Free what feeds keep and do not need any more. To be called about once a second."""
         with self._lock:
-            feeds = [following.feed for following in self._tables.values()]
+            feeds = [entry.feed for entry in self._tables.values()]
         for feed in feeds:
             feed.tidy(now)
 

@@ -6,10 +6,10 @@ from enum import StrEnum
 
 from barrage_server.subscription import Dialect
 
-__all__ = ["Counterpart"]
+__all__ = ["ServerKind"]
 
 
-class Counterpart(StrEnum):
+class ServerKind(StrEnum):
     """Kinds of servers, recognised by their first answer."""
 
     BARRAGE = "barrage"
@@ -20,7 +20,7 @@ class Counterpart(StrEnum):
     """Another Arrow Flight server, possibly with Barrage."""
 
     @classmethod
-    def of(cls, *, knows_health: bool, has_session: bool) -> Counterpart:
+    def of(cls, *, knows_health: bool, has_session: bool) -> ServerKind:
         """Told by whether a server has an action of this project's, and whether it answered a log-in with a token."""
         if knows_health:
             return cls.BARRAGE
@@ -29,4 +29,4 @@ class Counterpart(StrEnum):
     @property
     def dialect(self) -> Dialect:
         """Its default dialect of viewports."""
-        return Dialect.FLATTENED if self is Counterpart.DEEPHAVEN else Dialect.KEY_SPACE
+        return Dialect.FLATTENED if self is ServerKind.DEEPHAVEN else Dialect.KEY_SPACE

@@ -31,7 +31,7 @@ from barrage_server.server.deephaven.multiplex import SUBPROTOCOL
 from barrage_server.server.deephaven.origins import is_welcome
 from barrage_server.server.deephaven.web_socket import ENVELOPE_BYTES, Socket, SocketLimits
 
-__all__ = ["WebFront"]
+__all__ = ["WebEndpoint"]
 
 logger = logging.getLogger("barrage_server.server")
 # The library logs every connection, also those of other protocols.
@@ -45,7 +45,7 @@ _HALF_COUNTED: Final = 1 << 20
 """Bytes of a half message from which those of all connections are added up."""
 
 
-class WebFront:
+class WebEndpoint:
     """Serves a service over websockets.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from barrage_server.errors import DeadlineError, UnavailableError
 from barrage_server.process import Ending, end_with_process, start_thread
 
-__all__ = ["Progress", "patiently"]
+__all__ = ["Progress", "run_interruptible"]
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class _Outcome(Generic[T]):
         self.done.wait(timeout)
 
 
-def patiently(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
+def run_interruptible(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
     """Run ``call(progress)`` on a thread of its own, and return its result.
 
     A blocking Flight call delays signals: Ctrl-C would take effect at the next message of the server only. Here it

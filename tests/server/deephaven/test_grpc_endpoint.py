@@ -21,7 +21,7 @@ import barrage_server as bs
 from barrage_server.errors import DependencyError, InvalidRequestError, UnavailableError
 from barrage_server.server import Limits, Server
 from barrage_server.server.deephaven.call import Call, Status
-from barrage_server.server.deephaven.grpc_front import GrpcCall, _handler
+from barrage_server.server.deephaven.grpc_endpoint import GrpcCall, _handler
 from tests.server.follower import until
 
 CONFIG = "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants"

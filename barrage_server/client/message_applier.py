@@ -1,9 +1,9 @@
 """The receiving end of a subscription: from messages to a replica of the rows in view. No socket, thread or clock.
 
 There are two dialects. In *key space* a message has the keys of the whole table and data for the rows in view; the
-mirror tracks the keys of the whole table, computes those in view, and drops rows that leave it. *Flattened* messages
-have positions inside the view; the mirror gives those rows the keys 0, 1, 2 ... and moves them by shifts. Subscriptions
-to a whole table are in key space in both.
+applier tracks the keys of the whole table, computes those in view, and drops rows that leave it. *Flattened* messages
+have positions inside the view; the applier gives those rows the keys 0, 1, 2 ... and moves them by shifts.
+Subscriptions to a whole table are in key space in both.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from barrage_server.subscription import Dialect, Window
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.reader import IncomingMessage
 
-__all__ = ["Mirror"]
+__all__ = ["MessageApplier"]
 
 # Rows up to which a view is stored as a window, which is cheap to move.
 _MAX_WINDOW: Final = 1 << 20
 
 
-class Mirror:
+class MessageApplier:
     """Applies the messages of one stream to a replica.
 
     Args:

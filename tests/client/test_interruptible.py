@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from barrage_server.client.patience import Progress, patiently
+from barrage_server.client.interruptible import Progress, run_interruptible
 from barrage_server.errors import DeadlineError, UnavailableError
 
 
 def test_the_result_comes_back() -> None:
-    assert patiently(lambda progress: 7, timeout=5, what="adding") == 7
+    assert run_interruptible(lambda progress: 7, timeout=5, what="adding") == 7
 
 
 def test_an_error_is_raised_where_it_is_waited_for() -> None:
@@ -19,7 +19,7 @@ def test_an_error_is_raised_where_it_is_waited_for() -> None:
         raise UnavailableError("gone")
 
     with pytest.raises(UnavailableError, match="gone"):
-        patiently(call, timeout=5, what="calling")
+        run_interruptible(call, timeout=5, what="calling")
 
 
 def test_standing_still_ends_it_and_cancels() -> None:
@@ -30,7 +30,7 @@ def test_standing_still_ends_it_and_cancels() -> None:
         cancelled.wait(30)
 
     with pytest.raises(DeadlineError, match="snapshot of 't': nothing came"):
-        patiently(call, timeout=0.05, what="snapshot of 't'")
+        run_interruptible(call, timeout=0.05, what="snapshot of 't'")
     assert cancelled.wait(5)
 
 
@@ -41,7 +41,7 @@ def test_progress_counts_the_deadline_anew() -> None:
             progress.advance()
         return "done"
 
-    assert patiently(call, timeout=0.3, what="reading") == "done"
+    assert run_interruptible(call, timeout=0.3, what="reading") == "done"
 
 
 def test_a_cancel_that_comes_late_is_called_at_once() -> None:

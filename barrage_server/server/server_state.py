@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.catalog import Catalog
-from barrage_server.server.followers import Followers
+from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.limits import Limits
-from barrage_server.server.pump import Pump
 from barrage_server.server.statistics import ServerStatistics
 from barrage_server.server.streams import Streams
+from barrage_server.server.table_feeds import TableFeeds
 from barrage_server.server.workers import Workers
 
-__all__ = ["Hub"]
+__all__ = ["ServerState"]
 
 
 @dataclass(slots=True)
-class Hub:
+class ServerState:
     """The state shared by all endpoints: tables, staged batches, open streams. Independent of Flight.
 
     Attributes:
@@ -28,7 +28,7 @@ class Hub:
         ledger: last batches of publishers.
         committer: turns staged batches into deltas.
         followers: tables with subscribers.
-        pump: the threads that serve subscriptions.
+        dispatcher: the threads that serve subscriptions.
         streams: open long calls.
         checks: threads that check uploads while they arrive.
         limits: the limits of the server.
@@ -42,8 +42,8 @@ class Hub:
     staging: StagingArea
     ledger: Ledger
     committer: Committer
-    followers: Followers
-    pump: Pump
+    followers: TableFeeds
+    dispatcher: Dispatcher
     streams: Streams
     checks: Workers
     limits: Limits

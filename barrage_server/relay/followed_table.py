@@ -18,14 +18,14 @@ from barrage_server.relay.state import FollowedState
 from barrage_server.relay.statistics import FollowedStatistics
 from barrage_server.server.catalog import Catalog
 
-__all__ = ["Followed"]
+__all__ = ["FollowedTable"]
 
 # Seconds that closing waits for a thread inside a call that cannot be interrupted; the thread ends by itself later.
 _JOIN_SECONDS: Final = 5.0
 
 
 @public
-class Followed:
+class FollowedTable:
     """A table of another server that is served here. Made by :meth:`Server.follow`.
 
     Use it as a context manager, or :meth:`close` it; closing the server does so too. All methods may be called from any
@@ -48,7 +48,7 @@ class Followed:
         *,
         route: str,
         max_delay: float,
-        ended: Callable[[Followed], None],
+        ended: Callable[[FollowedTable], None],
     ) -> None:
         self.name = name
         self._catalog = catalog
@@ -134,7 +134,7 @@ class Followed:
     def __repr__(self) -> str:
         table = self._progress.table
         rows = "" if table is None else f" rows={table.size:,}"
-        return f"<Followed {self.name!r} from {self.uri} {self.state}{rows}>"
+        return f"<FollowedTable {self.name!r} from {self.uri} {self.state}{rows}>"
 
     # Closing.
 

@@ -14,14 +14,14 @@ from barrage_server.process import start_thread
 from barrage_server.server.auth import Authenticator
 from barrage_server.server.deephaven.application_service import ApplicationService, ConsoleService
 from barrage_server.server.deephaven.flight_service import FlightService
-from barrage_server.server.deephaven.grpc_front import GrpcFront
+from barrage_server.server.deephaven.grpc_endpoint import GrpcEndpoint
 from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
-from barrage_server.server.deephaven.state import DoorState
+from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.table_service import InputTableService, TableService
-from barrage_server.server.hub import Hub
+from barrage_server.server.server_state import ServerState
 
-__all__ = ["DeephavenDoor"]
+__all__ = ["DeephavenEndpoint"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -30,11 +30,11 @@ _STRANGER_BYTES: Final = 64 << 10
 """Length of one message on a websocket before a call has shown credentials."""
 
 
-class DeephavenDoor:
+class DeephavenEndpoint:
     """Serves Deephaven's clients until :meth:`close`.
 
     Args:
-        hub: the server's state.
+        server_state: the server's state.
         authenticate: checks credentials; ``None`` to accept every caller.
         host: address to listen on.
         port: the port for gRPC; 0 takes a free one, ``None`` for none.
@@ -54,7 +54,7 @@ class DeephavenDoor:
 
     def __init__(
         self,
-        hub: Hub,
+        server_state: ServerState,
         authenticate: Authenticator | None,
         host: str,
         port: int | None,
@@ -67,7 +67,7 @@ class DeephavenDoor:
         self._host = host
         self._tls = tls
         self._web_origins = web_origins
-        self._state = DoorState(hub, authenticate)
+        self._state = EndpointState(server_state, authenticate)
         self._flight = FlightService(self._state, self._location)
         self._service = DeephavenService(
             self._state,
@@ -123,16 +123,18 @@ class DeephavenDoor:
 
     async def _open(self, port: int | None, web_port: int | None) -> None:
         if port is not None:
-            limits = self._state.hub.limits
-            grpc_front = GrpcFront(self._service, self._service.names, limits.message_bytes, limits.slow_client_seconds)
-            self.port = await grpc_front.start(_bracketed(self._host), port, self._tls)
-            self._fronts.append(grpc_front)
+            limits = self._state.server_state.limits
+            grpc_endpoint = GrpcEndpoint(
+                self._service, self._service.names, limits.message_bytes, limits.slow_client_seconds
+            )
+            self.port = await grpc_endpoint.start(_bracketed(self._host), port, self._tls)
+            self._fronts.append(grpc_endpoint)
         if web_port is not None:
-            from barrage_server.server.deephaven.web_front import WebFront
+            from barrage_server.server.deephaven.web_endpoint import WebEndpoint
             from barrage_server.server.deephaven.web_socket import SocketLimits
 
-            limits = self._state.hub.limits
-            web_front = WebFront(
+            limits = self._state.server_state.limits
+            web_endpoint = WebEndpoint(
                 self._service,
                 SocketLimits(
                     message_bytes=limits.message_bytes,
@@ -145,9 +147,9 @@ class DeephavenDoor:
                 connections=limits.sessions,
                 origins=self._web_origins if self._state.authenticate is None else None,
             )
-            self.web_port = await web_front.start(self._host, web_port, self._tls)
-            self._fronts.append(web_front)
-            self._tidy = web_front.tidy
+            self.web_port = await web_endpoint.start(self._host, web_port, self._tls)
+            self._fronts.append(web_endpoint)
+            self._tidy = web_endpoint.tidy
         self._housekeeping = self._loop.create_task(self._keep_house())
 
     async def _close(self, grace: float) -> None:

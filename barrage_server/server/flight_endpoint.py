@@ -11,29 +11,29 @@ from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.server.actions import check_empty, list_actions, run_action
-from barrage_server.server.auth import MIDDLEWARE, Call, Gate, HandshakeHandler
+from barrage_server.server.auth import MIDDLEWARE, AuthMiddleware, AuthMiddlewareFactory, HandshakeHandler
 from barrage_server.server.download import Download
 from barrage_server.server.exchange import Exchange
 from barrage_server.server.flight_source import FlightSource
-from barrage_server.server.hub import Hub
 from barrage_server.server.put import take_put
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.translate import boundary
 from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.schema import barrage_schema
 from barrage_server.wire.tickets import name_of_path, name_of_ticket, path_of_name, scope_ticket
 
-__all__ = ["Door", "TlsIdentity"]
+__all__ = ["FlightEndpoint", "TlsIdentity"]
 
 TlsIdentity = tuple[bytes, bytes]
 """Certificate chain and private key, PEM."""
 
 
-class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
+class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """The Flight service. It serves from its construction.
 
     Args:
         location: the address to listen on.
-        hub: the server's state; must be complete.
+        server_state: the server's state; must be complete.
         gate: checks every call.
         handshake: Flight's handshake.
         let_in: called with the peer of each call with valid credentials.
@@ -45,14 +45,14 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     def __init__(
         self,
         location: str,
-        hub: Hub,
-        gate: Gate,
+        server_state: ServerState,
+        gate: AuthMiddlewareFactory,
         handshake: HandshakeHandler,
         let_in: Callable[[str], None],
         advertised: Callable[[], str | None],
         tls: TlsIdentity | None,
     ) -> None:
-        self._hub = hub
+        self._server_state = server_state
         self._advertised = advertised
         self._let_in = let_in
         super().__init__(
@@ -64,14 +64,16 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
 
     def let_go(self) -> None:
         """Forget the server's state, after the shutdown: pyarrow before 26 never frees a Flight server."""
-        del self._hub, self._advertised, self._let_in
+        del self._server_state, self._advertised, self._let_in
 
     def list_flights(self, context: fl.ServerCallContext, criteria: bytes) -> Iterator[fl.FlightInfo]:
         """All tables; those whose names start with ``criteria``, if given."""
         with self._serving("ListFlights", context):
             self._check_open()
             prefix = bytes(criteria or b"").decode("utf-8", "replace")
-            return iter([self._info(table) for table in self._hub.catalog.tables() if table.name.startswith(prefix)])
+            return iter(
+                [self._info(table) for table in self._server_state.catalog.tables() if table.name.startswith(prefix)]
+            )
 
     def get_flight_info(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
         """One table, by path."""
@@ -87,8 +89,8 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
         """The current content of a table."""
         with self._serving("DoGet", context) as (_, peer):
             self._check_open()
-            table = self._hub.catalog.get(name_of_ticket(ticket.ticket))
-            return fl.RecordBatchStream(Download(self._hub, peer, table.version, _schema(table)).reader())
+            table = self._server_state.catalog.get(name_of_ticket(ticket.ticket))
+            return fl.RecordBatchStream(Download(self._server_state, peer, table.version, _schema(table)).reader())
 
     def do_put(
         self,
@@ -99,7 +101,7 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     ) -> None:
         """Rows for a table."""
         with self._serving("DoPut", context):
-            take_put(self._hub, FlightSource(context, descriptor, reader, writer))
+            take_put(self._server_state, FlightSource(context, descriptor, reader, writer))
 
     def do_exchange(
         self,
@@ -110,7 +112,7 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     ) -> None:
         """A stream of subscription or snapshot requests."""
         with self._serving("DoExchange", context) as (call, _):
-            Exchange(self._hub, call, context, descriptor, reader, writer).run()
+            Exchange(self._server_state, call, context, descriptor, reader, writer).run()
 
     def list_actions(self, context: fl.ServerCallContext) -> list[tuple[str, str]]:
         """The actions of ``do_action``."""
@@ -123,29 +125,29 @@ class Door(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
             self._check_open()
             if action.type == TABLES_ACTION:
                 check_empty(bytes(action.body or b""), "tables request")
-                return iter([self._info(table).serialize() for table in self._hub.catalog.tables()])
-            return iter([run_action(self._hub, action.type, action.body.to_pybytes() if action.body else b"")])
+                return iter([self._info(table).serialize() for table in self._server_state.catalog.tables()])
+            return iter([run_action(self._server_state, action.type, action.body.to_pybytes() if action.body else b"")])
 
     @contextmanager
-    def _serving(self, doing: str, context: fl.ServerCallContext) -> Iterator[tuple[Call, str]]:
+    def _serving(self, doing: str, context: fl.ServerCallContext) -> Iterator[tuple[AuthMiddleware, str]]:
         """The context of every call: translates errors and checks credentials. Yields its headers and its peer."""
         peer = peer_name(context.peer())
         with boundary(doing, peer):
             call = context.get_middleware(MIDDLEWARE)
-            assert isinstance(call, Call)
+            assert isinstance(call, AuthMiddleware)
             call.check()
             self._let_in(peer)
             yield call, peer
 
     def _check_open(self) -> None:
-        if self._hub.streams.closing:
+        if self._server_state.streams.closing:
             raise UnavailableError("The server is shutting down; connect again later.")
 
     def _table_of(self, descriptor: fl.FlightDescriptor) -> Table:
         self._check_open()
         if descriptor.descriptor_type != fl.DescriptorType.PATH:
             raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
-        return self._hub.catalog.get(name_of_path(descriptor.path))
+        return self._server_state.catalog.get(name_of_path(descriptor.path))
 
     def _info(self, table: Table) -> fl.FlightInfo:
         uri = self._advertised()

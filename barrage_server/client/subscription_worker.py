@@ -13,11 +13,11 @@ import pyarrow as pa
 from barrage_server.client.annotations import user_schema
 from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
-from barrage_server.client.counterpart import Counterpart
 from barrage_server.client.failures import is_passing
 from barrage_server.client.names import ticket_of
 from barrage_server.client.positions import Positions
 from barrage_server.client.read_ahead import ReadAhead
+from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.state import LiveState
 from barrage_server.client.status import Callbacks, Status
 from barrage_server.client.stream import SubscriptionStream
@@ -32,7 +32,7 @@ from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionReques
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.schema import key_columns, table_attributes
 
-__all__ = ["Follower"]
+__all__ = ["SubscriptionWorker"]
 
 # Seconds after which a callback counts as slow: what comes meanwhile is given to it as one update.
 _SLOW_SECONDS = 0.005
@@ -40,7 +40,7 @@ _SLOW_SECONDS = 0.005
 logger = logging.getLogger("barrage_server.client")
 
 
-class Follower:
+class SubscriptionWorker:
     """Follows one table on a thread of its own until it is closed or fails permanently.
 
     With ``on_update``, updates are passed to it from the first one on, and not kept.
@@ -219,14 +219,14 @@ class Follower:
     def _follow_stream(self) -> None:
         view = self.view
         columns = None
-        if view.columns is not None or self._channel.counterpart is Counterpart.DEEPHAVEN:
+        if view.columns is not None or self._channel.server_kind is ServerKind.DEEPHAVEN:
             # By number on the wire. A Deephaven server may have columns that cannot be requested here.
             schema = self._channel.schema(self.name)
             columns = view.window(schema, self.name).columns
             if view.columns is None:
                 tell_left_out(schema, self.name)
                 columns = columns if len(columns) < len(schema) else None
-        dialect = self._dialect or self._channel.counterpart.dialect
+        dialect = self._dialect or self._channel.server_kind.dialect
         request = self._request(columns, view.positions, reverse=view.reverse)
         stream, wire_schema = self._channel.logged_in(lambda: self._open(request, dialect))
         try:
@@ -301,7 +301,7 @@ class Follower:
     def _request(
         self, columns: tuple[int, ...] | None, positions: RowSet | None, *, reverse: bool
     ) -> SubscriptionRequest:
-        ticket = ticket_of(self.name, self._channel.counterpart)
+        ticket = ticket_of(self.name, self._channel.server_kind)
         return SubscriptionRequest(ticket, columns, positions, self._options, reverse and positions is not None)
 
     def _send(self, stream: SubscriptionStream, window: Window) -> None:

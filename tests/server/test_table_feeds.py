@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from barrage_server.engine import AppendTable, UpdateGraph
-from barrage_server.server.followers import Followers
-from barrage_server.server.pump import Pump
+from barrage_server.server.dispatcher import Dispatcher
+from barrage_server.server.table_feeds import TableFeeds
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.families import ClientFamily
 
@@ -18,13 +18,13 @@ SCHEMA = pa.schema([("a", pa.uint8()), ("b", pa.struct([("x", pa.int8())]))])
 
 
 @pytest.fixture
-def followers() -> Iterator[Followers]:
-    pump = Pump()
-    yield Followers(pump, SubscriptionLimits())
-    pump.close()
+def followers() -> Iterator[TableFeeds]:
+    dispatcher = Dispatcher()
+    yield TableFeeds(dispatcher, SubscriptionLimits())
+    dispatcher.close()
 
 
-def test_each_family_has_a_feed_of_its_own(followers: Followers) -> None:
+def test_each_family_has_a_feed_of_its_own(followers: TableFeeds) -> None:
     """Streams of one family share it, and with it their messages; all of them count."""
     table, other = (AppendTable(UpdateGraph(), name, SCHEMA) for name in "to")
     plain, again = followers.join(table), followers.join(table, ClientFamily.ARROW)
@@ -41,7 +41,7 @@ def test_each_family_has_a_feed_of_its_own(followers: Followers) -> None:
     assert followers.count(table) == 0
 
 
-def test_a_single_answer_needs_no_followers(followers: Followers) -> None:
+def test_a_single_answer_needs_no_followers(followers: TableFeeds) -> None:
     """The feed is one of its own, and of the right family."""
     table = AppendTable(UpdateGraph(), "t", SCHEMA)
     feed = followers.feed(table, ClientFamily.TICKING)
@@ -51,22 +51,22 @@ def test_a_single_answer_needs_no_followers(followers: Followers) -> None:
     assert followers.count(table) == 0
 
 
-def test_every_family_hears_of_changes(followers: Followers) -> None:
+def test_every_family_hears_of_changes(followers: TableFeeds) -> None:
     """While it has subscribers."""
     table = AppendTable(UpdateGraph(), "t", SCHEMA)
     plain, java = followers.join(table), followers.join(table, ClientFamily.JAVA)
     table.append({"a": [1], "b": [None]})
-    assert (plain.topic.serial, java.topic.serial) == (1, 1)
+    assert (plain.signal.serial, java.signal.serial) == (1, 1)
     followers.leave(plain)
     table.append({"a": [1], "b": [None]})
-    assert (plain.topic.serial, java.topic.serial) == (1, 2)
+    assert (plain.signal.serial, java.signal.serial) == (1, 2)
     followers.leave(java)
     table.append({"a": [1], "b": [None]})
-    assert java.topic.serial == 2
+    assert java.signal.serial == 2
 
 
 def test_the_log_warns_once_of_columns_that_are_left_out(
-    followers: Followers, caplog: pytest.LogCaptureFixture
+    followers: TableFeeds, caplog: pytest.LogCaptureFixture
 ) -> None:
     """For each table and family, however often they come back; plain clients miss nothing."""
     tables = [AppendTable(UpdateGraph(), name, SCHEMA) for name in "to"]

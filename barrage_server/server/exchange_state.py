@@ -1,7 +1,7 @@
 """The state of one DoExchange stream: its requests, and the messages due. Shared by all endpoints.
 
-An endpoint reads requests and writes messages. It calls :meth:`Conversation.serve` for each request, and
-:meth:`Conversation.due` in each turn of its stream.
+An endpoint reads requests and writes messages. It calls :meth:`ExchangeState.serve` for each request, and
+:meth:`ExchangeState.due` in each turn of its stream.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import pyarrow as pa
 
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, UnknownTableError
-from barrage_server.server.followers import Following
-from barrage_server.server.hub import Hub
-from barrage_server.server.pump import Slot
+from barrage_server.server.dispatcher import ScheduledTask
+from barrage_server.server.server_state import ServerState
 from barrage_server.server.statistics import SubscriptionGauges
+from barrage_server.server.table_feeds import FeedEntry
 from barrage_server.subscription import Dialect, Subscription, SubscriptionStatistics, snapshot_message
 from barrage_server.subscription.feed import Message
-from barrage_server.wire.batches import Uneven
+from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from barrage_server.wire.reading import ReadingReport
 from barrage_server.wire.request_reader import RequestReader
 
-__all__ = ["Conversation", "Due", "Manner", "StreamRequest", "dialect_of", "is_light"]
+__all__ = ["Due", "ExchangeState", "MessageFormat", "StreamRequest", "dialect_of", "is_light"]
 
 StreamRequest = SubscriptionRequest | SnapshotRequest
 
 _MOST_ANSWERS: Final = 4
 """Unsent answers to snapshot requests at which no more requests are read from a stream."""
 _REST_SECONDS: Final = 60.0
-"""The topic of a stream whose client has reached its limit of unread updates: never changes."""
+"""The signal of a stream whose client has reached its limit of unread updates: never changes."""
 _LIGHT_CELLS: Final = 1 << 14
 """Cells in view up to which a request is answered at once, on the thread that read it."""
 
@@ -48,18 +48,18 @@ def is_light(request: StreamRequest, table: Table) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class MessageFormat:
     """The form of messages to a client.
 
     Attributes:
         dialect: how messages name the rows of a viewport.
-        uneven: how columns that differ in length are written.
+        lengths: how columns that differ in length are written.
         family: the family of the client, by its column types.
 
     """
 
     dialect: Dialect
-    uneven: Uneven
+    lengths: LengthMode
     family: ClientFamily = ClientFamily.ARROW
 
 
@@ -71,13 +71,13 @@ class Due:
     wake_at: float | None = None
 
 
-class Conversation:
+class ExchangeState:
     """The requests of one stream, and what they have led to.
 
     Args:
-        hub: the server's state.
-        slot: the stream's place in the pump.
-        manner: how to write.
+        server_state: the server's state.
+        scheduled: the stream's place in the dispatcher.
+        message_format: how to write.
 
     Attributes:
         table: what the stream is about; ``None`` before the first request.
@@ -85,19 +85,19 @@ class Conversation:
 
     """
 
-    def __init__(self, hub: Hub, slot: Slot, manner: Manner) -> None:
-        self._hub = hub
-        self._slot = slot
-        self._manner = manner
+    def __init__(self, server_state: ServerState, scheduled: ScheduledTask, message_format: MessageFormat) -> None:
+        self._server_state = server_state
+        self._scheduled = scheduled
+        self._format = message_format
         self._requests = RequestReader()
-        self._following: Following | None = None
+        self._entry: FeedEntry | None = None
         self._subscription: Subscription | None = None
         self._outbox: list[Message] = []
         self._has_room = threading.Condition()
         self._unread = 0  # updates that the client has not reported as read, while it has a most
         self._most_unread: float = math.inf
         self._closed = False
-        self._since = hub.clock()
+        self._since = server_state.clock()
         self.table: Table | None = None
         self.schema: pa.Schema | None = None
 
@@ -160,7 +160,7 @@ class Conversation:
 
     def check_served(self, table: Table) -> None:
         """Raise UnknownTableError if ``table`` was dropped meanwhile: the drop may not have met this stream."""
-        if self._hub.catalog.find(table.name) is not table:
+        if self._server_state.catalog.find(table.name) is not table:
             raise UnknownTableError(f"Table '{table.name}' was dropped.")
 
     def due(self, now: float) -> Due:
@@ -173,10 +173,10 @@ class Conversation:
         if self._subscription is None:
             return Due(messages)
         if self._unread >= self._most_unread:
-            self._slot.rests_until = now + _REST_SECONDS  # a report wakes it
+            self._scheduled.not_before = now + _REST_SECONDS  # a report wakes it
             return Due(messages)
         poll = self._subscription.poll(now)
-        self._slot.rests_until = poll.rests_until
+        self._scheduled.not_before = poll.not_before
         if poll.messages and self._most_unread < math.inf:
             with self._has_room:
                 self._unread += len(poll.messages)
@@ -201,12 +201,12 @@ class Conversation:
 
     def _leave(self) -> None:
         with self._has_room:
-            following, self._following = self._following, None
+            entry, self._entry = self._entry, None
             self._outbox = []
         if self._subscription is not None:
             self._subscription.close()
-        if following is not None:
-            self._hub.followers.leave(following)
+        if entry is not None:
+            self._server_state.followers.leave(entry)
 
     def statistics(self) -> SubscriptionStatistics | None:
         """Figures of the subscription; ``None`` while there is none."""
@@ -219,7 +219,7 @@ class Conversation:
         own = self.statistics()
         if own is None:
             return None
-        now = self._hub.clock()
+        now = self._server_state.clock()
         return SubscriptionGauges(
             table=own.table,
             peer=peer,
@@ -240,19 +240,21 @@ class Conversation:
     def _subscribe(self, request: SubscriptionRequest, table: Table) -> None:
         if self.table is not None:
             raise InvalidRequestError("This stream has answered snapshot requests; subscribe on a stream of its own.")
-        manner = self._manner
-        self._following = self._hub.followers.join(table, manner.family)
-        subscription = Subscription(self._following.feed, request, dialect=manner.dialect, uneven=manner.uneven)
+        message_format = self._format
+        self._entry = self._server_state.followers.join(table, message_format.family)
+        subscription = Subscription(
+            self._entry.feed, request, dialect=message_format.dialect, lengths=message_format.lengths
+        )
         self.table, self.schema = table, subscription.wire_schema
-        self._hub.pump.move(self._slot, self._following.topic)
+        self._server_state.dispatcher.move(self._scheduled, self._entry.signal)
         self._subscription = subscription
         table.check_usable()  # again: a table that failed in between has told only the registered streams
 
     def _snapshot(self, request: SnapshotRequest, table: Table) -> None:
         if self._subscription is not None:
             raise InvalidRequestError("This stream is a subscription; ask for snapshots on a stream of their own.")
-        feed = self._hub.followers.feed(table, self._manner.family)
-        answer = snapshot_message(feed, request, table.version, self._manner.uneven)
+        feed = self._server_state.followers.feed(table, self._format.family)
+        answer = snapshot_message(feed, request, table.version, self._format.lengths)
         with self._has_room:
             self._outbox.append(answer)
         self.table, self.schema = table, feed.schema

@@ -1,0 +1,260 @@
+"""The dispatcher: every task with work is served, by few threads, and no task waits for one that is stuck."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from barrage_server.server.dispatcher import ChangeSignal, Dispatcher, ScheduledTask
+from tests.server.follower import until
+
+
+class Counting:
+    """A task that counts its turns, and can do more."""
+
+    def __init__(self, then: Callable[[Counting], float | None] = lambda _: None) -> None:
+        self.turns = 0
+        self.inside = 0
+        self.overlapped = False
+        self._then = then
+
+    def run_turn(self, now: float) -> float | None:
+        self.inside += 1
+        self.overlapped = self.overlapped or self.inside > 1
+        try:
+            return self._then(self)
+        finally:
+            self.inside -= 1
+            self.turns += 1
+
+
+@pytest.fixture
+def dispatcher() -> Iterator[Dispatcher]:
+    dispatcher = Dispatcher()
+    yield dispatcher
+    dispatcher.close()
+    until(lambda: dispatcher.threads == 0)
+
+
+def test_a_change_serves_all_tasks_waiting_for_it_and_no_other(dispatcher: Dispatcher) -> None:
+    signal, other = ChangeSignal(), ChangeSignal()
+    tasks, strangers = [Counting() for _ in range(100)], [Counting() for _ in range(100)]
+    for task in tasks:
+        dispatcher.add(task, signal)
+    for stranger in strangers:
+        dispatcher.add(stranger, other)
+    dispatcher.changed(signal)
+    until(lambda: all(task.turns == 1 for task in tasks))
+    assert not any(stranger.turns for stranger in strangers)
+
+
+def test_a_change_during_a_step_is_seen_by_another_step(dispatcher: Dispatcher) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def then(task: Counting) -> None:
+        if task.turns == 0:
+            entered.set()
+            go_on.wait(10)
+
+    task, signal = Counting(then), ChangeSignal()
+    dispatcher.add(task, signal)
+    dispatcher.changed(signal)
+    assert entered.wait(10)
+    dispatcher.changed(signal)
+    go_on.set()
+    until(lambda: task.turns == 2)
+    assert not task.overlapped
+
+
+def test_a_task_that_waits_for_a_time_is_not_woken_by_changes_before(dispatcher: Dispatcher) -> None:
+    task, signal = Counting(lambda task: time.monotonic() + 0.2 if task.turns == 0 else None), ChangeSignal()
+    scheduled = dispatcher.add(task, signal)
+    began = time.monotonic()
+    dispatcher.run(scheduled)
+    for _ in range(100):
+        dispatcher.changed(signal)
+    until(lambda: task.turns == 2)
+    assert time.monotonic() - began >= 0.2
+    assert task.turns == 2
+
+
+def test_a_change_that_comes_while_a_task_rests_is_served_when_it_has_rested(dispatcher: Dispatcher) -> None:
+    """One turn, however many changes there were: subscribers are not asked before their interval has passed."""
+    times: list[float] = []
+    scheduled: ScheduledTask
+
+    def then(_: Counting) -> None:
+        times.append(time.monotonic())
+        scheduled.not_before = times[-1] + 0.2
+
+    task, signal = Counting(then), ChangeSignal()
+    scheduled = dispatcher.add(task, signal)
+    dispatcher.run(scheduled)
+    for _ in range(100):
+        dispatcher.changed(signal)
+    until(lambda: len(times) == 2)
+    assert times[1] - times[0] >= 0.2
+    dispatcher.wake(scheduled)  # a request, which is answered at once
+    until(lambda: len(times) == 3)
+    assert times[2] - times[1] < 0.2
+
+
+def test_a_task_that_is_removed_while_it_waits_for_a_time_is_let_go(dispatcher: Dispatcher) -> None:
+    task = Counting(lambda _: time.monotonic() + 1000)
+    scheduled = dispatcher.add(task, ChangeSignal())
+    dispatcher.run(scheduled)
+    held = weakref.ref(task)
+    dispatcher.remove(scheduled)
+    del task, scheduled
+    gc.collect()
+    assert held() is None
+
+
+def test_an_earlier_timer_is_served_before_a_later_one(dispatcher: Dispatcher) -> None:
+    order: list[str] = []
+
+    def task(name: str, delay: float) -> Counting:
+        def then(task: Counting) -> float | None:
+            if task.turns:
+                order.append(name)
+                return None
+            return time.monotonic() + delay
+
+        return Counting(then)
+
+    for name, delay in (("late", 0.3), ("early", 0.05)):
+        dispatcher.run(dispatcher.add(task(name, delay), ChangeSignal()))
+    until(lambda: len(order) == 2)
+    assert order == ["early", "late"]
+
+
+def test_a_task_that_wants_to_go_on_at_once_does(dispatcher: Dispatcher) -> None:
+    task = Counting(lambda task: 0.0 if task.turns < 50 else None)
+    dispatcher.wake(dispatcher.add(task, ChangeSignal()))
+    until(lambda: task.turns == 51)
+    assert not task.overlapped
+
+
+def test_running_on_the_own_thread_does_not_wait_for_a_thread(dispatcher: Dispatcher) -> None:
+    seen: list[int] = []
+    task = Counting(lambda _: seen.append(threading.get_ident()))
+    dispatcher.run(dispatcher.add(task, ChangeSignal()))
+    assert seen == [threading.get_ident()]
+
+
+def test_no_task_waits_for_stuck_tasks(dispatcher: Dispatcher) -> None:
+    stuck_count, release = 20, threading.Event()
+    entered = threading.Semaphore(0)
+
+    def block(task: Counting) -> None:
+        entered.release()
+        release.wait(30)
+
+    signal = ChangeSignal()
+    stuck = [dispatcher.add(Counting(block), signal) for _ in range(stuck_count)]
+    dispatcher.changed(signal)
+    for _ in range(stuck_count):
+        assert entered.acquire(timeout=10)
+    task, other = Counting(), ChangeSignal()
+    dispatcher.add(task, other)
+    waits = []
+    for round_ in range(20):
+        began = time.monotonic()
+        dispatcher.changed(other)
+        until(lambda: task.turns == round_ + 1)  # noqa: B023
+        waits.append(time.monotonic() - began)
+    assert max(waits) < 2.0
+    release.set()
+    for scheduled in stuck:
+        dispatcher.remove(scheduled)
+
+
+def test_removing_waits_for_the_step_that_is_under_way_and_none_follows(dispatcher: Dispatcher) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def block(task: Counting) -> None:
+        entered.set()
+        release.wait(10)
+
+    task, signal = Counting(block), ChangeSignal()
+    scheduled = dispatcher.add(task, signal)
+    dispatcher.changed(signal)
+    assert entered.wait(10)
+    remover = threading.Thread(target=dispatcher.remove, args=(scheduled,))
+    remover.start()
+    until(lambda: scheduled.leaving)
+    dispatcher.changed(signal)
+    assert remover.is_alive()
+    release.set()
+    remover.join(10)
+    assert not remover.is_alive()
+    assert task.turns == 1
+    dispatcher.changed(signal)
+    dispatcher.wake(scheduled)
+    dispatcher.run(scheduled)
+    assert task.turns == 1
+
+
+def test_a_task_that_moves_to_another_topic_misses_no_change(dispatcher: Dispatcher) -> None:
+    task, first, second = Counting(), ChangeSignal(), ChangeSignal()
+    scheduled = dispatcher.add(task, first)
+    dispatcher.changed(second)
+    dispatcher.move(scheduled, second)
+    dispatcher.run(scheduled)
+    until(lambda: task.turns >= 1)
+    turns = task.turns
+    dispatcher.changed(second)
+    until(lambda: task.turns > turns)
+    settled = until(lambda: task.inside == 0 and task.turns)
+    dispatcher.changed(first)
+    dispatcher.run(scheduled)
+    until(lambda: task.turns == settled + 1)
+
+
+def test_few_threads_serve_many_tasks(dispatcher: Dispatcher) -> None:
+    signal, tasks = ChangeSignal(), [Counting() for _ in range(1000)]
+    for task in tasks:
+        dispatcher.add(task, signal)
+    for done in range(1, 11):
+        dispatcher.changed(signal)
+        until(lambda: all(task.turns >= done for task in tasks))  # noqa: B023
+    assert dispatcher.threads <= 20  # three, unless the machine is so busy that turns seem to be stuck
+
+
+def test_marking_a_change_does_not_cost_more_with_more_subscribers(dispatcher: Dispatcher) -> None:
+    """Publishing waits for one lock; bringing the subscribers into the queue is the pool's work."""
+    crowded, lonely = ChangeSignal(), ChangeSignal()
+    slots = [dispatcher.add(Counting(), crowded) for _ in range(5000)]
+    dispatcher.add(Counting(), lonely)
+
+    def lines(signal: ChangeSignal) -> int:
+        """Lines of Python that marking takes on this thread, at the least."""
+        fewest = 1 << 30
+        for _ in range(50):
+            count = 0
+
+            def trace(_frame: FrameType, _event: str, _argument: object) -> Any:
+                nonlocal count
+                count += 1
+                return trace
+
+            before = sys.gettrace()
+            sys.settrace(trace)
+            try:
+                dispatcher.changed(signal)
+            finally:
+                sys.settrace(before)
+            fewest = min(fewest, count)
+        return fewest
+
+    assert lines(crowded) <= lines(lonely) + 20
+    for scheduled in slots:
+        dispatcher.remove(scheduled)
