@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         AppendTable,
         ArrowStream,
         BlinkTable,
+        CycleLog,
+        CycleNote,
         KeyedTable,
         ReplacedTable,
         ReplicaTable,
@@ -60,11 +62,13 @@ if TYPE_CHECKING:
         DependencyError,
         InternalError,
         InvalidRequestError,
+        JournalError,
         KeyMismatchError,
         LimitError,
         MessageTooLargeError,
         NotFoundError,
         PublishError,
+        ReadOnlyError,
         RowSetError,
         SchemaMismatchError,
         TableFailedError,
@@ -86,6 +90,7 @@ if TYPE_CHECKING:
     from barrage_server.rowset import RowSet, RowSetShiftData
     from barrage_server.server import (
         Credentials,
+        Fsync,
         Limits,
         ServedTables,
         SubscriptionGauges,
@@ -107,14 +112,18 @@ __all__ = [
     "BlinkTable",
     "Client",
     "Credentials",
+    "CycleLog",
+    "CycleNote",
     "DeadlineError",
     "DependencyError",
     "Dialect",
     "FollowedState",
     "FollowedStatistics",
     "FollowedTable",
+    "Fsync",
     "InternalError",
     "InvalidRequestError",
+    "JournalError",
     "Keep",
     "KeyMismatchError",
     "KeyedTable",
@@ -127,6 +136,7 @@ __all__ = [
     "Publication",
     "PublishError",
     "PublishMode",
+    "ReadOnlyError",
     "RelayStatistics",
     "ReplacedTable",
     "ReplicaTable",
@@ -171,14 +181,14 @@ _NAMES: Final = {
         "Updates connect"
     ),
     "engine": (
-        "AppendTable ArrowStream BlinkTable KeyedTable ReplacedTable ReplicaTable RingTable Table TableTraits "
-        "TableUpdate TableVersion UpdateGraph"
+        "AppendTable ArrowStream BlinkTable CycleLog CycleNote KeyedTable ReplacedTable ReplicaTable RingTable Table "
+        "TableTraits TableUpdate TableVersion UpdateGraph"
     ),
     "engine.standalone": "table",
     "publish": "StagingLimits StagingStatistics",
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",
-    "server": "Credentials Limits ServedTables SubscriptionGauges TableStatistics",
+    "server": "Credentials Fsync Limits ServedTables SubscriptionGauges TableStatistics",
     "subscription": "SubscriptionLimits",
     "wire.protocol": "PublishMode TableKind",
 }

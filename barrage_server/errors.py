@@ -20,6 +20,8 @@
     ├── UnavailableError             the other side is unreachable or closing
     ├── DeadlineError                a call or condition took longer than its time-out
     ├── PublishError                 a batch could not be staged or committed
+    ├── ReadOnlyError                the tables cannot be changed: the data directory cannot be written
+    ├── JournalError                 the data directory is damaged, or of another version
     ├── DependencyError              an optional package or program is missing
     └── InternalError                a fault of this software; the text has an id of the log
         └── TableFailedError         a cycle failed in a table
@@ -40,11 +42,13 @@ __all__ = [
     "DependencyError",
     "InternalError",
     "InvalidRequestError",
+    "JournalError",
     "KeyMismatchError",
     "LimitError",
     "MessageTooLargeError",
     "NotFoundError",
     "PublishError",
+    "ReadOnlyError",
     "RowSetError",
     "SchemaMismatchError",
     "TableFailedError",
@@ -151,6 +155,18 @@ class PublishError(BarrageError):
     """A batch could not be staged or committed; nothing of it is visible."""
 
     code = "FAILED_PRECONDITION"
+
+
+class ReadOnlyError(BarrageError):
+    """Tables cannot be changed, because what changes them cannot be written to the data directory; reading works."""
+
+    code = "FAILED_PRECONDITION"
+
+
+class JournalError(BarrageError):
+    """A data directory is damaged, belongs to something else, or has a format of another version."""
+
+    code = "INTERNAL"
 
 
 class DependencyError(BarrageError):

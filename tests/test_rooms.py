@@ -25,6 +25,7 @@ BELOW: dict[str, set[str]] = {
     "engine": {"errors", "rowset", "wire"},
     "subscription": {"errors", "rowset", "wire", "engine"},
     "publish": {"errors", "rowset", "wire", "engine"},
+    "journal": {"errors", "rowset", "wire", "engine"},
     "server": {
         "errors",
         "log",
@@ -37,6 +38,7 @@ BELOW: dict[str, set[str]] = {
         "engine",
         "subscription",
         "publish",
+        "journal",
     },
     "client": {"errors", "process", "address", "flight", "pem", "rowset", "wire", "engine", "subscription"},
     "spark": {"errors", "process", "extras", "address", "flight", "pem", "rowset", "wire"},
@@ -56,7 +58,7 @@ BELOW: dict[str, set[str]] = {
     },
 }
 ANYWHERE = {"errors", "arguments", "public"}
-PURE = ["rowset", "wire", "engine", "subscription", "publish"]
+PURE = ["rowset", "wire", "engine", "subscription", "publish", "journal"]
 IMPURE = {"asyncio", "grpc", "multiprocessing", "pyarrow.flight", "pyspark", "queue", "select", "socket", "time"}
 # Locks are values that a pure room may hold; threads are not.
 LOCKS = {"Condition", "Lock", "RLock", "local"}

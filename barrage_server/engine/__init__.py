@@ -2,6 +2,7 @@
 
 from barrage_server.engine.append import AppendTable, BlinkTable, RingTable
 from barrage_server.engine.conform import ArrowStream, Rows
+from barrage_server.engine.cycle_log import CycleLog, CycleNote
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable, ReplacedTable
@@ -18,6 +19,8 @@ __all__ = [
     "ArrowStream",
     "BlinkTable",
     "Change",
+    "CycleLog",
+    "CycleNote",
     "DerivedTable",
     "KeyedTable",
     "Operator",

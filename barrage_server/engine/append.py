@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from barrage_server.arguments import shown
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.conform import Rows, conform
 from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.operation import Operation, OperationKind
+from barrage_server.engine.restorable import RestorableTable
 from barrage_server.engine.schemas import SchemaLike
-from barrage_server.engine.table import StoredTable
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate
 from barrage_server.errors import InvalidRequestError
@@ -24,15 +23,13 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["AppendTable", "BlinkTable", "RingTable"]
 
-Batch = list[pa.Array]
-
 # Storage is freed by whole pages: a bounded table gets pages of about this fraction of its capacity.
 _PAGES_PER_CAPACITY = 8
 _MIN_PAGE_BITS = 10
 
 
 @public
-class AppendTable(StoredTable):
+class AppendTable(RestorableTable):
     """Rows are added at the end, and stay as they are."""
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, *, is_input: bool = False) -> None:
@@ -49,19 +46,27 @@ class AppendTable(StoredTable):
         """
         batch = conform(self.schema, rows, table=self.name)
         if len(batch[0]):
-            self.graph.stage(self, batch)
+            self.graph.stage(self, Operation(OperationKind.APPEND, batch))
 
-    def apply_operations(self, operations: Sequence[Batch]) -> TableUpdate:
+    @property
+    def next_key(self) -> int:
+        """The number of rows that were ever appended, and so the next row key."""
+        return self._next_key
+
+    def _resume(self, rows: RowSet, next_key: int) -> None:
+        self._rows, self._next_key = rows, next_key
+
+    def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         """Write the staged batches behind the last row."""
         added = self._write(operations)
         self._rows = RowSet.flat(self._next_key)
         return TableUpdate.of_added(added, len(self.schema))
 
-    def _write(self, operations: Sequence[Batch], keep: int | None = None) -> RowSet:
+    def _write(self, operations: Sequence[Operation], keep: int | None = None) -> RowSet:
         """Write batches under the next keys, leaving out all but the last ``keep`` rows; the keys of what was
         written.
         """
-        total = sum(len(batch[0]) for batch in operations)
+        total = sum(operation.rows for operation in operations)
         first = self._next_key
         skip = 0 if keep is None else max(0, total - keep)
         key = first
@@ -69,12 +74,12 @@ class AppendTable(StoredTable):
             rows = RowSet.from_range(first + skip, first + total - 1)
             for column in self._store.columns:
                 column.expect(rows)
-        for batch in operations:
-            count = len(batch[0])
+        for operation in operations:
+            count = operation.rows
             start = min(count, max(0, first + skip - key))
             if start < count:
                 rows = RowSet.from_range(key + start, key + count - 1)
-                for column, values in zip(self._store.columns, batch, strict=True):
+                for column, values in zip(self._store.columns, operation.columns, strict=True):
                     column.write(rows, values.slice(start) if start else values, None)
             key += count
         self._next_key = key
@@ -90,7 +95,7 @@ class _BoundedTable(AppendTable):
         self.capacity = capacity
         self._next_key = 0
         bits = max(_MIN_PAGE_BITS, min(MAX_PAGE_BITS, (capacity // _PAGES_PER_CAPACITY).bit_length()))
-        StoredTable.__init__(self, graph, name, schema, traits=traits, overwrites=False, page_bits=bits)
+        RestorableTable.__init__(self, graph, name, schema, traits=traits, overwrites=False, page_bits=bits)
 
     def _free_before(self, first: int) -> None:
         for column in self._store.columns:
@@ -107,7 +112,7 @@ class RingTable(_BoundedTable):
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int) -> None:
         super().__init__(graph, name, schema, capacity, TableTraits(ring_capacity=capacity))
 
-    def apply_operations(self, operations: Sequence[Batch]) -> TableUpdate:
+    def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         """Write the staged batches, and push out what exceeds the capacity."""
         added = self._write(operations, keep=self.capacity)
         before = self._rows
@@ -143,7 +148,7 @@ class BlinkTable(_BoundedTable):
         """Only with rows, which the next cycle removes: thousands of idle tables cost a cycle next to nothing."""
         return bool(self._rows)
 
-    def apply_operations(self, operations: Sequence[Batch]) -> TableUpdate:
+    def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         """Write the staged batches; they replace the rows of the cycle before."""
         removed = self._rows
         added = self._write(operations)

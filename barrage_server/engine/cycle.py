@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from barrage_server.engine.cycle_log import CycleNote
 from barrage_server.engine.update import TableUpdate
 from barrage_server.errors import BarrageError, InternalError, TableFailedError
 
@@ -26,15 +27,19 @@ class Commit:
 
     Attributes:
         operations: the operations, in order.
+        notes: what happens with them.
         error: the error for the publisher; ``None`` on success.
         is_done: whether it was applied, or refused.
+        position: the position of its last record in the graph's log; 0 for none.
 
     """
 
-    __slots__ = ("error", "is_done", "operations")
+    __slots__ = ("error", "is_done", "notes", "operations", "position")
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, notes: Sequence[CycleNote] = ()) -> None:
         self.operations = operations
+        self.notes = notes
+        self.position = 0
         self.error: BaseException | None = None
         self.is_done = False
 
@@ -88,6 +93,17 @@ class Cycle:
     def sources(self) -> Collection[SourceTable]:
         """The source tables that take part."""
         return self._staged.keys()
+
+    @property
+    def unchanged(self) -> list[SourceTable]:
+        """The source tables that the cycle did not change as it was asked to: they failed, or it was interrupted."""
+        touched = frozenset(self._touched)
+        return [table for table in self._staged if table in self.failed or table not in touched]
+
+    @property
+    def staged(self) -> Mapping[Table, Sequence[Any]]:
+        """The operations on each source table, in order."""
+        return {**self._staged}
 
     def run(self) -> None:
         """Apply what was staged, and bring derived tables up to date: each after all of its parents, once."""

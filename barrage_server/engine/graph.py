@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cycle import Commit, Cycle, Operations
+from barrage_server.engine.cycle_log import CycleLog, CycleNote
 from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class _Thread(threading.local):
 
     Attributes:
         staged: its staged operations: a list per open cycle, innermost last.
+        notes: the notes of its outermost open cycle.
         identity: identifies the thread.
         tells: whether it is calling listeners.
 
@@ -57,6 +59,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.staged: list[Operations] = []
+        self.notes: list[CycleNote] = []
         self.identity = object()
         self.tells = False
 
@@ -85,15 +88,40 @@ class UpdateGraph:
         # nowhere need not take part.
         self._always: list[weakref.ref[SourceTable]] = []
         # Events for listeners, in the order of the cycles; one thread at a time delivers them.
-        self._untold: deque[_Change | Table] = deque()  # a change, or a table that has failed
+        self._untold: deque[_Change | Table | CycleNote] = (
+            deque()
+        )  # a change, a table that has failed, or what happened
         self._telling = threading.Lock()
         self._closed: str | None = None
         self._failure_listeners = Callbacks[Callable[["Table"], object]]()
+        self._log: CycleLog | None = None
 
     @property
     def step(self) -> int:
         """The logical clock: the number of the last cycle that became visible. 0 before the first."""
         return self._step
+
+    def keep_log(self, log: CycleLog, step: int) -> None:
+        """Write every later cycle into ``log``; the next one is ``step + 1``. Before tables are written to."""
+        with self._alone():
+            self._step = max(self._step, step)
+            self._log = log
+
+    def wait_until_durable(self) -> None:
+        """Return when all cycles so far are as durable as publishers are promised; ReadOnlyError if they never will."""
+        if self._log is not None:
+            self._log.wait_for_all()
+
+    def rewind_to(self, step: int) -> None:
+        """Let the next cycle be ``step + 1``: cycles are repeated from a log."""
+        with self._alone():
+            self._step = step
+
+    @contextmanager
+    def between_cycles(self) -> Iterator[None]:
+        """Let no cycle run during the ``with`` body, which must be quick."""
+        with self._alone():
+            yield
 
     @property
     def waiting(self) -> int:
@@ -123,17 +151,33 @@ class UpdateGraph:
 
         Nests: only the outermost one runs the graph. When the body raises, nothing of it is applied.
         """
-        stack = self._thread.staged
+        thread = self._thread
+        stack = thread.staged
         operations: Operations = []
         stack.append(operations)
+        noted = len(thread.notes)
+        is_whole = False
         try:
             yield
+            is_whole = True
         finally:
             stack.pop()
+            if not is_whole:
+                del thread.notes[noted:]
         if stack:
             stack[-1].extend(operations)
-        elif operations:
-            self._run(operations)
+            return
+        notes, thread.notes = thread.notes, []
+        if operations or notes:
+            self._run(operations, notes)
+
+    def note(self, note: CycleNote) -> None:
+        """Let ``note`` happen with the open cycle of this thread; not at all if that cycle fails."""
+        self._thread.notes.append(note)
+
+    def note_now(self, note: CycleNote) -> None:
+        """Let ``note`` happen in a cycle of its own, before an open one of this thread."""
+        self._run([], [note])
 
     def stage(self, table: SourceTable, operation: Any) -> None:
         """Apply ``operation`` to ``table`` when the cycle of this thread ends, or at once outside of one.
@@ -253,7 +297,7 @@ class UpdateGraph:
                 "A table cannot write to other tables, or attach one, while a cycle is computed. Use a listener."
             )
 
-    def _run(self, operations: Operations) -> None:
+    def _run(self, operations: Operations, notes: Sequence[CycleNote] = ()) -> None:
         """Apply operations in a cycle, run by this thread or by another publisher's; then notify listeners.
 
         Raises the error for this publisher.
@@ -261,7 +305,7 @@ class UpdateGraph:
         identity = self._thread.identity
         if self._holder is identity:
             self._check_not_computing()
-        commit = Commit(operations)
+        commit = Commit(operations, notes)
         interrupt: BaseException | None = None
         try:
             if self._leads(commit, identity):
@@ -274,6 +318,8 @@ class UpdateGraph:
                 self._running = []
                 self._end_turn()
         self._tell()
+        if commit.position and self._log is not None:
+            self._log.wait(commit.position)
         error = interrupt or commit.error
         if error is not None:
             raise error
@@ -301,24 +347,21 @@ class UpdateGraph:
 
     def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
         """Run one cycle with what several publishers have staged; what asked the program to stop meanwhile."""
-        cycle = Cycle(self._step + 1)
-        admitted: list[Commit] = []
-        for commit in commits:
-            try:
-                cycle.admit(commit.operations)
-            except Exception as error:  # is for this publisher alone
-                commit.finish(error)
-            else:
-                admitted.append(commit)
+        cycle, admitted = self._admit(commits)
+        try:
+            self._write(cycle, admitted)
+        except Exception as error:
+            cycle, admitted = self._admit(self._unlogged(admitted, error))
         if not admitted:
             return None
-        for entry in self._always:
-            table = entry()
-            if table is not None:
-                cycle.include(table)
         try:
-            cycle.run()
-            self._show(cycle)
+            if cycle.sources:  # otherwise there are notes alone, and no table changes
+                for entry in self._always:
+                    table = entry()
+                    if table is not None:
+                        cycle.include(table)
+                cycle.run()
+                self._show(cycle)
         except BaseException:
             cycle.abandon_hidden()
             for commit in admitted:
@@ -327,9 +370,66 @@ class UpdateGraph:
             raise
         finally:
             self._untold.extend(cycle.failed)
-            for commit in admitted:
-                commit.finish(cycle.error_for(commit.operations) if cycle.failed else None)
+            self._finish(cycle, admitted)
         return cycle.interrupt
+
+    def _admit(self, commits: Sequence[Commit]) -> tuple[Cycle, list[Commit]]:
+        """A new cycle, and those of ``commits`` that take part in it. The others are finished with their error."""
+        cycle = Cycle(self._step + 1)
+        admitted: list[Commit] = []
+        for commit in commits:
+            try:
+                if self._log is not None:
+                    for table, _ in commit.operations:
+                        self._log.check(table)
+                cycle.admit(commit.operations)
+            except Exception as error:  # is for this publisher alone
+                commit.finish(error)
+            else:
+                admitted.append(commit)
+        return cycle, admitted
+
+    def _write(self, cycle: Cycle, commits: Sequence[Commit]) -> None:
+        """Write the cycle down before it runs."""
+        if self._log is None or not commits:
+            return
+        notes = [note for commit in commits for note in commit.notes]
+        position = self._log.write(cycle.step, cycle.staged, notes)
+        for commit in commits:
+            commit.position = position
+
+    def _unlogged(self, commits: Sequence[Commit], error: Exception) -> list[Commit]:
+        """Those of ``commits`` that no log has to know of. The others are finished with ``error``."""
+        rest: list[Commit] = []
+        for commit in commits:
+            tables = [table for table, _ in commit.operations]
+            if self._log is None or self._log.concerns(tables, commit.notes):
+                commit.finish(error)
+            else:
+                rest.append(commit)
+        return rest
+
+    def _finish(self, cycle: Cycle, commits: Sequence[Commit]) -> None:
+        """Let the notes of a cycle happen, then tell its publishers how it ended."""
+        void: list[CycleNote] = []
+        errors: list[BaseException | None] = []
+        for commit in commits:
+            error = cycle.error_for(commit.operations) if cycle.failed else None
+            errors.append(error)
+            if error is not None or commit.is_done:  # done already: it was interrupted
+                void.extend(commit.notes)
+                continue
+            for note in commit.notes:
+                note.apply()
+                self._untold.append(note)
+        if self._log is not None and commits[0].position:
+            lost = cycle.unchanged
+            if lost or void:
+                position = self._log.void(commits[0].position, lost, void)
+                for commit in commits:
+                    commit.position = position
+        for commit, error in zip(commits, errors, strict=True):
+            commit.finish(error)
 
     def _show(self, cycle: Cycle) -> None:
         """Make the versions that the cycle has led to visible, all at once."""
@@ -363,6 +463,8 @@ class UpdateGraph:
                         table, update, previous, current = told
                         for listener in table.listeners:
                             _call(listener, update, previous, current)
+                    elif isinstance(told, CycleNote):
+                        _call(told.tell)
                     else:
                         for failure_listener in self._failure_listeners:
                             _call(failure_listener, told)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +12,10 @@ from barrage_server.engine.conform import Rows, conform
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.key_index import KeyIndex
 from barrage_server.engine.key_values import KeyValues
+from barrage_server.engine.operation import Operation, OperationKind
 from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.restorable import RestorableTable
 from barrage_server.engine.schemas import SchemaLike, as_schema
-from barrage_server.engine.table import StoredTable
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
@@ -33,20 +32,7 @@ _MIN_FREE_KEYS = 1024
 _MOST_ROWS_TOGETHER = 10_000
 
 
-class _Kind(Enum):
-    APPEND = "append"
-    UPSERT = "upsert"
-    DELETE = "delete"
-    REPLACE = "replace"
-
-
-@dataclass(frozen=True, slots=True)
-class _Operation:
-    kind: _Kind
-    columns: list[pa.Array]
-
-
-class _OverwrittenTable(StoredTable):
+class _OverwrittenTable(RestorableTable):
     """The base of keyed and replaced tables: it writes only cells that differ, and collects garbage."""
 
     def _modify(
@@ -90,13 +76,13 @@ def _chosen(rows: RowSet, plan: ReadPlan, chosen: BoolArray) -> RowSet:
     return RowSet.from_sorted_keys(plan.keys.take(np.flatnonzero(chosen)))
 
 
-def _together(operations: Sequence[_Operation]) -> list[list[_Operation]]:
+def _together(operations: Sequence[Operation]) -> list[list[Operation]]:
     """The operations, with small upserts that follow each other as one: of rows with one key the last counts anyway."""
-    found: list[list[_Operation]] = []
+    found: list[list[Operation]] = []
     rows = 0
     for operation in operations:
         rows += len(operation.columns[0])
-        if found and found[-1][0].kind is operation.kind is _Kind.UPSERT and rows <= _MOST_ROWS_TOGETHER:
+        if found and found[-1][0].kind is operation.kind is OperationKind.UPSERT and rows <= _MOST_ROWS_TOGETHER:
             found[-1].append(operation)
         else:
             found.append([operation])
@@ -104,12 +90,12 @@ def _together(operations: Sequence[_Operation]) -> list[list[_Operation]]:
     return found
 
 
-def _one_upsert(run: list[_Operation]) -> list[_Operation]:
+def _one_upsert(run: list[Operation]) -> list[Operation]:
     try:
         columns = [pa.concat_arrays(parts) for parts in zip(*(upsert.columns for upsert in run), strict=True)]
     except pa.ArrowException:  # too large for one array, or of a type that Arrow does not concatenate
         return run
-    return [_Operation(_Kind.UPSERT, columns)]
+    return [Operation(OperationKind.UPSERT, columns)]
 
 
 @public
@@ -158,28 +144,41 @@ class KeyedTable(_OverwrittenTable):
 
         Cells that stay equal count as unchanged.
         """
-        self._stage(_Kind.UPSERT, conform(self.schema, rows, table=self.name))
+        self._stage(OperationKind.UPSERT, conform(self.schema, rows, table=self.name))
 
     def delete(self, keys: Rows) -> None:
         """Remove the rows with these keys; other columns are ignored, and so are keys that the table does not have."""
-        self._stage(_Kind.DELETE, self._keys_of(keys))
+        self._stage(OperationKind.DELETE, self._keys_of(keys))
 
     def replace(self, rows: Rows) -> None:
         """Make ``rows`` the whole content, by the smallest update that gets there: keys that are missing are
         removed.
         """
-        self._stage(_Kind.REPLACE, conform(self.schema, rows, table=self.name))
+        self._stage(OperationKind.REPLACE, conform(self.schema, rows, table=self.name))
 
-    def apply_operations(self, operations: Sequence[_Operation]) -> TableUpdate:
+    @property
+    def next_key(self) -> int:
+        """The first row key that was never used. Those below it that no row has are free."""
+        return self._next_key
+
+    def _restore_rows(self, rows: RowSet, batch: Sequence[pa.Array]) -> None:
+        super()._restore_rows(rows, batch)
+        self._index.insert(self._keys_in(batch), rows.keys())
+
+    def _resume(self, rows: RowSet, next_key: int) -> None:
+        self._rows, self._next_key = rows, next_key
+        self._free = RowSet.flat(next_key) - rows
+
+    def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         """Apply the staged operations in order."""
         before = self._rows
         total = TableUpdate.empty(len(self.schema))
         if len(operations) > 1:
             operations = [one for run in _together(operations) for one in (run if len(run) == 1 else self._joined(run))]
         for operation in operations:
-            if operation.kind is _Kind.DELETE:
+            if operation.kind is OperationKind.DELETE:
                 update = self._apply_delete(operation.columns)
-            elif operation.kind is _Kind.UPSERT:
+            elif operation.kind is OperationKind.UPSERT:
                 update = self._apply_upsert(operation.columns)
             else:
                 update = self._apply_replace(operation.columns)
@@ -187,15 +186,15 @@ class KeyedTable(_OverwrittenTable):
         self._collect_garbage()
         return total
 
-    def _joined(self, run: list[_Operation]) -> list[_Operation]:
+    def _joined(self, run: list[Operation]) -> list[Operation]:
         """Upserts as one; as they are where a new key repeats: its row would come to lie behind later ones."""
         joined = _one_upsert(run)
         keys = self._keys_in(joined[0].columns)
         return joined if len(self._index.deduplicate(keys)) == keys.count else run
 
-    def _stage(self, kind: _Kind, columns: list[pa.Array]) -> None:
-        if len(columns[0]) or kind is _Kind.REPLACE:
-            self.graph.stage(self, _Operation(kind, columns))
+    def _stage(self, kind: OperationKind, columns: Sequence[pa.Array]) -> None:
+        if len(columns[0]) or kind is OperationKind.REPLACE:
+            self.graph.stage(self, Operation(kind, columns))
 
     def _keys_of(self, keys: Rows) -> list[pa.Array]:
         try:
@@ -216,14 +215,14 @@ class KeyedTable(_OverwrittenTable):
         """Bytes of the columns and of the key index."""
         return super().nbytes + self._index.nbytes
 
-    def _keys_in(self, batch: list[pa.Array]) -> KeyValues:
+    def _keys_in(self, batch: Sequence[pa.Array]) -> KeyValues:
         return KeyValues([batch[number] for number in self._key_numbers])
 
-    def _apply_upsert(self, batch: list[pa.Array]) -> TableUpdate:
+    def _apply_upsert(self, batch: Sequence[pa.Array]) -> TableUpdate:
         keys = self._keys_in(batch)
         return self._set(batch, keys, self._index.lookup(keys))
 
-    def _apply_replace(self, batch: list[pa.Array]) -> TableUpdate:
+    def _apply_replace(self, batch: Sequence[pa.Array]) -> TableUpdate:
         before = self._rows
         keys = self._keys_in(batch)
         found = self._index.lookup(keys)
@@ -231,7 +230,7 @@ class KeyedTable(_OverwrittenTable):
         removal = self._remove(gone)
         return coalesce(removal, self._set(batch, keys, found), before)
 
-    def _apply_delete(self, keys: list[pa.Array]) -> TableUpdate:
+    def _apply_delete(self, keys: Sequence[pa.Array]) -> TableUpdate:
         found = self._index.lookup(KeyValues(keys))
         return self._remove(RowSet.from_keys(found[found >= 0]))
 
@@ -243,7 +242,7 @@ class KeyedTable(_OverwrittenTable):
             self._free = self._free | gone
         return TableUpdate(RowSet.empty(), gone, RowSetShiftData.empty(), all_columns(RowSet.empty(), len(self.schema)))
 
-    def _set(self, batch: list[pa.Array], keys: KeyValues, found: Int64Array) -> TableUpdate:
+    def _set(self, batch: Sequence[pa.Array], keys: KeyValues, found: Int64Array) -> TableUpdate:
         """Write ``batch``, whose keys were ``found`` under row keys (-1: not there). Of rows with one key, the last
         counts.
         """
@@ -251,7 +250,7 @@ class KeyedTable(_OverwrittenTable):
         known_count = int(np.count_nonzero(known))
         order: Int64Array | None = None  # where in the batch the known rows are; they come first to last
         old_rows = found
-        new_batch: list[pa.Array] | None = None
+        new_batch: Sequence[pa.Array] | None = None
         new_keys = keys
         if known_count == 0:
             new_batch = batch
@@ -277,7 +276,7 @@ class KeyedTable(_OverwrittenTable):
             added = self._add(new_batch, new_keys)
         return TableUpdate(added, RowSet.empty(), RowSetShiftData.empty(), modified)
 
-    def _add(self, batch: list[pa.Array], keys: KeyValues) -> RowSet:
+    def _add(self, batch: Sequence[pa.Array], keys: KeyValues) -> RowSet:
         added, reused = self._take_row_keys(len(batch[0]))
         for column, values in zip(self._store.columns, batch, strict=True):
             column.write(added, values, self._store.undo if reused else None)
@@ -330,27 +329,35 @@ class ReplacedTable(_OverwrittenTable):
 
     def replace(self, rows: Rows) -> None:
         """Make ``rows`` the whole content, in their order."""
-        self.graph.stage(self, _Operation(_Kind.REPLACE, conform(self.schema, rows, table=self.name)))
+        self.graph.stage(self, Operation(OperationKind.REPLACE, conform(self.schema, rows, table=self.name)))
 
     def append(self, rows: Rows) -> None:
         """Add ``rows`` behind the last row, in their order."""
         batch = conform(self.schema, rows, table=self.name)
         if len(batch[0]):
-            self.graph.stage(self, _Operation(_Kind.APPEND, batch))
+            self.graph.stage(self, Operation(OperationKind.APPEND, batch))
 
-    def apply_operations(self, operations: Sequence[_Operation]) -> TableUpdate:
+    @property
+    def next_key(self) -> int:
+        """The number of rows."""
+        return self._rows.size
+
+    def _resume(self, rows: RowSet, next_key: int) -> None:
+        self._rows, self._written = rows, next_key
+
+    def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         """Apply the last of the staged contents, since those before would not be seen, and what is appended to it."""
         kinds = [operation.kind for operation in operations]
-        first = len(kinds) - 1 - kinds[::-1].index(_Kind.REPLACE) if _Kind.REPLACE in kinds else 0
+        first = len(kinds) - 1 - kinds[::-1].index(OperationKind.REPLACE) if OperationKind.REPLACE in kinds else 0
         before, total = self._rows, None
         for operation in operations[first:]:
-            replaces = operation.kind is _Kind.REPLACE
+            replaces = operation.kind is OperationKind.REPLACE
             update = self._put(0 if replaces else self._rows.size, operation.columns)
             total = update if total is None else coalesce(total, update, before)
         self._collect_garbage()
         return total if total is not None else TableUpdate.empty(len(self.schema))
 
-    def _put(self, start: int, batch: list[pa.Array]) -> TableUpdate:
+    def _put(self, start: int, batch: Sequence[pa.Array]) -> TableUpdate:
         """Make ``batch`` the rows from ``start``, which there is a row before, to the end."""
         old, new = self._rows.size, start + len(batch[0])
         common = min(old, new)

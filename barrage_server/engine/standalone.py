@@ -9,6 +9,7 @@ from barrage_server.arguments import integer, names, text
 from barrage_server.engine.append import AppendTable, RingTable
 from barrage_server.engine.conform import Rows
 from barrage_server.engine.cycle import Commit, Operations
+from barrage_server.engine.cycle_log import CycleNote
 from barrage_server.engine.frames import arrow_rows
 from barrage_server.engine.graph import UpdateGraph
 from barrage_server.engine.keyed import KeyedTable
@@ -46,16 +47,16 @@ class StandaloneGraph(UpdateGraph):
             graph.join(table, self._step)
             self._moved_to = graph
 
-    def _run(self, operations: Operations) -> None:
+    def _run(self, operations: Operations, notes: Sequence[CycleNote] = ()) -> None:
         if self._moved_to is None:
             try:
-                super()._run(operations)
+                super()._run(operations, notes)
             except _MovedError:
                 pass
             else:
                 return
         assert self._moved_to is not None
-        self._moved_to._run(operations)
+        self._moved_to._run(operations, notes)
 
     def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
         if self._moved_to is None:

@@ -8,7 +8,7 @@ INVALID_ARGUMENT and UNIMPLEMENTED. The class of this package is therefore part 
 ==================  ================================================================================
 status              errors
 ==================  ================================================================================
-INVALID_ARGUMENT    ``InvalidRequestError`` and below, ``AlreadyExistsError``, ``PublishError``
+INVALID_ARGUMENT    ``InvalidRequestError`` and below, ``AlreadyExistsError``, ``PublishError``, ``ReadOnlyError``
 NOT_FOUND           ``NotFoundError`` and below
 UNAUTHENTICATED     ``AuthenticationError``
 UNAVAILABLE         ``UnavailableError``, ``LimitError`` and below (there is no RESOURCE_EXHAUSTED)
@@ -148,7 +148,9 @@ def to_flight(error: BarrageError) -> Exception:
         return Unavailable(text)
     if isinstance(error, errors.DeadlineError):
         return TimedOut(text)
-    if isinstance(error, errors.InvalidRequestError | errors.AlreadyExistsError | errors.PublishError):
+    if isinstance(
+        error, errors.InvalidRequestError | errors.AlreadyExistsError | errors.PublishError | errors.ReadOnlyError
+    ):
         return InvalidArgument(text)
     return Internal(text)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from barrage_server.engine import Table
 from barrage_server.errors import (
     InvalidRequestError,
     PublishError,
@@ -15,8 +16,9 @@ from barrage_server.errors import (
     UnknownColumnError,
     UnsupportedTypeError,
 )
-from barrage_server.publish.delta import TableStore, Target, publish_rows
+from barrage_server.publish.delta import Part, TableStore, Target, publish_parts
 from barrage_server.publish.ledger import Ledger
+from barrage_server.publish.notes import BatchCommitted
 from barrage_server.publish.staging import Staged, StagingArea
 from barrage_server.wire.protocol import CommitRequest, CommitResult, StageRequest
 
@@ -49,17 +51,25 @@ class Committer:
         with self._lock:  # a commit that is retried while the first attempt runs is its repetition
             if self._ledger.has(request.publisher, request.table, request.batch):
                 self._staging.drop(request.tokens)
+                self._store.graph.wait_until_durable()
                 return self._result(request, duplicate=True, rows=0, step=self._store.graph.step)
             self._check_expected(request)
             staged = self._staging.find(request.tokens, request.publisher, request.table, request.batch)
             schema, batches = _gather(request, staged)
             target = Target(request.table, request.mode, request.key, request.kind, request.capacity)
-            rows, table = publish_rows(self._store, target, schema, batches, limit=self._staging.limits.total_bytes)
-            self._ledger.advance(request.publisher, request.table, request.batch, table)
+            part = Part(target, schema, batches, lambda table: self._committed(request, table))
+            (table,) = publish_parts(self._store, [part], limit=self._staging.limits.total_bytes)
             self._staging.drop(request.tokens)
             # Attempts that lost a race, or whose driver is gone, are never committed.
             self._staging.drop_sealed(request.publisher, request.table, request.batch)
-            return self._result(request, duplicate=False, rows=rows, step=table.version.step)
+            return self._result(request, duplicate=False, rows=part.rows, step=table.version.step)
+
+    def _committed(self, request: CommitRequest, table: Table) -> BatchCommitted:
+        """What records the batch, with the cycle that has its rows."""
+        entry = {"publisher": request.publisher, "batch": request.batch}
+        return BatchCommitted(
+            table, lambda: self._ledger.advance(request.publisher, request.table, request.batch, table), entry
+        )
 
     def staged(self, request: StageRequest, token: str) -> None:
         """Record that an entry was sealed; drop it if its batch was committed meanwhile."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
 from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, Table, UpdateGraph
+from barrage_server.engine.cycle_log import CycleNote
 from barrage_server.engine.kinds import spec_of
 from barrage_server.errors import (
     AlreadyExistsError,
+    InvalidRequestError,
     KeyMismatchError,
     LimitError,
     UnknownTableError,
@@ -23,7 +26,7 @@ from barrage_server.wire.plain_type import plain_type
 from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.table_spec import TableSpec
 
-__all__ = ["TableStore", "Target", "apply_rows", "publish_rows"]
+__all__ = ["Part", "TableStore", "Target", "apply_rows", "publish_parts", "publish_rows"]
 
 
 class TableStore(Protocol):
@@ -37,17 +40,23 @@ class TableStore(Protocol):
         """The table of that name, if there is one."""
 
     def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
-        """Create a table that :meth:`find` does not return yet; AlreadyExistsError when the name is reserved."""
+        """Create a table that :meth:`find` does not return yet."""
 
-    def offer(self, table: Table) -> Table:
-        """Register a new table, unless its name is taken; return the table that the name has from now on."""
+    def making(self, names: Collection[str]) -> AbstractContextManager[None]:
+        """Let no one else make tables of these names during the ``with`` body; waits for those that do.
+
+        Raises AlreadyExistsError when a name is reserved.
+        """
+
+    def serve(self, table: Table, spec: TableSpec) -> CycleNote:
+        """What serves a new table, within :meth:`making` of its name, with the cycle that has its first rows."""
 
     def discard(self, table: Table) -> None:
-        """Drop a new table that was not registered."""
+        """Drop a new table that was not served."""
 
-    def exchange(self, before: Table, after: Table) -> None:
-        """Register ``after`` in place of ``before``, which takes no more rows; commits to ``before`` count for
-        ``after``. UnavailableError when ``before`` is no longer registered.
+    def exchange(self, before: Table, after: Table, spec: TableSpec) -> CycleNote:
+        """What serves ``after`` in place of ``before``, which takes no more rows from then on; commits to ``before``
+        count for ``after``.
         """
 
 
@@ -73,6 +82,30 @@ class Target:
     capacity: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows for one table.
+
+    Attributes:
+        target: the table and the mode.
+        schema: the schema of a new table: that of ``batches`` before they were brought to plain form. Needed when there
+            are none.
+        batches: the rows, in order.
+        committed: returns what is to happen with the cycle, of the table that has the rows; ``None``: nothing.
+
+    """
+
+    target: Target
+    schema: pa.Schema
+    batches: Sequence[pa.RecordBatch]
+    committed: Callable[[Table], CycleNote] | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(batch.num_rows for batch in self.batches)
+
+
 def publish_rows(
     store: TableStore,
     target: Target,
@@ -81,43 +114,97 @@ def publish_rows(
     *,
     limit: int | None = None,
 ) -> tuple[int, Table]:
-    """Apply ``batches`` to ``target`` in one cycle: all of them, or nothing. The table is created when it does not
-    exist.
+    """:func:`publish_parts` for one table: the number of rows that were applied, and the table."""
+    part = Part(target, schema, batches)
+    (table,) = publish_parts(store, [part], limit=limit)
+    return part.rows, table
 
-    A new table is registered once it has its rows: refused rows leave no table behind, and drop none that another
-    publisher uses.
+
+def publish_parts(store: TableStore, parts: Sequence[Part], *, limit: int | None = None) -> list[Table]:
+    """Apply rows to their tables in one cycle: all of them, or nothing. Tables are created when they do not exist.
+
+    New tables are served from that cycle on: refused rows leave no table behind, and drop none that another publisher
+    uses.
 
     Args:
-        store: where the table is found or created.
-        target: the table and the mode.
-        schema: the schema of a new table: that of ``batches`` before they were brought to plain form. Needed when there
-            are none.
-        batches: the rows, in order.
-        limit: bytes that the rows may have in the table's types.
+        store: where tables are found or created.
+        parts: the rows, of one table each.
+        limit: bytes that the rows of a part may have in the table's types.
 
     Returns:
-        Number of rows that were applied, and the table.
+        The table of each part.
 
     Raises:
-        InvalidRequestError: a subclass of it, when the rows do not fit; nothing has changed then.
+        InvalidRequestError: a subclass of it, when rows do not fit; nothing has changed then.
 
     """
+    if len({part.target.table for part in parts}) < len(parts):
+        raise InvalidRequestError("A table is named twice in one commit; put its rows together.")
     while True:
-        table = store.find(target.table)
-        if table is None:
-            made = _publish_new(store, target, schema, batches)
-            if made is None:
-                continue  # another publisher was faster: its table gets the rows
-            table = made
-        else:
-            _check_kind(table, target)
-            _check_key(table, target)
-            _check_nulls(table, batches, limit)
-            if type(table) is AppendTable and target.mode is PublishMode.REPLACE and target.kind is None:
-                table = _overwritten(store, table, schema, batches)
-            else:
-                apply_rows(table, target.mode, schema, batches)
-        return sum(batch.num_rows for batch in batches), table
+        try:
+            return _publish(store, parts, limit)
+        except _AnotherTableError:
+            continue  # another publisher was faster: its table gets the rows
+
+
+class _AnotherTableError(Exception):
+    """A name has another table than before."""
+
+
+def _makes_table(there: Table | None, target: Target) -> bool:
+    """Whether rows for ``target`` make a table, or another one in place of the one that is there."""
+    if there is None:
+        return True
+    return type(there) is AppendTable and target.mode is PublishMode.REPLACE and target.kind is None
+
+
+def _publish(store: TableStore, parts: Sequence[Part], limit: int | None) -> list[Table]:
+    found = [store.find(part.target.table) for part in parts]
+    tables: list[Table] = []
+    made: list[Table] = []
+    with ExitStack() as stack:
+        try:
+            with store.graph.cycle():
+                for part, there in zip(parts, found, strict=True):
+                    table, note = _table_for(store, part, there, limit)
+                    tables.append(table)
+                    if note is not None:
+                        made.append(table)
+                        store.graph.note(note)
+                    apply_rows(table, part.target.mode, part.schema, part.batches)
+                    if part.committed is not None:
+                        store.graph.note(part.committed(table))
+                if made:
+                    stack.enter_context(store.making([table.name for table in made]))
+                for part, there in zip(parts, found, strict=True):
+                    if store.find(part.target.table) is not there:
+                        raise _AnotherTableError
+        except BaseException:
+            for table in made:
+                store.discard(table)
+            raise
+    return tables
+
+
+def _table_for(store: TableStore, part: Part, there: Table | None, limit: int | None) -> tuple[Table, CycleNote | None]:
+    """The table for the rows of ``part``, checked, and what serves it if it is new. ``there``: the one of that name."""
+    target = part.target
+    if there is None:
+        if target.mode is PublishMode.DELETE:
+            raise UnknownTableError(f"There is no table '{target.table}' to delete rows from.")
+        spec = _spec_of_new(target)
+        table = store.make(target.table, part.schema, spec)
+        _check_key(table, target)
+        return table, store.serve(table, spec)
+    _check_kind(there, target)
+    _check_key(there, target)
+    _check_nulls(there, part.batches, limit)
+    if not _makes_table(there, target):
+        return there, None
+    # An append table has promised its subscribers that no row is removed; they are told that there is another table.
+    spec = TableSpec(TableKind.REPLACED)
+    table = store.make(there.name, there.schema, spec)
+    return table, store.exchange(there, table, spec)
 
 
 def _check_kind(table: Table, target: Target) -> None:
@@ -134,39 +221,6 @@ def _check_kind(table: Table, target: Target) -> None:
         raise AlreadyExistsError(
             f"Table '{table.name}' exists with a capacity of {own.capacity} rows, not {target.capacity}."
         )
-
-
-def _overwritten(store: TableStore, table: Table, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> Table:
-    """A table of the kind ``replaced`` with these rows, in the place of ``table``.
-
-    An append table has promised its subscribers that no row is removed; they are told that there is another table.
-    """
-    made = store.make(table.name, table.schema, TableSpec(TableKind.REPLACED))
-    try:
-        apply_rows(made, PublishMode.REPLACE, schema, batches)
-        store.exchange(table, made)
-    except BaseException:
-        store.discard(made)
-        raise
-    return made
-
-
-def _publish_new(
-    store: TableStore, target: Target, schema: pa.Schema, batches: Sequence[pa.RecordBatch]
-) -> Table | None:
-    """Create the table with these rows; ``None`` when its name was taken meanwhile."""
-    if target.mode is PublishMode.DELETE:
-        raise UnknownTableError(f"There is no table '{target.table}' to delete rows from.")
-    table = store.make(target.table, schema, _spec_of_new(target))
-    found: Table | None = None
-    try:
-        _check_key(table, target)
-        apply_rows(table, target.mode, schema, batches)
-        found = store.offer(table)
-    finally:
-        if found is not table:
-            store.discard(table)
-    return table if found is table else None
 
 
 def _spec_of_new(target: Target) -> TableSpec:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
+from barrage_server.engine import Table
 from barrage_server.wire.protocol import is_single_write
 
 __all__ = ["Ledger"]
@@ -116,6 +117,21 @@ class Ledger:
         with self._lock:
             both = [*self._lasting.items(), *self._single.items()]
             return {key: entry.batch for key, entry in both if entry.table is self._find(key[1])}
+
+    def export(self) -> list[tuple[Table, dict[str, Any]]]:
+        """All entries, each with its table, as :meth:`restore` takes them; for a checkpoint."""
+        with self._lock:
+            both = [*self._lasting.items(), *self._single.items()]
+            return [
+                (entry.table, {"publisher": key[0], "batch": entry.batch})
+                for key, entry in both
+                if isinstance(entry.table, Table) and entry.table is self._find(key[1])
+            ]
+
+    def restore(self, entries: Iterable[tuple[Table, Mapping[str, Any]]]) -> None:
+        """Take over entries of :meth:`export`, or of commits, in their order."""
+        for table, entry in entries:
+            self.advance(str(entry["publisher"]), table.name, int(entry["batch"]), table)
 
     def _entries_of(self, publisher: str) -> _Entries:
         return self._single if is_single_write(publisher) else self._lasting

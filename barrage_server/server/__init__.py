@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from barrage_server.server.auth import Authenticator, Credentials
+from barrage_server.server.durability import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables
 from barrage_server.server.server import Server
@@ -11,6 +12,7 @@ from barrage_server.server.statistics import ServerStatistics, SubscriptionGauge
 __all__ = [
     "Authenticator",
     "Credentials",
+    "Fsync",
     "Limits",
     "ServedTables",
     "Server",

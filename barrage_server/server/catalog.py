@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 
@@ -27,10 +27,10 @@ from barrage_server.errors import (
     AlreadyExistsError,
     InvalidRequestError,
     LimitError,
-    UnavailableError,
     UnknownTableError,
 )
 from barrage_server.log import count
+from barrage_server.publish.notes import TableDropped, TableExchanged, TableMade
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
@@ -52,8 +52,10 @@ class Catalog:
     Args:
         graph: the graph of all tables made here.
         dropped: called with each dropped table.
-        exchanged: called with a table, its replacement, and a function that performs the exchange.
+        exchanged: called within a cycle with a table, its replacement, and a function that performs the exchange.
+        replaced: called with a table after its exchange.
         columns: most columns of a table made here, counting the fields within their types.
+        is_durable: whether a new table is kept in the data directory.
 
     """
 
@@ -62,14 +64,20 @@ class Catalog:
         graph: UpdateGraph,
         dropped: Callable[[Table], None] | None = None,
         exchanged: Callable[[Table, Table, Callable[[], None]], None] = lambda _before, _after, swap: swap(),
+        replaced: Callable[[Table], None] = lambda _before: None,
         *,
         columns: int = 10_000,
+        is_durable: Callable[[Table], bool] = lambda _table: False,
     ) -> None:
         self._graph = graph
         self._columns = columns
         self._dropped = dropped
         self._exchanged = exchanged
+        self._replaced = replaced
+        self._is_durable = is_durable
         self._lock = threading.Lock()
+        self._made = threading.Condition(self._lock)
+        self._in_making: set[str] = set()
         self._tables: dict[str, Table] = {}
         self._published: set[str] = set()
         self._reserved: dict[str, str] = {}
@@ -125,12 +133,14 @@ class Catalog:
         if there is not None:
             _check_same(there, own_schema(schema), spec)
             return there, False
-        table = self.make(name, schema, spec)
-        found = self.offer(table)
-        if found is not table:
-            self.discard(table)
-            _check_same(found, table.schema, spec)
-        return found, found is table
+        with self.making([name]):
+            there = self._tables.get(name)
+            if there is None:
+                table = self.make(name, schema, spec)
+                self._graph.note_now(self.serve(table, spec))
+                return table, True
+        _check_same(there, own_schema(schema), spec)
+        return there, False
 
     def schema_of_new(self, schema: pa.Schema) -> pa.Schema:
         """:func:`own_schema` for a table that is made; LimitError when there is too much of it."""
@@ -141,20 +151,56 @@ class Catalog:
             )
         return own_schema(schema)
 
+    @contextmanager
+    def making(self, names: Collection[str]) -> Iterator[None]:
+        """Let no other caller make tables of these names during the ``with`` body; waits for those that do.
+
+        Raises:
+            AlreadyExistsError: a name is reserved.
+
+        """
+        with self._lock:
+            while not self._in_making.isdisjoint(names):
+                self._made.wait()
+            for name in names:
+                self._check_free(name)
+            self._in_making.update(names)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._in_making.difference_update(names)
+                self._made.notify_all()
+
+    def serve(self, table: Table, spec: TableSpec) -> TableMade:
+        """What serves a new table, within :meth:`making` of its name."""
+
+        def happen() -> None:
+            with self._lock:
+                self._tables[table.name] = table
+
+        def told() -> None:
+            self._tell_watchers()
+            logger.info("table %s: made, %s, %s", table.name, kind_name(table), count(len(table.schema), "columns"))
+
+        return TableMade(table, happen, spec, told=told, is_durable=self._is_durable(table))
+
+    def restore(self, tables: Iterable[Table]) -> None:
+        """Serve tables that were recovered, before there are others."""
+        with self._lock:
+            self._tables.update((table.name, table) for table in tables)
+
     def make(self, name: str, schema: pa.Schema, spec: TableSpec) -> Table:
-        """A new table, to be filled and then given to :meth:`offer`, or else to :meth:`discard`.
+        """A new table, to be filled and then served by :meth:`serve`, or else given to :meth:`discard`.
 
         Takes what :meth:`ensure` does, and raises what that does.
         """
         path_of_name(name)  # checks the name
         self._graph.check_open(name, _NOT_MADE)
-        clean = self.schema_of_new(schema)
-        with self._lock:
-            self._check_free(name)
-        return make_table(self._graph, name, clean, spec)
+        return make_table(self._graph, name, self.schema_of_new(schema), spec)
 
-    def offer(self, table: Table) -> Table:
-        """Serve a new table, unless there is one of its name; the one that is served now.
+    def offer(self, table: ReplicaTable) -> Table:
+        """Serve a new replica, unless there is one of its name; the one that is served now.
 
         Raises:
             AlreadyExistsError: the name was reserved meanwhile.
@@ -229,10 +275,16 @@ class Catalog:
             UnknownTableError: there is none of that name.
 
         """
-        self.get(name)
-        with self._lock:
-            table = self._tables.pop(name, None)
-        if table is not None:
+        table = self.get(name)
+        gone: list[Table] = []
+
+        def happen() -> None:
+            with self._lock:
+                if self._tables.get(name) is table:
+                    gone.append(self._tables.pop(name))
+
+        self._graph.note_now(TableDropped(table, happen))
+        if gone:
             logger.info("table %s: dropped, with %s", name, count(table.size, "rows"))
             self._let_go(table)
 
@@ -270,26 +322,26 @@ class Catalog:
         self._tell_watchers()
         logger.info("table %s: added, %s", name, count(len(table.schema), "columns"))
 
-    def exchange(self, before: Table, after: Table) -> None:
-        """Serve a new table in the place of ``before``, as the same table to publishers; its subscribers subscribe
-        again.
-
-        Raises:
-            UnavailableError: ``before`` is no longer served.
-
+    def exchange(self, before: Table, after: Table, spec: TableSpec) -> TableExchanged:
+        """What serves a new table in the place of ``before``, as the same table to publishers; its subscribers
+        subscribe again. Within :meth:`making` of the name.
         """
         name = before.name
-        self._graph.retire(before, f"Table '{name}' was overwritten by another one. Publish again.")
 
         def swap() -> None:
             with self._lock:
-                if self._tables.get(name) is not before:
-                    raise UnavailableError(f"Table '{name}' was dropped while it was overwritten. Publish again.")
                 self._tables[name] = after
 
-        self._exchanged(before, after, swap)
-        logger.info("table %s: overwritten; it takes append and replace from now on", name)
-        self._tell_watchers()
+        def happen() -> None:
+            before.retire(f"Table '{name}' was overwritten by another one. Publish again.")
+            self._exchanged(before, after, swap)
+
+        def told() -> None:
+            logger.info("table %s: overwritten; it takes append and replace from now on", name)
+            self._replaced(before)
+            self._tell_watchers()
+
+        return TableExchanged(after, happen, before, spec, told=told, is_durable=self._is_durable(after))
 
     def replace(self, before: Table, table: Table) -> None:
         """Serve ``table`` in place of ``before``, whose subscribers get an error that it was dropped.
@@ -360,6 +412,8 @@ class Catalog:
 
     def _check_free(self, name: str) -> None:
         reason = self._reserved.get(name)
+        if reason is None and name in self._in_making:
+            reason = f"Table '{name}' is being made by another publisher; use another name, or try again."
         if reason is not None:
             raise AlreadyExistsError(reason)
 

@@ -92,7 +92,7 @@ class ExchangeStream(ABC):
         return None if request.ticket else self.exchange_state.table
 
     def served(self, request: StreamRequest, table: Table, was_subscription: bool, *, has_name: bool = True) -> None:
-        """Note that ``exchange_state.serve`` has taken a request.
+        """CycleNote that ``exchange_state.serve`` has taken a request.
 
         Args:
             request: the request.

@@ -10,10 +10,11 @@ import threading
 import time
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from barrage_server.arguments import instance, integer, names, seconds, shown, text
+from barrage_server.arguments import choice, instance, integer, names, seconds, shown, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.schemas import SchemaLike, as_schema
@@ -25,6 +26,7 @@ from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.auth import Authenticator, shared_token
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.dispatcher import Dispatcher
+from barrage_server.server.durability import Durability, Fsync, is_durable
 from barrage_server.server.endpoints import Endpoints
 from barrage_server.server.flight_endpoint import TlsIdentity
 from barrage_server.server.limits import Limits
@@ -73,12 +75,19 @@ class Server:
             :attr:`deephaven_web_uri`.
         deephaven_web_origins: origins of web pages that may connect there without a token, such as
             ``https://dashboards.example.com``; ``*`` for all. Pages of this machine always may.
+        data_dir: a folder that keeps the tables, but for blink tables and those of other servers: a server that is
+            started with it again has them as they were. ``None``: in memory only.
+        fsync: when changes are on disk: ``always`` before the publisher gets its answer, ``interval`` ten milliseconds
+            later at most, ``os`` when the operating system likes.
 
     Raises:
         InvalidRequestError: the host is not an address, the token is empty, or it would listen beyond this machine
             without one.
         UnavailableError: the address cannot be listened on.
         DependencyError: a Deephaven port is requested, and its packages are not installed.
+        JournalError: the data directory is damaged, or something else.
+        AlreadyExistsError: another server uses the data directory.
+        ReadOnlyError: the data directory cannot be written.
 
     """
 
@@ -96,6 +105,8 @@ class Server:
         deephaven_port: int | None = None,
         deephaven_web_port: int | None = None,
         deephaven_web_origins: Collection[str] = (),
+        data_dir: str | os.PathLike[str] | None = None,
+        fsync: Fsync | str = Fsync.INTERVAL,
     ) -> None:
         _check_host(text(host, "host"))
         for number, what in (
@@ -121,8 +132,15 @@ class Server:
         self._close_lock = threading.Lock()
         self._pid = os.getpid()
         self._ends_with_process = False
+        self._data_dir = None if data_dir is None else Path(text(os.fspath(data_dir), "data_dir"))
+        self._fsync = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
         self._hub = self._make_state(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
-        self._endpoints = Endpoints(self._hub, host, port, authenticate, identity, self._tidy)
+        try:
+            self._endpoints = Endpoints(self._hub, host, port, authenticate, identity, self._tidy)
+        except BaseException:
+            if self._hub.durability is not None:
+                self._hub.durability.close()
+            raise
         end_with_process(self, Ending.SERVER)
         try:
             self._deephaven = self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
@@ -133,16 +151,32 @@ class Server:
 
     def _make_state(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> ServerState:
         graph, ledger, dispatcher = UpdateGraph(), Ledger(), Dispatcher(writers)
+        durability = None if self._data_dir is None else Durability.of_folder(self._data_dir, graph, self._fsync)
         staging = StagingArea(limits.staging)
         streams = Streams({"subscription": limits.subscriptions, "upload": limits.uploads})
         ends = StreamEnds(ledger, streams)
         graph.add_failure_listener(ends.failed)
-        catalog = Catalog(graph, ends.dropped, ends.replaced, columns=limits.columns)
+        catalog = Catalog(
+            graph,
+            ends.dropped,
+            ledger.pass_on,
+            ends.replaced,
+            columns=limits.columns,
+            is_durable=lambda table: durability is not None and is_durable(table),
+        )
+        committer = Committer(catalog, staging, ledger)
+        if durability is not None:
+            recovered = durability.recovered
+            catalog.restore(recovered.tables.values())
+            ledger.restore((recovered.tables[one.table], one.entry) for one in recovered.ledger.values())
+            durability.attach(ledger.export)
+            durability.start()
         return ServerState(
             catalog=catalog,
             staging=staging,
             ledger=ledger,
-            committer=Committer(catalog, staging, ledger),
+            committer=committer,
+            durability=durability,
             followers=TableFeeds(dispatcher, subscriptions),
             dispatcher=dispatcher,
             streams=streams,
@@ -379,10 +413,14 @@ class Server:
             server_state.dispatcher.close()
             server_state.checks.shutdown()
             self._closed.set()
-            rows = sum(table.size for table in self.tables())
-            lost = f"{count(rows, 'rows')} of {count(len(self.tables()), 'tables')}"
-            gone = f"; in memory only, and gone now: {lost}" if rows else ""
-            logger.info("closed %s%s", self.uri, gone)
+            if server_state.durability is not None:
+                server_state.durability.close()
+            durability = server_state.durability
+            gone = [table for table in self.tables() if durability is None or not durability.keeps(table)]
+            rows = sum(table.size for table in gone)
+            lost = f"{count(rows, 'rows')} of {count(len(gone), 'tables')}"
+            told = f"; in memory only, and gone now: {lost}" if rows else ""
+            logger.info("closed %s%s", self.uri, told)
 
     shutdown = close
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.dispatcher import Dispatcher
+from barrage_server.server.durability import Durability
 from barrage_server.server.limits import Limits
 from barrage_server.server.statistics import ServerStatistics
 from barrage_server.server.streams import Streams
@@ -34,6 +35,7 @@ class ServerState:
         limits: the limits of the server.
         drop: drops a table and ends its streams.
         statistics: the current statistics.
+        durability: the data directory; ``None`` without.
         clock: a monotonic clock, in seconds.
 
     """
@@ -49,4 +51,5 @@ class ServerState:
     limits: Limits
     drop: Callable[[str], None]
     statistics: Callable[[], ServerStatistics]
+    durability: Durability | None = None
     clock: Callable[[], float] = field(default=time.monotonic)

@@ -69,7 +69,7 @@ class Strangers:
                 self._open -= 1
 
     def let_in(self, peer: str) -> None:
-        """Note that a call of ``peer`` has shown good credentials."""
+        """CycleNote that a call of ``peer`` has shown good credentials."""
         if peer not in self._known:
             with self._lock:
                 self._known.add(peer)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, UnavailableError, UnknownTableError
 from barrage_server.publish import Ledger
@@ -24,9 +22,8 @@ class StreamEnds:
         self._ledger.forget_table(table.name, table)
         self._end(table, UnknownTableError(f"Table '{table.name}' was dropped."))
 
-    def replaced(self, before: Table, after: Table, swap: Callable[[], None]) -> None:
-        """``swap()`` puts the table ``after`` in place of ``before``."""
-        self._ledger.pass_on(before, after, swap)
+    def replaced(self, before: Table) -> None:
+        """Another table has taken the place of ``before``."""
         # Not UnknownTableError: the client resubscribes by itself, and finds the new table.
         self._end(before, UnavailableError(f"Table '{before.name}' was overwritten. Subscribe again."))
 

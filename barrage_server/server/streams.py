@@ -85,7 +85,7 @@ class Streams:
             self._changed.notify_all()
 
     def release(self, stream: Stream) -> None:
-        """Note that ``stream`` has ended."""
+        """CycleNote that ``stream`` has ended."""
         with self._changed:
             if stream in self._open:
                 del self._open[stream]

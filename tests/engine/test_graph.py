@@ -21,6 +21,7 @@ from barrage_server.engine import (
     TableVersion,
     UpdateGraph,
 )
+from barrage_server.engine.operation import Operation
 from barrage_server.engine.operator import Inputs
 from barrage_server.errors import (
     InternalError,
@@ -153,9 +154,9 @@ def test_a_failing_listener_stops_no_other(caplog: pytest.LogCaptureFixture) -> 
 class FaultyAppend(AppendTable):
     """An append table that fails for negative numbers, half way through."""
 
-    def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+    def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         update = super().apply_operations(operations)
-        if any(value < 0 for batch in operations for value in batch[0].to_pylist()):
+        if any(value < 0 for operation in operations for value in operation.columns[0].to_pylist()):
             raise MemoryError
         return update
 
@@ -242,7 +243,7 @@ def test_a_blink_table_that_fails_between_its_rows_does_not_stop_the_others() ->
     """It takes part in every cycle, and leaves with its first failure."""
 
     class FaultyBlink(BlinkTable):
-        def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+        def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
             if not operations and self._rows:
                 raise MemoryError
             return super().apply_operations(operations)

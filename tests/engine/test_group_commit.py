@@ -23,6 +23,7 @@ from barrage_server.engine import (
     TableUpdate,
     UpdateGraph,
 )
+from barrage_server.engine.operation import Operation
 from barrage_server.errors import InternalError, TableFailedError, UnavailableError, WireFormatError
 from barrage_server.rowset import RowSet
 from tests.engine.followers import Follower
@@ -41,7 +42,7 @@ class Gate(AppendTable):
         super().__init__(graph, "gate", SCHEMA)
         self.entered, self.opened = threading.Event(), threading.Event()
 
-    def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+    def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         self.entered.set()
         assert self.opened.wait(SECONDS)
         return super().apply_operations(operations)
@@ -140,7 +141,7 @@ def test_the_writers_of_a_failed_table_get_the_error() -> None:
     """To each by an error of its own; the others have their rows."""
 
     class Faulty(AppendTable):
-        def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+        def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
             raise MemoryError
 
     graph = UpdateGraph()
@@ -157,7 +158,7 @@ def test_the_writers_of_a_failed_table_get_the_error() -> None:
 
 def test_an_interrupt_is_raised_where_it_came_and_the_others_are_told() -> None:
     class Interrupted(AppendTable):
-        def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+        def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
             raise KeyboardInterrupt
 
     graph = UpdateGraph()
@@ -178,7 +179,7 @@ def test_ctrl_c_breaks_off_no_operations_of_other_threads() -> None:
     """It interrupts the main thread, which therefore leads cycles with operations of its own alone."""
 
     class Interrupted(AppendTable):
-        def apply_operations(self, operations: Sequence[list[pa.Array]]) -> TableUpdate:
+        def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
             if threading.current_thread() is threading.main_thread():
                 raise KeyboardInterrupt
             return super().apply_operations(operations)

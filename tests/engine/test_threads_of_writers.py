@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pytest
@@ -24,6 +24,7 @@ from barrage_server.engine import (
     TableVersion,
     UpdateGraph,
 )
+from barrage_server.engine.operation import Operation
 from barrage_server.errors import InternalError
 from barrage_server.rowset import RowSet, RowSetShiftData
 from tests.engine.operators import OneRow, attached, count
@@ -48,7 +49,7 @@ class FaultyAppend(AppendTable):
 
     runs = 0
 
-    def apply_operations(self, operations: list[list[pa.Array]]) -> TableUpdate:  # type: ignore[override]
+    def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:
         update = super().apply_operations(operations)
         self.runs += 1
         if self.runs == 5:

@@ -85,7 +85,7 @@ class TestBarrageSchema:
         assert barrage_schema(pa.schema([pa.field("a", pa.int8(), nullable=False)])).field("a").nullable
 
     def test_attributes_come_back(self) -> None:
-        attributes: dict[str, object] = {"AppendOnly": True, "Rows": 3, "Big": 1 << 40, "Ratio": 0.5, "Note": "hé"}
+        attributes: dict[str, object] = {"AppendOnly": True, "Rows": 3, "Big": 1 << 40, "Ratio": 0.5, "CycleNote": "hé"}
         sent = barrage_schema(pa.schema([("a", pa.int8())]), attributes={**attributes, "BlinkTable": False, "No": None})
         assert table_attributes(sent) == attributes
         assert sent.metadata[b"deephaven:attribute_type.Rows"] == b"java.lang.Integer"

@@ -1,0 +1,291 @@
+"""Checkpoints: the content of all durable tables at one record, so that the journal before it is not needed.
+
+A checkpoint is a folder in ``state/``, called after the number of the first record that is not in it. Its
+``manifest.json`` is written last, before the folder gets its name: a folder of that name is whole. The manifest's first
+line is the XXH3-64 of the rest, in hexadecimal.
+
+Rows of tables that only grow at their end are kept in pieces, each in files of its own: a checkpoint writes the new
+rows only, and links the files of earlier ones. A table that did not change is linked as a whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import xxhash
+
+from barrage_server.engine import TableVersion
+from barrage_server.errors import JournalError, RowSetError
+from barrage_server.journal.columns_file import read_rows, write_rows
+from barrage_server.journal.content import LedgerRecord, TableRecord
+from barrage_server.journal.files import Directory
+from barrage_server.rowset import RowSet
+from barrage_server.rowset.codec import decode_row_set, encode_row_set
+from barrage_server.wire.protocol import TableKind
+
+__all__ = ["Checkpoint", "Piece", "TableState", "Unsaved", "load_checkpoint", "restored_rows", "save_checkpoint"]
+
+_MANIFEST: Final = "manifest.json"
+_PARTIAL: Final = "partial-"
+_GROWING: Final = (TableKind.APPEND, TableKind.RING)
+_MOST_PIECES: Final = 32
+"""Pieces of a table from which on it is written as one again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Files with consecutive rows of a table.
+
+    Attributes:
+        names: the files.
+        stem: what their names begin with.
+        first: the row key of the first row, if the table only grows at its end; otherwise 0.
+        rows: number of rows.
+        nbytes: bytes of the files.
+
+    """
+
+    names: tuple[str, ...]
+    stem: str
+    first: int
+    rows: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table in a checkpoint.
+
+    Attributes:
+        table: the table.
+        step: the cycle of its content.
+        row_set: its rows.
+        next_key: what decides about new row keys.
+        pieces: its files, in the order of the rows.
+
+    """
+
+    table: TableRecord
+    step: int
+    row_set: RowSet
+    next_key: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a checkpoint has.
+
+    Attributes:
+        number: the number of the first record that is not in it.
+        step: the last cycle that is.
+        next_id: the id that the next table gets.
+        tables: the tables.
+        ledger: the committed batches.
+
+    """
+
+    number: int
+    step: int
+    next_id: int
+    tables: tuple[TableState, ...] = ()
+    ledger: tuple[LedgerRecord, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return f"{self.number:020d}"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its files."""
+        return sum(piece.nbytes for table in self.tables for piece in table.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaved:
+    """A held version of a table, to be saved.
+
+    Attributes:
+        table: the table.
+        version: its content.
+        next_key: what decided about new row keys then.
+
+    """
+
+    table: TableRecord
+    version: TableVersion
+    next_key: int
+
+
+def save_checkpoint(
+    state: Directory, before: Checkpoint | None, goal: Checkpoint, tables: Sequence[Unsaved]
+) -> Checkpoint:
+    """Write a checkpoint, and remove the one before.
+
+    Args:
+        state: the folder of checkpoints.
+        before: the last one, whose files are linked where they still hold.
+        goal: number, step, next id and ledger of the new one.
+        tables: its tables.
+
+    Raises:
+        OSError: it cannot be written. The one before still stands.
+
+    """
+    partial = _PARTIAL + goal.name
+    state.remove(partial)
+    folder = state.folder(partial)
+    old = {} if before is None else {saved.table.id: saved for saved in before.tables}
+    source = None if before is None else state.folder(before.name)
+    found = []
+    for unsaved in tables:
+        kept = _kept(old.get(unsaved.table.id), unsaved)
+        for piece in kept:
+            for name in piece.names:
+                assert source is not None
+                folder.link(source, name)
+        found.append(_save(folder, goal.number, unsaved, kept))
+    done = Checkpoint(goal.number, goal.step, goal.next_id, tuple(found), goal.ledger)
+    text = json.dumps(_to_json(done), indent=1).encode()
+    manifest = folder.create(_MANIFEST)
+    try:
+        manifest.write([f"{xxhash.xxh3_64_hexdigest(text)}\n".encode(), text])
+        manifest.sync()
+    finally:
+        manifest.close()
+    folder.sync()
+    state.rename(partial, done.name)
+    state.sync()
+    for name in _names(state):
+        if name < done.name:
+            state.remove(name)
+    return done
+
+
+def load_checkpoint(state: Directory) -> Checkpoint | None:
+    """The newest checkpoint; ``None`` when there is none. What earlier attempts left over is removed.
+
+    Raises:
+        JournalError: it is damaged.
+
+    """
+    for name in state.names():
+        if name.startswith(_PARTIAL):
+            state.remove(name)
+    names = _names(state)
+    if not names:
+        return None
+    try:
+        checksum, _, text = bytes(state.folder(names[-1]).read(_MANIFEST)).partition(b"\n")
+        if xxhash.xxh3_64_hexdigest(text).encode() != checksum:
+            raise JournalError(f"The checkpoint {names[-1]} is damaged: the checksum of {_MANIFEST} differs.")
+        return _from_json(json.loads(text))
+    except (OSError, ValueError, KeyError, TypeError, RowSetError, pa.ArrowException) as error:
+        raise JournalError(f"The checkpoint {names[-1]} cannot be read: {type(error).__name__}.") from error
+
+
+def restored_rows(folder: Directory, saved: TableState) -> Iterator[list[pa.Array]]:
+    """The rows of a table in a checkpoint, in parts, in key order.
+
+    Raises:
+        JournalError: a file is missing or damaged.
+
+    """
+    first = saved.row_set.first_key if saved.row_set and saved.table.spec.kind in _GROWING else 0
+    for piece in saved.pieces:
+        skip = max(0, first - piece.first)
+        for batch in read_rows(folder, piece.stem, saved.table.schema):
+            count = len(batch[0])
+            if skip < count:
+                yield [values.slice(skip) for values in batch] if skip else batch
+            skip = max(0, skip - count)
+
+
+def _kept(before: TableState | None, unsaved: Unsaved) -> tuple[Piece, ...]:
+    """The pieces of the last checkpoint that hold for the new one."""
+    if before is None:
+        return ()
+    if before.step == unsaved.version.step:
+        return before.pieces
+    rows = unsaved.version.row_set
+    if unsaved.table.spec.kind not in _GROWING or not rows or len(before.pieces) >= _MOST_PIECES:
+        return ()
+    return tuple(piece for piece in before.pieces if piece.first + piece.rows > rows.first_key)
+
+
+def _save(folder: Directory, number: int, unsaved: Unsaved, kept: tuple[Piece, ...]) -> TableState:
+    version, table = unsaved.version, unsaved.table
+    rows = version.row_set
+    pieces = list(kept)
+    if table.spec.kind in _GROWING:
+        saved = kept[-1].first + kept[-1].rows if kept else 0
+        rest = rows.restrict(saved, rows.last_key) if rows and rows.last_key >= saved else RowSet.empty()
+    else:
+        rest = RowSet.empty() if kept else rows
+    if rest:
+        stem = f"{table.id}-{number:020d}"
+        numbers = range(len(table.schema))
+        parts = (version.read(part) for part in version.pieces(rest, numbers))
+        names, nbytes = write_rows(folder, stem, table.schema, parts)
+        first = rest.first_key if table.spec.kind in _GROWING else 0
+        pieces.append(Piece(tuple(names), stem, first, rest.size, nbytes))
+    return TableState(table, version.step, rows, unsaved.next_key, tuple(pieces))
+
+
+def _names(state: Directory) -> list[str]:
+    return [name for name in state.names() if name.isdecimal()]
+
+
+def _to_json(checkpoint: Checkpoint) -> dict[str, Any]:
+    tables = [
+        {
+            **saved.table.to_json(),
+            "step": saved.step,
+            "row_set": base64.b64encode(encode_row_set(saved.row_set)).decode(),
+            "next_key": saved.next_key,
+            "pieces": [
+                {
+                    "names": piece.names,
+                    "stem": piece.stem,
+                    "first": piece.first,
+                    "rows": piece.rows,
+                    "bytes": piece.nbytes,
+                }
+                for piece in saved.pieces
+            ],
+        }
+        for saved in checkpoint.tables
+    ]
+    return {
+        "number": checkpoint.number,
+        "step": checkpoint.step,
+        "next_id": checkpoint.next_id,
+        "tables": tables,
+        "ledger": [{"table": entry.table, "entry": dict(entry.entry)} for entry in checkpoint.ledger],
+    }
+
+
+def _piece(found: dict[str, Any]) -> Piece:
+    names = tuple(map(str, found["names"]))
+    return Piece(names, str(found["stem"]), int(found["first"]), int(found["rows"]), int(found["bytes"]))
+
+
+def _from_json(found: dict[str, Any]) -> Checkpoint:
+    tables = [
+        TableState(
+            TableRecord.from_json(saved),
+            int(saved["step"]),
+            decode_row_set(base64.b64decode(saved["row_set"])),
+            int(saved["next_key"]),
+            tuple(map(_piece, saved["pieces"])),
+        )
+        for saved in found["tables"]
+    ]
+    ledger = tuple(LedgerRecord(int(entry["table"]), entry["entry"]) for entry in found["ledger"])
+    return Checkpoint(int(found["number"]), int(found["step"]), int(found["next_id"]), tuple(tables), ledger)

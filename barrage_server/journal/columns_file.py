@@ -1,0 +1,200 @@
+"""The rows of a table in a file: Parquet, and beside it an Arrow file for columns of types that Parquet changes.
+
+Parquet through pyarrow gives every type of a table back, but for those of :func:`is_kept_by_parquet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pat
+
+from barrage_server.engine.storage import from_storage, storage_type, to_storage
+from barrage_server.errors import JournalError
+from barrage_server.journal.files import Directory, JournalFile
+
+__all__ = ["is_kept_by_parquet", "read_rows", "write_rows"]
+
+GROUP_ROWS: Final = 1 << 16
+"""Rows of a row group: as many as a table is read in at a time."""
+_PARQUET: Final = ".parquet"
+_ARROW: Final = ".arrow"
+
+
+def is_kept_by_parquet(data_type: pa.DataType) -> bool:
+    """Whether values of a storage type come back from Parquet as they were, type included."""
+    if (
+        pat.is_date64(data_type)
+        or pat.is_interval(data_type)
+        or (pat.is_time32(data_type) and data_type.unit == "s")
+        or (pat.is_timestamp(data_type) and data_type.unit == "s")
+        or (pat.is_fixed_size_binary(data_type) and data_type.byte_width == 0)
+        or (pat.is_fixed_size_list(data_type) and data_type.list_size == 0)
+        or (pat.is_struct(data_type) and data_type.num_fields == 0)
+    ):
+        return False
+    children = (data_type.field(number) for number in range(data_type.num_fields))
+    return all(is_kept_by_parquet(child.type) for child in children)
+
+
+class _Sink:
+    """A journal's file as a file object that pyarrow writes to."""
+
+    closed = False
+
+    def __init__(self, file: JournalFile) -> None:
+        self._file = file
+        self.nbytes = 0
+
+    def write(self, data: Any) -> int:
+        """Add ``data``."""
+        view = memoryview(data)
+        self._file.write([view])
+        self.nbytes += view.nbytes
+        return view.nbytes
+
+    def tell(self) -> int:
+        """Bytes so far."""
+        return self.nbytes
+
+    def flush(self) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        """The file is closed by its owner."""
+
+
+def write_rows(
+    directory: Directory, stem: str, schema: pa.Schema, batches: Iterable[Sequence[pa.Array]]
+) -> tuple[list[str], int]:
+    """Write the columns of ``batches`` into files that begin with ``stem``, and sync them.
+
+    Args:
+        directory: where.
+        stem: the name without an ending.
+        schema: columns, in order.
+        batches: the rows, in parts: one array per column, of exactly its type.
+
+    Returns:
+        The names of the files, and their bytes. OSError when they cannot be written.
+
+    """
+    stored = [storage_type(field.type) for field in schema]
+    parts = []
+    for ending, numbers in _split(stored).items():
+        fields = pa.schema([pa.field(str(number), stored[number]) for number in numbers])
+        parts.append((f"{stem}{ending}", numbers, fields))
+    names: list[str] = []
+    with _Writers(directory) as writers:
+        for name, _, fields in parts:
+            writers.open(name, fields)
+            names.append(name)
+        for batch in batches:
+            for name, numbers, fields in parts:
+                arrays = [to_storage(batch[number]) for number in numbers]
+                writers.write(name, pa.RecordBatch.from_arrays(arrays, schema=fields))
+        total = writers.finish()
+    return names, total
+
+
+class _Writers:
+    """The open files of one table."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._open: dict[str, tuple[Any, _Sink, JournalFile]] = {}
+
+    def __enter__(self) -> _Writers:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        for _, _, file in self._open.values():
+            file.close()
+
+    def open(self, name: str, schema: pa.Schema) -> None:
+        file = self._directory.create(name)
+        sink = _Sink(file)
+        writer: Any
+        if name.endswith(_PARQUET):
+            writer = pq.ParquetWriter(sink, schema, compression="zstd", store_schema=True)
+        else:
+            writer = pa.ipc.new_file(pa.PythonFile(sink, mode="w"), schema)
+        self._open[name] = (writer, sink, file)
+
+    def write(self, name: str, batch: pa.RecordBatch) -> None:
+        writer, _, _ = self._open[name]
+        if name.endswith(_PARQUET):
+            writer.write_batch(batch, row_group_size=GROUP_ROWS)
+        else:
+            writer.write_batch(batch)
+
+    def finish(self) -> int:
+        total = 0
+        for writer, sink, file in self._open.values():
+            writer.close()
+            file.sync()
+            total += sink.nbytes
+        return total
+
+
+def read_rows(directory: Directory, stem: str, schema: pa.Schema) -> Iterator[list[pa.Array]]:
+    """The rows that :func:`write_rows` wrote, in parts.
+
+    Raises:
+        JournalError: a file is missing or damaged.
+
+    """
+    stored = [storage_type(field.type) for field in schema]
+    try:
+        sources = []
+        for ending, numbers in _split(stored).items():
+            data = pa.py_buffer(directory.read(f"{stem}{ending}"))
+            if ending == _PARQUET:
+                rows: Iterator[pa.RecordBatch] = pq.ParquetFile(data).iter_batches(batch_size=GROUP_ROWS)
+            else:
+                reader = pa.ipc.open_file(data)
+                rows = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            sources.append((numbers, _runs(rows)))
+        while batches := [next(rows, None) for _, rows in sources]:
+            if all(batch is None for batch in batches):
+                return
+            found: list[Any] = [None] * len(stored)
+            for (numbers, _), batch in zip(sources, batches, strict=True):
+                if batch is None:
+                    raise JournalError(f"The files of {stem} differ in their number of rows.")
+                for place, number in enumerate(numbers):
+                    found[number] = from_storage(batch.column(place), schema.field(number).type)
+            yield found
+    except (OSError, pa.ArrowException) as error:
+        raise JournalError(f"The checkpoint's file {stem} cannot be read: {type(error).__name__}.") from error
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of :data:`GROUP_ROWS`, the last one excepted."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        start = 0
+        while count + batch.num_rows - start >= GROUP_ROWS:
+            end = start + GROUP_ROWS - count
+            yield _joined([*waiting, batch.slice(start, end - start)])
+            waiting, count, start = [], 0, end
+        if start < batch.num_rows:
+            waiting.append(batch.slice(start))
+            count += batch.num_rows - start
+    if count:
+        yield _joined(waiting)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _split(stored: Sequence[pa.DataType]) -> dict[str, list[int]]:
+    """The numbers of the columns in each of the files, which there are."""
+    parquet = [number for number, data_type in enumerate(stored) if is_kept_by_parquet(data_type)]
+    arrow = [number for number in range(len(stored)) if number not in frozenset(parquet)]
+    return {ending: numbers for ending, numbers in ((_PARQUET, parquet), (_ARROW, arrow)) if numbers}

@@ -1,0 +1,252 @@
+"""The bodies of records: JSON that describes, then Arrow IPC messages with the rows.
+
+A body begins with the length of the JSON text (4 bytes, little-endian), the text, and spaces up to a multiple of 8. The
+JSON of a ``CYCLE``:
+
+``step``
+    the cycle.
+``made``
+    tables that are there from now on: ``id``, ``name``, ``kind``, ``key``, ``capacity``, and ``schema``, an IPC schema
+    message in base64.
+``dropped``
+    ids of tables that are gone from now on.
+``exchanged``
+    pairs of ids: a table that is gone from now on, and the one in ``made`` that has its place and its ledger entries.
+``rows``
+    operations in their order: ``table`` (its id), ``kind``, ``bytes``. Of each, a record batch message follows, in the
+    order of the operations.
+``ledger``
+    batches that are committed with it: ``table`` (its id), and what :class:`LedgerRecord` has.
+
+The JSON of a ``VOID``: ``cycle`` (the number of the record), and what has not happened: ids of
+``tables``, which keep the content that they had, and ``notes``, the numbers of entries of ``made``, ``dropped``,
+``exchanged`` and ``ledger``, counted through.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from barrage_server.engine.operation import Operation, OperationKind
+from barrage_server.errors import JournalError
+from barrage_server.journal.files import Buffer
+from barrage_server.wire.protocol import TableKind
+from barrage_server.wire.table_spec import TableSpec
+
+__all__ = [
+    "CycleRecord",
+    "LedgerRecord",
+    "TableRecord",
+    "VoidRecord",
+    "decode_cycle",
+    "decode_void",
+    "encode_cycle",
+    "encode_void",
+    "operation_schema",
+]
+
+_LENGTH: Final = struct.Struct("<I")
+_ALIGNMENT: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord:
+    """A table that is there from a cycle on.
+
+    Attributes:
+        id: its number in the data directory, which no other table ever has.
+        name: its name.
+        schema: its columns.
+        spec: its kind, and what that needs.
+
+    """
+
+    id: int
+    name: str
+    schema: pa.Schema
+    spec: TableSpec
+
+    def to_json(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "schema": base64.b64encode(self.schema.serialize()).decode(),
+            "kind": str(self.spec.kind),
+            "key": list(self.spec.key),
+            "capacity": self.spec.capacity,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> TableRecord:
+        """The table of a JSON form."""
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found["schema"])))
+        spec = TableSpec(TableKind(found["kind"]), tuple(found["key"]), found["capacity"])
+        return cls(int(found["id"]), str(found["name"]), schema, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """A batch that is committed to a table.
+
+    Attributes:
+        table: the id of the table.
+        entry: the ledger's entry in JSON, which this room does not look into.
+
+    """
+
+    table: int
+    entry: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Table and publisher: one entry replaces an earlier one of these."""
+        return self.table, str(self.entry.get("publisher"))
+
+
+@dataclass(slots=True)
+class CycleRecord:
+    """What a cycle is about to do.
+
+    Attributes:
+        step: the cycle.
+        made: tables that appear with it.
+        dropped: ids of tables that disappear with it.
+        exchanged: pairs of ids: a table that disappears, and the one that takes its place.
+        rows: the operations on each table, by its id, in order.
+        ledger: batches that are committed with it.
+
+    """
+
+    step: int
+    made: list[TableRecord] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+    exchanged: list[tuple[int, int]] = field(default_factory=list)
+    rows: list[tuple[int, Operation]] = field(default_factory=list)
+    ledger: list[LedgerRecord] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write down."""
+        return not (self.made or self.dropped or self.exchanged or self.rows or self.ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class VoidRecord:
+    """What a cycle has not done.
+
+    Attributes:
+        cycle: the number of the cycle's record.
+        tables: ids of the tables that it has not changed.
+        notes: the numbers of entries of ``made``, ``dropped``, ``exchanged`` and ``ledger``, counted
+            through, that have not happened.
+
+    """
+
+    cycle: int
+    tables: frozenset[int]
+    notes: frozenset[int]
+
+
+def operation_schema(schema: pa.Schema, spec: TableSpec, kind: OperationKind) -> pa.Schema:
+    """The columns of an operation on a table: all of the table, or its key for a deletion."""
+    if kind is not OperationKind.DELETE:
+        return schema
+    return pa.schema([schema.field(name) for name in spec.key])
+
+
+def encode_cycle(record: CycleRecord, tables: Mapping[int, TableRecord]) -> list[Buffer]:
+    """The parts of a body. ``tables``: those that have operations, by id."""
+    batches: list[Buffer] = []
+    rows = []
+    for number, operation in record.rows:
+        table = tables[number]
+        schema = operation_schema(table.schema, table.spec, operation.kind)
+        batch = pa.RecordBatch.from_arrays(list(operation.columns), schema=schema).serialize()
+        rows.append({"table": number, "kind": str(operation.kind), "bytes": batch.size})
+        batches.append(memoryview(batch))
+        if batch.size % _ALIGNMENT:
+            batches.append(bytes(-batch.size % _ALIGNMENT))
+    head: dict[str, Any] = {"step": record.step}
+    if record.made:
+        head["made"] = [table.to_json() for table in record.made]
+    if record.dropped:
+        head["dropped"] = record.dropped
+    if record.exchanged:
+        head["exchanged"] = record.exchanged
+    if rows:
+        head["rows"] = rows
+    if record.ledger:
+        head["ledger"] = [{"table": entry.table, **entry.entry} for entry in record.ledger]
+    return [_head(head), *batches]
+
+
+def decode_cycle(body: memoryview, table: Callable[[int], TableRecord]) -> CycleRecord:
+    """The record of a body.
+
+    Args:
+        body: the bytes.
+        table: returns the table of an id; those of the record itself are looked up here.
+
+    Raises:
+        JournalError: the body is not what a cycle writes.
+
+    """
+    try:
+        head, offset = _read_head(body)
+        made = [TableRecord.from_json(found) for found in head.get("made", ())]
+        own = {one.id: one for one in made}
+        dropped = [int(number) for number in head.get("dropped", ())]
+        exchanged = [(int(before), int(after)) for before, after in head.get("exchanged", ())]
+        record = CycleRecord(int(head["step"]), made, dropped, exchanged)
+        for entry in head.get("rows", ()):
+            number, kind, nbytes = int(entry["table"]), OperationKind(entry["kind"]), int(entry["bytes"])
+            known = own.get(number) or table(number)
+            schema = operation_schema(known.schema, known.spec, kind)
+            message = pa.py_buffer(body[offset : offset + nbytes])
+            batch = pa.ipc.read_record_batch(message, schema)
+            record.rows.append((number, Operation(kind, batch.columns)))
+            offset += nbytes + -nbytes % _ALIGNMENT
+        for found in head.get("ledger", ()):
+            rest = {name: value for name, value in found.items() if name != "table"}
+            record.ledger.append(LedgerRecord(int(found["table"]), rest))
+    except (ValueError, KeyError, TypeError, OSError, struct.error, pa.ArrowException) as error:
+        raise JournalError(f"A record of a cycle cannot be read: {type(error).__name__}: {error}.") from error
+    return record
+
+
+def encode_void(record: VoidRecord) -> list[Buffer]:
+    """The parts of a body."""
+    head = {"cycle": record.cycle, "tables": sorted(record.tables), "notes": sorted(record.notes)}
+    return [_head(head)]
+
+
+def decode_void(body: memoryview) -> VoidRecord:
+    """The record of a body. JournalError when it is none."""
+    try:
+        head, _ = _read_head(body)
+        return VoidRecord(int(head["cycle"]), frozenset(map(int, head["tables"])), frozenset(map(int, head["notes"])))
+    except (ValueError, KeyError, TypeError, struct.error) as error:
+        raise JournalError(f"A record of what a cycle has not done cannot be read: {error}.") from error
+
+
+def _head(head: Mapping[str, Any]) -> bytes:
+    text = json.dumps(head, separators=(",", ":")).encode()
+    text += b" " * (-(len(text) + _LENGTH.size) % _ALIGNMENT)
+    return _LENGTH.pack(len(text)) + text
+
+
+def _read_head(body: memoryview) -> tuple[dict[str, Any], int]:
+    (length,) = _LENGTH.unpack_from(body, 0)
+    end = _LENGTH.size + length
+    head = json.loads(bytes(body[_LENGTH.size : end]))
+    if not isinstance(head, dict):
+        raise TypeError("not a JSON object")
+    return head, end

@@ -1,0 +1,238 @@
+"""Recovery: the tables of a data directory as they were, from its checkpoint and its journal."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from barrage_server.engine import UpdateGraph
+from barrage_server.engine.kinds import make_table
+from barrage_server.engine.restorable import RestorableTable
+from barrage_server.errors import BarrageError, JournalError, TableFailedError
+from barrage_server.journal.checkpoint import Checkpoint, load_checkpoint, restored_rows
+from barrage_server.journal.content import CycleRecord, LedgerRecord, TableRecord, decode_cycle, decode_void
+from barrage_server.journal.files import Directory
+from barrage_server.journal.record import Record, RecordType
+from barrage_server.journal.segments import read_journal
+
+__all__ = ["IDENTITY", "Recovered", "read_identity", "recover", "write_identity"]
+
+logger = logging.getLogger("barrage_server.journal")
+
+IDENTITY: Final = "barrage.json"
+"""The file that says whose directory it is."""
+_NEW_IDENTITY: Final = f"{IDENTITY}.new"
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What a data directory had.
+
+    Attributes:
+        step: its last cycle.
+        number: the number of the next record.
+        next_id: the id of the next table.
+        tables: the tables by id.
+        records: how they were made, by id.
+        ledger: the last batch of each publisher and table.
+        checkpoint: the checkpoint that it began with.
+        cycles: how many cycles were repeated.
+
+    """
+
+    step: int = 0
+    number: int = 0
+    next_id: int = 1
+    tables: dict[int, RestorableTable] = field(default_factory=dict)
+    records: dict[int, TableRecord] = field(default_factory=dict)
+    ledger: dict[tuple[int, str], LedgerRecord] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
+    cycles: int = 0
+
+
+class _FailedCycle(Exception):  # noqa: N818
+    """A cycle failed when it was repeated, as it had when it first ran."""
+
+    def __init__(self, number: int, table: int) -> None:
+        super().__init__()
+        self.number, self.table = number, table
+
+
+def write_identity(root: Directory, identity: str) -> None:
+    """Make ``root`` the data directory ``identity``."""
+    root.remove(_NEW_IDENTITY)
+    file = root.create(_NEW_IDENTITY)
+    try:
+        file.write([json.dumps({"version": FORMAT_VERSION, "directory": identity}).encode()])
+        file.sync()
+    finally:
+        file.close()
+    root.rename(_NEW_IDENTITY, IDENTITY)
+    root.sync()
+
+
+def read_identity(root: Directory) -> str | None:
+    """The identity of a data directory; ``None`` for an empty folder.
+
+    Raises:
+        JournalError: the folder has other things in it, or a format of another version.
+
+    """
+    names = root.names()
+    if IDENTITY not in names:
+        others = [name for name in names if name not in ("lock", "lost+found", _NEW_IDENTITY)]
+        if others:
+            raise JournalError(
+                f"The data directory has no {IDENTITY}, and it is not empty: there is {others[0]}. Name an empty "
+                f"folder, or the data directory of a server."
+            )
+        return None
+    try:
+        found = json.loads(bytes(root.read(IDENTITY)))
+        version, identity = int(found["version"]), str(found["directory"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"{IDENTITY} of the data directory cannot be read.") from error
+    if version != FORMAT_VERSION:
+        raise JournalError(f"The data directory has the format {version}; this server reads {FORMAT_VERSION}.")
+    return identity
+
+
+def recover(root: Directory, identity: str, graph: UpdateGraph, *, repair: bool = True) -> Recovered:
+    """Make the tables of a data directory again, in an empty graph, row keys included.
+
+    Args:
+        root: the data directory.
+        identity: its identity.
+        graph: the graph of the tables.
+        repair: whether to cut a torn end off the journal.
+
+    Raises:
+        JournalError: checkpoint or journal are damaged; the text names file and place.
+
+    """
+    failed: set[tuple[int, int]] = set()
+    while True:
+        try:
+            return _Recovery(root, identity, graph, failed).run(repair=repair)
+        except _FailedCycle as fault:
+            if (fault.number, fault.table) in failed:
+                raise JournalError(f"Record {fault.number} of the journal cannot be repeated.") from fault
+            failed.add((fault.number, fault.table))
+
+
+class _Recovery:
+    """One attempt."""
+
+    def __init__(self, root: Directory, identity: str, graph: UpdateGraph, failed: Iterable[tuple[int, int]]) -> None:
+        self._root = root
+        self._identity = identity
+        self._graph = graph
+        self._failed = frozenset(failed)
+        self._found = Recovered()
+        self._dropped: dict[int, TableRecord] = {}
+
+    def run(self, *, repair: bool) -> Recovered:
+        """What was found."""
+        found = self._found
+        state = self._root.folder("state")
+        found.checkpoint = load_checkpoint(state)
+        if found.checkpoint is not None:
+            self._load(state.folder(found.checkpoint.name), found.checkpoint)
+        records = list(read_journal(self._root.folder("journal"), self._identity, found.number, repair=repair))
+        voids = {void.cycle: void for void in (decode_void(one.body) for one in records if one.type == RecordType.VOID)}
+        for record in records:
+            found.number = record.number + 1
+            if record.type == RecordType.CYCLE:
+                void = voids.get(record.number)
+                notes = frozenset[int]() if void is None else void.notes
+                tables = frozenset[int]() if void is None else void.tables
+                lost = {table for number, table in self._failed if number == record.number}
+                self._repeat(record, notes, tables | lost)
+            elif record.type not in (RecordType.SEGMENT, RecordType.VOID):
+                raise JournalError(f"Record {record.number} of the journal is of an unknown type, {record.type}.")
+        return found
+
+    def _load(self, folder: Directory, checkpoint: Checkpoint) -> None:
+        found = self._found
+        found.step, found.number, found.next_id = checkpoint.step, checkpoint.number, checkpoint.next_id
+        found.ledger = {entry.key: entry for entry in checkpoint.ledger}
+        for saved in checkpoint.tables:
+            table = self._make(saved.table)
+            try:
+                table.restore(restored_rows(folder, saved), saved.row_set, saved.next_key, saved.step)
+            except JournalError:
+                raise
+            except BarrageError as error:
+                raise JournalError(f"Table '{saved.table.name}' does not fit its checkpoint: {error}") from error
+
+    def _make(self, record: TableRecord) -> RestorableTable:
+        table = make_table(self._graph, record.name, record.schema, record.spec)
+        assert isinstance(table, RestorableTable)
+        self._found.tables[record.id], self._found.records[record.id] = table, record
+        return table
+
+    def _repeat(self, record: Record, notes: frozenset[int], tables: frozenset[int]) -> None:
+        """Repeat one cycle, without what it has not done."""
+        found = self._found
+        cycle = decode_cycle(record.body, self._record_of)
+        changes = _Notes(cycle, notes)
+        for made in cycle.made:  # also those that were not served in the end, for their operations
+            self._make(made)
+            found.next_id = max(found.next_id, made.id + 1)
+        self._graph.rewind_to(cycle.step - 1)
+        try:
+            with self._graph.cycle():
+                for number, operation in cycle.rows:
+                    table = found.tables.get(number)
+                    if table is not None and number not in tables:
+                        self._graph.stage(table, operation)
+        except TableFailedError as error:
+            failed = next((number for number, table in found.tables.items() if table.failure is not None), None)
+            if failed is None:
+                raise
+            logger.warning("table %s: record %d fails again and is left out: %s", failed, record.number, error)
+            raise _FailedCycle(record.number, failed) from error
+        found.step = max(found.step, cycle.step)
+        found.cycles += 1
+        if changes.exchanged:
+            passed = dict(changes.exchanged)
+            moved = [LedgerRecord(passed.get(one.table, one.table), one.entry) for one in found.ledger.values()]
+            found.ledger = {entry.key: entry for entry in moved}
+        self._forget({*changes.dropped, *(before for before, _ in changes.exchanged), *changes.unmade})
+        found.ledger.update((entry.key, entry) for entry in changes.ledger)
+
+    def _forget(self, gone: set[int]) -> None:
+        if not gone:
+            return
+        found = self._found
+        for number in gone:
+            found.tables.pop(number, None)
+            record = found.records.pop(number, None)
+            if record is not None:
+                self._dropped[number] = record
+        found.ledger = {key: entry for key, entry in found.ledger.items() if entry.table not in gone}
+
+    def _record_of(self, number: int) -> TableRecord:
+        record = self._found.records.get(number) or self._dropped.get(number)
+        if record is None:
+            raise JournalError(f"The journal names a table, {number}, that was never made.")
+        return record
+
+
+class _Notes:
+    """The notes of a cycle that have happened, and the tables that were made and not served."""
+
+    def __init__(self, cycle: CycleRecord, void: frozenset[int]) -> None:
+        counted = [*cycle.made, *cycle.dropped, *cycle.exchanged, *cycle.ledger]
+        held = [number not in void for number in range(len(counted))]
+        first = len(cycle.made)
+        second = first + len(cycle.dropped)
+        third = second + len(cycle.exchanged)
+        self.unmade = [table.id for table, is_held in zip(cycle.made, held, strict=False) if not is_held]
+        self.dropped = [one for one, is_held in zip(cycle.dropped, held[first:], strict=False) if is_held]
+        self.exchanged = [one for one, is_held in zip(cycle.exchanged, held[second:], strict=False) if is_held]
+        self.ledger = [one for one, is_held in zip(cycle.ledger, held[third:], strict=False) if is_held]

@@ -1,0 +1,208 @@
+"""The files of a journal: what is written goes to the last one, and what was written is read from all of them.
+
+A segment is called after the number of its first record, in twenty digits, with the ending ``.log``. All segments but
+the last are complete. The last may end in a torn record, which is cut off; anything else that is no record is damage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from barrage_server.errors import JournalError
+from barrage_server.journal.files import Buffer, Directory, JournalFile
+from barrage_server.journal.record import Record, RecordType, encode_record, find_records, read_records
+
+__all__ = ["Journal", "Segment", "read_journal", "segment_names"]
+
+FORMAT_VERSION: Final = 1
+_ENDING: Final = ".log"
+
+
+@dataclass(slots=True)
+class Segment:
+    """A file that records are written to.
+
+    Attributes:
+        name: its name.
+        file: the file.
+        size: bytes that were written.
+        synced: bytes that are known to be synced.
+
+    """
+
+    name: str
+    file: JournalFile
+    size: int = 0
+    synced: int = 0
+
+
+class Journal:
+    """Writes records. One thread writes at a time; another one may sync.
+
+    Args:
+        directory: the folder of the segments.
+        identity: the identity of the data directory.
+        number: the number of the first record that it writes.
+
+    """
+
+    def __init__(self, directory: Directory, identity: str, number: int) -> None:
+        self._directory = directory
+        self._identity = identity
+        self.number = number
+        self.nbytes = 0
+        self.segment = self._begin()
+
+    def append(self, kind: RecordType, body: Sequence[Buffer]) -> int:
+        """Write a record; returns its number. OSError when it cannot be: nothing is written then, or the end of the
+        segment is torn.
+        """
+        segment, number = self.segment, self.number
+        parts, nbytes = encode_record(kind, number, body, segment.synced)
+        try:
+            segment.file.write(parts)
+        except BaseException:
+            segment.file.truncate(segment.size)
+            raise
+        segment.size += nbytes
+        self.nbytes += nbytes
+        self.number += 1
+        return number
+
+    def sync(self) -> int:
+        """Sync what was written; returns the number of the first record that may not be."""
+        segment, number = self.segment, self.number
+        size = segment.size
+        segment.file.sync()
+        segment.synced = size
+        return number
+
+    def rotate(self) -> int:
+        """Begin another segment; returns the number of its first record. All before it is synced then, and so is the
+        name of the new one: a segment that has a later one is complete.
+        """
+        before = self.segment
+        before.file.sync()
+        number = self.number
+        self.segment = self._begin()
+        self._directory.sync()
+        before.file.close()
+        self.nbytes = 0
+        return number
+
+    def close(self) -> None:
+        """Sync what was written, and write no more."""
+        self.segment.file.sync()
+        self.segment.file.close()
+
+    def sync_names(self) -> None:
+        """Return when the names of the segments survive a loss of power."""
+        self._directory.sync()
+
+    def remove_before(self, number: int) -> None:
+        """Remove the segments that have only records before ``number``."""
+        names = segment_names(self._directory)
+        for name, following in pairwise(names):
+            if _first_number(following) <= number and name != self.segment.name:
+                self._directory.remove(name)
+
+    def _begin(self) -> Segment:
+        name = f"{self.number:020d}{_ENDING}"
+        segment = Segment(name, self._directory.create(name))
+        body = json.dumps({"version": FORMAT_VERSION, "directory": self._identity}).encode()
+        parts, nbytes = encode_record(RecordType.SEGMENT, self.number, [body], 0)
+        segment.file.write(parts)
+        segment.size += nbytes
+        self.number += 1
+        return segment
+
+
+def segment_names(directory: Directory) -> list[str]:
+    """The names of the segments, in order."""
+    return [name for name in directory.names() if name.endswith(_ENDING) and name[: -len(_ENDING)].isdecimal()]
+
+
+def read_journal(directory: Directory, identity: str, number: int, *, repair: bool = True) -> Iterator[Record]:
+    """The records from ``number`` on, in order.
+
+    Args:
+        directory: the folder of the segments.
+        identity: the identity of the data directory.
+        number: the number of the first record that is wanted; 0 for all.
+        repair: whether to cut a torn end off the last segment.
+
+    Raises:
+        JournalError: the journal is damaged, or incomplete; the text names file and offset.
+
+    """
+    names = segment_names(directory)
+    firsts = [_first_number(name) for name in names]
+    begin = max((place for place, first in enumerate(firsts) if first <= number), default=0)
+    if names and number and firsts[begin] > number:
+        raise JournalError(f"The journal begins with record {firsts[begin]}; {number} is missing.")
+    expected: int | None = None
+    for place in range(begin, len(names)):
+        name, is_last = names[place], place == len(names) - 1
+        data = directory.read(name)
+        end = 0
+        for record in read_records(data):
+            if record.number != (firsts[place] if expected is None else expected):
+                raise _damage(name, record.offset, f"record {record.number} is not the one that follows")
+            if record.offset == 0:
+                _check_first(record, name, identity)
+            expected = record.number + 1
+            end = record.end
+            if record.number >= number:
+                yield record
+        if end < len(data) or not end:
+            _check_torn(name, data, end, is_last=is_last)
+            if repair:
+                _cut(directory, name, end)
+
+
+def _check_first(record: Record, name: str, identity: str) -> None:
+    try:
+        head = json.loads(bytes(record.body)) if record.type == RecordType.SEGMENT else {}
+    except ValueError:
+        head = {}
+    if head.get("version") != FORMAT_VERSION:
+        raise _damage(name, 0, "it is of another version, or no segment")
+    if head.get("directory") != identity:
+        raise _damage(name, 0, "it belongs to another data directory")
+
+
+def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> None:
+    """Raise unless what is behind ``end`` can have been left by a crash in the middle of a write."""
+    if not is_last:
+        raise _damage(name, end, "the segment is incomplete, and there is a later one")
+    for record in find_records(data, end):
+        if record.synced > end:
+            raise _damage(name, end, f"record {record.number} behind it says that this was synced")
+
+
+def _cut(directory: Directory, name: str, size: int) -> None:
+    if size == 0:  # not even the first record: the segment was just begun
+        directory.remove(name)
+        directory.sync()
+        return
+    file = directory.open(name)
+    try:
+        file.truncate(size)
+        file.sync()
+    finally:
+        file.close()
+
+
+def _first_number(name: str) -> int:
+    return int(name[: -len(_ENDING)])
+
+
+def _damage(name: str, offset: int, what: str) -> JournalError:
+    return JournalError(
+        f"The journal is damaged in {name} at byte {offset:,}: {what}. 'barrage-server check' says more, "
+        f"'barrage-server repair' cuts it there."
+    )

@@ -1,0 +1,424 @@
+"""Durable tables: the journal of a server's update graph, its thread, and its checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from barrage_server.engine import Table, UpdateGraph
+from barrage_server.engine.append import BlinkTable
+from barrage_server.engine.cycle_log import CycleLog, CycleNote
+from barrage_server.engine.restorable import RestorableTable
+from barrage_server.errors import JournalError, ReadOnlyError
+from barrage_server.journal.checkpoint import Checkpoint, Unsaved, save_checkpoint
+from barrage_server.journal.content import (
+    CycleRecord,
+    LedgerRecord,
+    TableRecord,
+    VoidRecord,
+    encode_cycle,
+    encode_void,
+)
+from barrage_server.journal.files import Directory, OsDirectory
+from barrage_server.journal.record import RecordType
+from barrage_server.journal.recovery import Recovered, read_identity, recover, write_identity
+from barrage_server.journal.segments import Journal
+from barrage_server.log import count
+from barrage_server.process import start_thread
+from barrage_server.public import public
+from barrage_server.publish.notes import BatchCommitted, TableDropped, TableExchanged, TableMade
+
+__all__ = ["Durability", "Fsync", "is_durable"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_INTERVAL_SECONDS: Final = 0.01
+_LEAST_JOURNAL_BYTES: Final = 64 << 20
+"""Bytes of the journal up to which no checkpoint is made."""
+_RETRY_SECONDS: Final = 60.0
+"""Seconds between attempts at a checkpoint that cannot be written."""
+
+Entries = Callable[[], Sequence[tuple[Table, Mapping[str, Any]]]]
+
+
+@public
+class Fsync(StrEnum):
+    """When changes of durable tables reach the disk."""
+
+    ALWAYS = "always"
+    """Before publishers get their answer."""
+    INTERVAL = "interval"
+    """Ten milliseconds later at most. The end of the process loses nothing; a loss of power loses that time."""
+    OS = "os"
+    """When the operating system writes them."""
+
+
+def is_durable(table: Table) -> bool:
+    """Whether a table is of a kind that can be durable."""
+    return isinstance(table, RestorableTable) and not isinstance(table, BlinkTable)
+
+
+class Durability(CycleLog):
+    """The data directory of a server.
+
+    Args:
+        root: the data directory; an empty folder becomes one.
+        graph: the update graph of the server, which has no tables yet.
+        fsync: when changes reach the disk.
+
+    Attributes:
+        recovered: what the directory had.
+        identity: the identity of the directory.
+
+    Raises:
+        JournalError: it is damaged, or something else.
+        OSError: it cannot be read or written.
+
+    """
+
+    def __init__(self, root: Directory, graph: UpdateGraph, fsync: Fsync = Fsync.INTERVAL) -> None:
+        self._root = root
+        self._graph = graph
+        self._fsync = fsync
+        self._release: Callable[[], None] = lambda: None
+        began = time.monotonic()
+        self._open(graph)
+        self._log_recovery(time.monotonic() - began)
+        self._entries: Entries = tuple
+        self._failure: str | None = None
+        self._changed = threading.Condition()
+        self._files = threading.Lock()  # a segment is synced, or completed
+        self._synced = self._journal.number  # the first record that may not be
+        self._wanted = 0
+        self._closed = False
+        self._void: dict[CycleNote, Callable[[], object]] = {}
+        self._numbers: dict[CycleNote, int] = {}
+        self._threads = [
+            threading.Thread(target=self._sync_on, name="barrage-journal", daemon=True),
+            threading.Thread(target=self._checkpoint_on, name="barrage-checkpoint", daemon=True),
+        ]
+
+    @classmethod
+    def of_folder(cls, path: Path, graph: UpdateGraph, fsync: Fsync) -> Durability:
+        """The data directory in the folder ``path``, which is made if there is none, for this process alone.
+
+        Raises:
+            JournalError: it is damaged, or something else.
+            AlreadyExistsError: another server uses it.
+            ReadOnlyError: it cannot be written.
+
+        """
+        try:
+            root = OsDirectory(path)
+            lock = root.lock()
+            try:
+                made = cls(root, graph, fsync)
+            except BaseException:
+                lock.close()
+                raise
+        except OSError as error:
+            raise ReadOnlyError(f"The data directory cannot be used: {_reason(error)}.") from error
+        made._release = lock.close
+        return made
+
+    def attach(self, entries: Entries) -> None:
+        """Write down every later cycle of the graph. ``entries``: the ledger's, each with its table, in JSON."""
+        self._entries = entries
+        self._graph.keep_log(self, self.recovered.step)
+
+    def start(self) -> None:
+        """Sync and write checkpoints in the background. LimitError when this process can start no further thread."""
+        for thread in self._threads:
+            start_thread(thread)
+
+    def keeps(self, table: Table) -> bool:
+        """Whether ``table`` is in the data directory."""
+        return table in self._ids
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing can be written any more; ``None`` while all is well."""
+        return self._failure
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the journal since the last checkpoint."""
+        return self._journal.nbytes
+
+    def close(self) -> None:
+        """Sync what was written, and write no more."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+        try:
+            if self._failure is None:
+                self._journal.close()
+        except OSError as error:
+            logger.error("the journal could not be synced at the end: %s", _reason(error))
+        self._release()
+
+    # What the update graph calls.
+
+    def check(self, table: Table) -> None:
+        """Raise ReadOnlyError when ``table`` is durable and the journal cannot be written."""
+        if self._failure is not None and table in self._ids:
+            raise ReadOnlyError(f"Table '{table.name}' can be read only: {self._failure}")
+
+    def concerns(self, tables: Collection[Table], notes: Sequence[CycleNote]) -> bool:
+        """Whether one of them is written down."""
+        return any(table in self._ids for table in tables) or any(self._has_record(note) for note in notes)
+
+    def write(self, step: int, staged: Mapping[Table, Sequence[Any]], notes: Sequence[CycleNote]) -> int:
+        """Write down what the cycle ``step`` is about to do."""
+        self._void.clear()
+        self._numbers.clear()
+        record = CycleRecord(step)
+        if notes:
+            self._take_notes(record, notes)
+        for table, operations in staged.items():
+            number = self._ids.get(table)
+            if number is not None:
+                record.rows.extend((number, operation) for operation in operations)
+        if record.is_empty:
+            return 0
+        try:
+            if self._failure is not None:
+                raise ReadOnlyError(f"Nothing durable can be changed: {self._failure}")
+            return self._journal.append(RecordType.CYCLE, encode_cycle(record, self._records))
+        except OSError as error:
+            self._undo_notes(notes)
+            self._fail(error)
+            raise ReadOnlyError(f"Nothing durable can be changed: {self._failure}") from error
+        except BaseException:
+            self._undo_notes(notes)
+            raise
+
+    def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
+        """Write down what the cycle at ``position`` has not done."""
+        ids = frozenset(self._ids[table] for table in tables if table in self._ids)
+        numbers = frozenset(self._numbers[note] for note in notes if note in self._numbers)
+        self._undo_notes(notes)
+        if not ids and not numbers:
+            return position
+        try:
+            return self._journal.append(RecordType.VOID, encode_void(VoidRecord(position, ids, numbers)))
+        except OSError as error:
+            self._fail(error)
+            return position
+
+    def wait(self, position: int) -> None:
+        """Return when the record at ``position`` is as durable as promised."""
+        if self._fsync is not Fsync.ALWAYS or self._synced > position:
+            return
+        with self._changed:
+            self._wanted = max(self._wanted, position + 1)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._synced > position or self._failure is not None or self._closed)
+            if self._synced <= position:
+                reason = self._failure or "the server is closed."
+                raise ReadOnlyError(f"It is not known whether these rows are on disk: {reason}")
+
+    def wait_for_all(self) -> None:
+        """:meth:`wait` for the last record."""
+        self.wait(self._journal.number - 1)
+
+    def _open(self, graph: UpdateGraph) -> None:
+        identity = read_identity(self._root)
+        if identity is None:
+            identity = str(uuid.uuid4())
+            write_identity(self._root, identity)
+        self.identity = identity
+        self.recovered = recover(self._root, identity, graph)
+        self._state = self._root.folder("state")
+        self._checkpoint = self.recovered.checkpoint
+        self._next_id = self.recovered.next_id
+        self._records = dict(self.recovered.records)
+        self._ids: dict[Table, int] = {table: number for number, table in self.recovered.tables.items()}
+        self._journal = Journal(self._root.folder("journal"), identity, self.recovered.number)
+        self._journal.sync_names()
+
+    def _log_recovery(self, seconds: float) -> None:
+        recovered: Recovered = self.recovered
+        if recovered.tables or recovered.cycles:
+            rows = sum(table.size for table in recovered.tables.values())
+            logger.info(
+                "recovered %s with %s at step %d, from a checkpoint and %s, in %.1f s",
+                count(len(recovered.tables), "tables"),
+                count(rows, "rows"),
+                recovered.step,
+                count(recovered.cycles, "cycles"),
+                seconds,
+            )
+
+    def _has_record(self, note: CycleNote) -> bool:
+        if isinstance(note, TableMade):
+            return note.is_durable
+        if isinstance(note, TableExchanged):
+            return note.is_durable or note.before in self._ids
+        return isinstance(note, TableDropped | BatchCommitted) and note.table in self._ids
+
+    def _take_notes(self, record: CycleRecord, notes: Sequence[CycleNote]) -> None:
+        """Put ``notes`` into ``record``, and remember how to take each back."""
+        made: list[CycleNote] = []
+        dropped: list[CycleNote] = []
+        exchanged: list[CycleNote] = []
+        ledger: list[CycleNote] = []
+        for note in notes:
+            if not self._has_record(note):
+                continue
+            if isinstance(note, TableMade):
+                record.made.append(self._add(note.table, note))
+                made.append(note)
+            elif isinstance(note, TableDropped):
+                record.dropped.append(self._remove(note.table, note))
+                dropped.append(note)
+            elif isinstance(note, TableExchanged):
+                before = self._ids.get(note.before)
+                record.made.append(self._add(note.table, note))
+                made.append(note)
+                if before is not None:
+                    record.exchanged.append((before, self._ids[note.table]))
+                    self._remove(note.before, note)
+                    exchanged.append(note)
+            elif isinstance(note, BatchCommitted):
+                record.ledger.append(LedgerRecord(self._ids[note.table], note.entry))
+                ledger.append(note)
+        # A table in the place of another one has two entries, and both happen or neither.
+        self._numbers = {note: number for number, note in enumerate([*made, *dropped, *exchanged, *ledger])}
+
+    def _add(self, table: Table, note: TableMade | TableExchanged) -> TableRecord:
+        record = TableRecord(self._next_id, table.name, table.schema, note.spec)
+        self._next_id += 1
+        self._records[record.id] = record
+        self._ids[table] = record.id
+
+        def take_back() -> None:
+            self._ids.pop(table, None)
+            self._records.pop(record.id, None)
+
+        self._void[note] = take_back
+        return record
+
+    def _remove(self, table: Table, note: CycleNote) -> int:
+        number = self._ids.pop(table)
+        earlier = self._void.get(note)
+
+        def take_back() -> None:
+            self._ids[table] = number
+            if earlier is not None:
+                earlier()
+
+        self._void[note] = take_back
+        return number
+
+    def _undo_notes(self, notes: Collection[CycleNote]) -> None:
+        for note in notes:
+            take_back = self._void.pop(note, None)
+            if take_back is not None:
+                take_back()
+
+    def _fail(self, error: OSError) -> None:
+        with self._changed:
+            if self._failure is None:
+                self._failure = (
+                    f"the data directory cannot be written ({_reason(error)}). Mend that, and start the server again."
+                )
+                logger.error("durable tables can be read only from now on: %s", self._failure)
+            self._changed.notify_all()
+
+    # The threads.
+
+    def _sync_on(self) -> None:
+        while True:
+            with self._changed:
+                if self._fsync is Fsync.ALWAYS:
+                    self._changed.wait_for(lambda: self._wanted > self._synced or self._closed)
+                else:
+                    self._changed.wait_for(lambda: self._closed, _INTERVAL_SECONDS if self._is_dirty else 0.05)
+                if self._closed or self._failure is not None:
+                    return
+            if self._fsync is Fsync.OS or not self._is_dirty:
+                continue
+            self.sync()
+
+    def sync(self) -> None:
+        """Sync what was written, if that can be."""
+        try:
+            with self._files:
+                number = self._journal.sync()
+        except OSError as error:
+            self._fail(error)
+            return
+        with self._changed:
+            self._synced = max(self._synced, number)
+            self._changed.notify_all()
+
+    @property
+    def _is_dirty(self) -> bool:
+        return self._journal.number > self._synced
+
+    def _checkpoint_on(self) -> None:
+        pause = 0.5
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, pause)
+                if self._closed or self._failure is not None:
+                    return
+            pause = 0.5
+            if self._journal.nbytes < max(
+                _LEAST_JOURNAL_BYTES, 0 if self._checkpoint is None else self._checkpoint.nbytes
+            ):
+                continue
+            try:
+                self.save()
+            except (OSError, JournalError) as error:
+                logger.error("no checkpoint could be written; the journal grows: %s", error)
+                pause = _RETRY_SECONDS
+
+    def save(self) -> Checkpoint:
+        """Write a checkpoint, and remove the journal before it.
+
+        Raises:
+            OSError: it cannot be written.
+
+        """
+        with self._graph.between_cycles():
+            with self._files:
+                number = self._journal.rotate()
+            tables = [self._unsaved(table, self._records[place]) for table, place in self._ids.items()]
+            ledger = tuple(
+                LedgerRecord(self._ids[table], entry) for table, entry in self._entries() if table in self._ids
+            )
+            goal = Checkpoint(number, self._graph.step, self._next_id, (), ledger)
+        with self._changed:
+            self._synced = max(self._synced, number)
+            self._changed.notify_all()
+        self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables)
+        self._journal.remove_before(number)
+        for place in set(self._records) - {table.table.id for table in tables} - set(self._ids.values()):
+            self._records.pop(place, None)
+        return self._checkpoint
+
+    @staticmethod
+    def _unsaved(table: Table, record: TableRecord) -> Unsaved:
+        assert isinstance(table, RestorableTable)
+        version = table.version
+        if table.failure is None:
+            return Unsaved(record, version, table.next_key)
+        # What decides about row keys may be half changed. Keys above those that are used were never seen.
+        return Unsaved(record, version, version.row_set.last_key + 1 if version.row_set else 0)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__

@@ -1,0 +1,169 @@
+"""A crash at any write loses nothing that was promised, and leaves nothing half done."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from barrage_server.engine import Table, UpdateGraph
+from barrage_server.journal.recovery import recover
+from barrage_server.publish import Committer, Ledger, StagingArea, Target
+from barrage_server.publish.delta import Part, publish_parts
+from barrage_server.publish.notes import BatchCommitted
+from barrage_server.server.catalog import Catalog
+from barrage_server.server.durability import Durability, Fsync, is_durable
+from barrage_server.wire.protocol import PublishMode, TableKind
+from barrage_server.wire.table_spec import TableSpec
+from tests.journal.simulated import Crash, Machine, SimulatedFolder
+
+SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
+SPECS = {
+    "log": TableSpec(TableKind.APPEND),
+    "ring": TableSpec(TableKind.RING, capacity=30),
+    "keyed": TableSpec(TableKind.KEYED, ("key",)),
+    "whole": TableSpec(TableKind.REPLACED),
+}
+HISTORIES = 40
+STEPS = 25
+
+State = tuple[dict[str, tuple[list[int], list[dict[str, Any]]]], dict[tuple[str, str], int]]
+
+
+class Site:
+    """The tables of a server, without its ports."""
+
+    def __init__(self, root: SimulatedFolder) -> None:
+        self.graph = UpdateGraph()
+        self.ledger = Ledger()
+        self.durability = Durability(root, self.graph, Fsync.OS)
+        self.catalog = Catalog(self.graph, exchanged=self.ledger.pass_on, is_durable=is_durable)
+        Committer(self.catalog, StagingArea(), self.ledger)
+        found = self.durability.recovered
+        self.catalog.restore(found.tables.values())
+        self.ledger.restore((found.tables[one.table], one.entry) for one in found.ledger.values())
+        self.durability.attach(self.ledger.export)
+
+    @property
+    def state(self) -> State:
+        """Row keys and rows of each table, and the ledger."""
+        tables = {
+            table.name: (table.version.row_set.keys().tolist(), table.to_arrow().to_pylist())
+            for table in self.catalog.tables()
+        }
+        return tables, self.ledger.entries()
+
+    def commit(self, publisher: str, batch: int, parts: dict[str, tuple[PublishMode | None, list[int]]]) -> None:
+        """A batch of one publisher for several tables."""
+
+        def committed(name: str) -> Callable[[Table], BatchCommitted]:
+            return lambda table: BatchCommitted(
+                table,
+                lambda: self.ledger.advance(publisher, name, batch, table),
+                {"publisher": publisher, "batch": batch},
+            )
+
+        rows = []
+        for name, (mode, keys) in parts.items():
+            spec = SPECS[name]
+            given = pa.record_batch({"key": keys, "text": [f"{batch}-{key}" for key in keys]}, SCHEMA)
+            target = Target(name, mode, spec.key or None, spec.kind if mode is None else None, spec.capacity)
+            rows.append(Part(target, SCHEMA, [given], committed(name)))
+        publish_parts(self.catalog, rows)
+
+
+def step(site: Site, rng: random.Random, number: int) -> None:
+    """One thing that a publisher may do."""
+    what = rng.random()
+    names = [table.name for table in site.catalog.tables()]
+    if what < 0.08 and names:
+        site.catalog.drop(rng.choice(names))
+    elif what < 0.16:
+        name = rng.choice(list(SPECS))
+        if name not in names or type(site.catalog.get(name)).__name__ != "ReplacedTable":
+            site.catalog.ensure(name, SCHEMA, SPECS[name])
+    elif what < 0.24:
+        site.durability.save()
+    else:
+        chosen = rng.sample(list(SPECS), rng.randint(1, 3))
+        parts: dict[str, tuple[PublishMode | None, list[int]]] = {}
+        for name in chosen:
+            keys = [rng.randrange(40) for _ in range(rng.randrange(12))]
+            mode = None
+            there = site.catalog.find(name)
+            is_whole = type(there).__name__ == "ReplacedTable"
+            if name == "keyed" and there is not None:
+                mode = rng.choice([None, PublishMode.DELETE, PublishMode.REPLACE, PublishMode.UPSERT])
+            elif is_whole or (name == "log" and there is not None and rng.random() < 0.2):
+                mode = PublishMode.REPLACE
+            parts[name] = (mode, keys)
+        site.commit(rng.choice("ab"), number, parts)
+
+
+def run(root: SimulatedFolder, seed: int) -> tuple[list[State], int]:
+    """A history, until it ends or the machine crashes: the states that it went through, and the last that is safe."""
+    rng = random.Random(seed)
+    states: list[State] = []
+    safe = -1
+    try:
+        site = Site(root)
+        states.append(site.state)
+        safe = 0 if root.machine.left is None else -1
+        for number in range(STEPS):
+            step(site, rng, number)
+            states.append(site.state)
+            if rng.random() < 0.5:
+                site.durability.sync()
+                safe = len(states) - 1
+    except Crash:
+        pass
+    return states, safe
+
+
+def fresh(left: int | None = None) -> SimulatedFolder:
+    return SimulatedFolder(Machine(left))
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_a_crash_at_any_write_leaves_a_state_that_was_and_all_that_was_safe(seed: int) -> None:
+    whole = fresh()
+    states, _ = run(whole, seed)
+    for left in range(whole.machine.count):
+        root = fresh(left)
+        before, safe = run(root, seed)
+        rng = random.Random(seed * 100_003 + left)
+        again = root.after_crash(rng, Machine())
+        site = Site(again)
+        # The step that the crash came into may be there as a whole.
+        possible = states[max(safe, 0) : len(before) + 1] or states[:1]
+        if safe < 0:
+            possible = [({}, {}), *possible]
+        assert site.state in possible, (seed, left)
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_after_a_crash_row_keys_go_on_as_they_would_have(seed: int) -> None:
+    """The same steps after a recovery lead to the same row keys as without one."""
+    plain, crashed = fresh(), fresh()
+    one, other = Site(plain), Site(crashed)
+    rng, same = random.Random(seed), random.Random(seed)
+    for number in range(STEPS):
+        step(one, rng, number)
+        if number % 5 == 4:
+            other.durability.sync()
+            other = Site(crashed.after_crash(random.Random(seed), Machine()))
+            crashed = other.durability._root  # type: ignore[assignment]
+        step(other, same, number)
+        assert one.state == other.state, number
+
+
+def test_recovering_twice_changes_nothing() -> None:
+    root = fresh()
+    run(root, 7)
+    found = Site(root).state
+    graph = UpdateGraph()
+    assert len(recover(root, Site(root).durability.identity, graph).tables) == len(found[0])
+    assert Site(root).state == found
