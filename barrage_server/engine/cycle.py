@@ -103,7 +103,7 @@ class Cycle:
     @property
     def staged(self) -> Mapping[Table, Sequence[Any]]:
         """The operations on each source table, in order."""
-        return {**self._staged}
+        return dict["Table", Sequence[Any]](self._staged.items())
 
     def run(self) -> None:
         """Apply what was staged, and bring derived tables up to date: each after all of its parents, once."""

@@ -69,8 +69,8 @@ def test_readers_see_whole_cycles_while_cells_are_overwritten() -> None:
     assert table.to_arrow()["balance"].to_pylist() == balances.tolist()
 
 
-def test_publishers_on_many_threads_each_get_their_cycles() -> None:
-    """Cycles come one after the other; nothing is lost, and each thread's rows stay together."""
+def test_the_cycles_of_many_threads_lose_nothing_and_tear_nothing() -> None:
+    """Threads that wait share a cycle; the rows of one thread's cycle stay together."""
     graph = UpdateGraph()
     table = AppendTable(graph, "t", pa.schema([("thread", pa.int64()), ("n", pa.int64())]))
 
@@ -85,7 +85,7 @@ def test_publishers_on_many_threads_each_get_their_cycles() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert graph.step == 200
+    assert 50 <= graph.step <= 200
     rows = table.to_arrow().to_pylist()
     for first, second in zip(rows[::2], rows[1::2], strict=True):
         assert (first["thread"], first["n"] + 1) == (second["thread"], second["n"])
