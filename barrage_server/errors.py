@@ -164,9 +164,19 @@ class ReadOnlyError(BarrageError):
 
 
 class JournalError(BarrageError):
-    """A data directory is damaged, belongs to something else, or has a format of another version."""
+    """A data directory is damaged, belongs to something else, or has a format of another version.
+
+    Attributes:
+        segment: the file of the journal that is damaged; ``None`` when it is something else.
+        offset: where the damage begins in it, in bytes.
+    """
 
     code = "INTERNAL"
+
+    def __init__(self, text: str = "", segment: str | None = None, offset: int = 0) -> None:
+        super().__init__(text)
+        self.segment = segment
+        self.offset = offset
 
 
 class DependencyError(BarrageError):

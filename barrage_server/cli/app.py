@@ -116,6 +116,17 @@ def serve(
     tls_key: Annotated[
         str | None, typer.Option(help="Private key of the certificate, a PEM file.", metavar="FILE")
     ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder that keeps the tables; without it they are in memory only.", metavar="DIR"),
+    ] = None,
+    fsync: Annotated[
+        str | None,
+        typer.Option(
+            help="When changes are on disk: always (before the answer), interval (10 ms later) or os  [interval]",
+            metavar="WHEN",
+        ),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(help="Level of the log on stderr: debug, info, warning or error  [info]", metavar="LEVEL"),
@@ -150,6 +161,8 @@ def serve(
         "deephaven_web_port": deephaven_web_port,
         "tls_certificate": tls_certificate,
         "tls_key": tls_key,
+        "data_dir": data_dir,
+        "fsync": fsync,
         "log_level": None if log_level is None else log_level.lower(),
         "example": example or None,
         "follow": follow or None,
@@ -355,6 +368,28 @@ def stats(uri: Uri, json: Json = False, token: Token = None, tls_root_certs: Tls
     from barrage_server.cli.stats import show_statistics
 
     show_statistics(_address(uri, token, tls_root_certs), as_json=json)
+
+
+DataDir = Annotated[Path, typer.Argument(metavar="DIR", help="The data directory of a server that does not run.")]
+
+
+@app.command()
+def check(directory: DataDir) -> None:
+    """Read a data directory to its end, and say what is in it. The exit code is 1 when it is damaged."""
+    from barrage_server.cli.data_directory import check_directory
+
+    check_directory(directory)
+
+
+@app.command()
+def repair(
+    directory: DataDir,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only say what would be done.")] = False,
+) -> None:
+    """Cut a damaged journal off where the damage begins. What is cut off is kept beside it."""
+    from barrage_server.cli.data_directory import repair_directory
+
+    repair_directory(directory, yes=yes)
 
 
 @app.command()

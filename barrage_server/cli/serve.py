@@ -51,6 +51,8 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
                 deephaven_port=settings.deephaven_port,
                 deephaven_web_port=settings.deephaven_web_port,
                 deephaven_web_origins=settings.deephaven_web_origins,
+                data_dir=settings.data_dir,
+                fsync=settings.fsync,
             )
         stack.enter_context(server)
         for table in settings.tables:
@@ -81,7 +83,14 @@ def declare(server: bs.Server, table: TableSettings) -> None:
     """
     try:
         schema = table.arrow_schema()
-        server.create_table(table.name, schema, key=table.key or None, kind=table.kind, capacity=table.capacity)
+        server.create_table(
+            table.name,
+            schema,
+            key=table.key or None,
+            kind=table.kind,
+            capacity=table.capacity,
+            durable=table.durable,
+        )
     except BarrageError as error:
         raise UsageError(f"Table {table.name!r} of the configuration: {error}") from None
 

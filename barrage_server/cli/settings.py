@@ -30,7 +30,7 @@ from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError
 from barrage_server.pem import read_pem
-from barrage_server.server import Limits
+from barrage_server.server import Fsync, Limits
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 
@@ -51,6 +51,7 @@ class TableSettings(BaseModel):
         kind: ``append``, ``keyed``, ``ring``, ``blink`` or ``replaced``; by default from ``key`` or ``capacity``.
         key: key columns, for ``keyed``.
         capacity: number of rows, for ``ring``.
+        durable: whether the data directory keeps it; by default if there is one and the kind can be.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -60,6 +61,7 @@ class TableSettings(BaseModel):
     kind: TableKind | None = None
     key: tuple[str, ...] = ()
     capacity: int | None = Field(default=None, gt=0)
+    durable: bool | None = None
 
     def arrow_schema(self) -> pa.Schema:
         """The columns as an Arrow schema; UnsupportedTypeError when a type name is wrong."""
@@ -109,6 +111,8 @@ class ServeSettings(BaseSettings):
         insecure: allow an address beyond this machine without a token.
         tls_certificate: certificate chain; serves ``grpc+tls`` together with ``tls_key``. PEM, or a file's path.
         tls_key: private key. PEM, or a file's path.
+        data_dir: the folder that keeps the tables; in memory only when absent.
+        fsync: when changes are on disk: ``always`` before the publisher's answer, ``interval`` 10 ms later, ``os``.
         log_level: level of the log on stderr.
         limits: see ``bs.Limits``; its ``staging`` too.
         subscriptions: see ``bs.SubscriptionLimits``: update intervals, sizes of first snapshots.
@@ -131,6 +135,8 @@ class ServeSettings(BaseSettings):
     insecure: bool = False
     tls_certificate: str | None = None
     tls_key: SecretStr | None = None
+    data_dir: Path | None = None
+    fsync: Fsync = Fsync.INTERVAL
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     limits: Annotated[Limits, _known_fields(Limits)] = Field(default_factory=Limits)
     subscriptions: Annotated[SubscriptionLimits, _known_fields(SubscriptionLimits)] = Field(

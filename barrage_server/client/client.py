@@ -321,6 +321,7 @@ class Client:
         key: Sequence[str] | str | None = None,
         kind: TableKind | str | None = None,
         capacity: int | None = None,
+        durable: bool | None = None,
     ) -> None:
         """Make an empty table; fine when there is one of the same kind, schema and keys.
 
@@ -331,13 +332,14 @@ class Client:
             key: key columns, which make it a keyed table.
             kind: its kind; by default keyed with a key, a ring with a capacity, else append.
             capacity: rows that a ring keeps.
+            durable: whether the server's data directory keeps it; by default if the server has one and the kind can be.
 
         Raises:
             AlreadyExistsError: there is another one of that name.
         """
         self._channel.need("making tables")
-        spec = TableSpec.requested(kind, key, capacity)
-        request = CreateRequest(checked_name(name), as_schema(schema), spec.kind, spec.key, spec.capacity)
+        spec = TableSpec.requested(kind, key, capacity, durable)
+        request = CreateRequest(checked_name(name), as_schema(schema), spec.kind, spec.key, spec.capacity, durable)
         act(self._channel, CREATE_ACTION, request.to_json())
 
     def drop(self, name: str) -> None:

@@ -16,7 +16,7 @@ from barrage_server.errors import JournalError
 from barrage_server.journal.files import Buffer, Directory, JournalFile
 from barrage_server.journal.record import Record, RecordType, encode_record, find_records, read_records
 
-__all__ = ["Journal", "Segment", "read_journal", "segment_names"]
+__all__ = ["Journal", "Segment", "cut_journal", "read_journal", "segment_names"]
 
 FORMAT_VERSION: Final = 1
 _ENDING: Final = ".log"
@@ -203,6 +203,30 @@ def _first_number(name: str) -> int:
 
 def _damage(name: str, offset: int, what: str) -> JournalError:
     return JournalError(
-        f"The journal is damaged in {name} at byte {offset:,}: {what}. 'barrage-server check' says more, "
-        f"'barrage-server repair' cuts it there."
+        f"The journal is damaged in {name} at byte {offset:,}: {what}. Restore the data directory from a backup, or cut "
+        f"the journal there with 'barrage-server repair'.",
+        name,
+        offset,
     )
+
+
+def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
+    """Cut the segment ``name`` off at ``offset``, and take all later ones away. Copies of what is cut off stay, under
+    names that begin with ``cut-``; returns these.
+    """
+    names = segment_names(directory)
+    kept = []
+    for later in reversed(names[names.index(name) :]):
+        start = offset if later == name else 0
+        copy = f"cut-{later}"
+        directory.remove(copy)
+        file = directory.create(copy)
+        try:
+            file.write([directory.read(later)[start:]])
+            file.sync()
+        finally:
+            file.close()
+        directory.sync()
+        _cut(directory, later, start)
+        kept.append(copy)
+    return kept

@@ -56,7 +56,7 @@ def _last_batch(server_state: ServerState, body: bytes) -> bytes:
 
 def _create(server_state: ServerState, body: bytes) -> bytes:
     request = CreateRequest.from_json(body)
-    spec = TableSpec.implied(request.kind, request.key, request.capacity)
+    spec = TableSpec.implied(request.kind, request.key, request.capacity, durable=request.durable)
     server_state.catalog.ensure(request.table, request.schema, spec)
     return json_bytes({})
 

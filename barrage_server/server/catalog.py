@@ -183,7 +183,7 @@ class Catalog:
             self._tell_watchers()
             logger.info("table %s: made, %s, %s", table.name, kind_name(table), count(len(table.schema), "columns"))
 
-        return TableMade(table, happen, spec, told=told, is_durable=self._is_durable(table))
+        return TableMade(table, happen, spec, told=told, is_durable=self._is_kept(table, spec))
 
     def restore(self, tables: Iterable[Table]) -> None:
         """Serve tables that were recovered, before there are others."""
@@ -197,7 +197,10 @@ class Catalog:
         """
         path_of_name(name)  # checks the name
         self._graph.check_open(name, _NOT_MADE)
-        return make_table(self._graph, name, self.schema_of_new(schema), spec)
+        table = make_table(self._graph, name, self.schema_of_new(schema), spec)
+        if spec.durable and not self._is_durable(table):
+            raise InvalidRequestError(f"Table '{name}' cannot be durable: this server has no data directory.")
+        return table
 
     def offer(self, table: ReplicaTable) -> Table:
         """Serve a new replica, unless there is one of its name; the one that is served now.
@@ -341,7 +344,7 @@ class Catalog:
             self._replaced(before)
             self._tell_watchers()
 
-        return TableExchanged(after, happen, before, spec, told=told, is_durable=self._is_durable(after))
+        return TableExchanged(after, happen, before, spec, told=told, is_durable=self._is_kept(after, spec))
 
     def replace(self, before: Table, table: Table) -> None:
         """Serve ``table`` in place of ``before``, whose subscribers get an error that it was dropped.
@@ -398,6 +401,9 @@ class Catalog:
                 self._watchers.remove(changed)
 
         return stop
+
+    def _is_kept(self, table: Table, spec: TableSpec) -> bool:
+        return spec.durable is not False and self._is_durable(table)
 
     def _check_new(self, name: str, table: Table, *, reserved: bool) -> None:
         with self._lock:

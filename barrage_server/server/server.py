@@ -226,6 +226,7 @@ class Server:
         key: Sequence[str] | str | None = None,
         kind: TableKind | str | None = None,
         capacity: int | None = None,
+        durable: bool | None = None,
     ) -> Table:
         """A table of the kind that is named, or that a key or a capacity implies.
 
@@ -234,7 +235,7 @@ class Server:
             InvalidRequestError: kind, key and capacity do not go together.
             KeyMismatchError: the schema lacks a key column.
         """
-        spec = TableSpec.requested(kind, key, capacity)
+        spec = TableSpec.requested(kind, key, capacity, durable)
         table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
         return table
 

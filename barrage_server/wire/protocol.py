@@ -321,7 +321,10 @@ class LastBatchResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class CreateRequest(JsonMessage):
-    """Create an empty table; no error when one of the same kind, schema and keys exists."""
+    """Create an empty table; no error when one of the same kind, schema and keys exists.
+
+    ``durable``: whether the server's data directory keeps it; None: if there is one and the kind can be.
+    """
 
     message_name: ClassVar[str] = "create request"
 
@@ -330,6 +333,7 @@ class CreateRequest(JsonMessage):
     kind: Kind | None = None
     key: tuple[str, ...] | None = None
     capacity: Capacity | None = None
+    durable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from barrage_server.arguments import choice, integer, optional_names
 from barrage_server.errors import InvalidRequestError, KeyMismatchError
@@ -20,6 +20,8 @@ class TableSpec:
         kind: the kind, which says how rows change.
         key: key columns; required for the kind ``keyed``, empty for others.
         capacity: number of rows of a ring; required for the kind ``ring``, None for others.
+        durable: whether it is kept in the data directory; None: if the server has one and the kind can be. It says how
+            a table is made, not what it is, and does not count in comparisons.
 
     Raises:
         KeyMismatchError: a key is missing, or the kind has none.
@@ -30,6 +32,7 @@ class TableSpec:
     kind: TableKind
     key: tuple[str, ...] = ()
     capacity: int | None = None
+    durable: bool | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Check the combination."""
@@ -42,6 +45,8 @@ class TableSpec:
         if (self.kind is TableKind.RING) != (self.capacity is not None):
             wanted = "needs a capacity: how many rows it keeps" if self.capacity is None else "takes no capacity"
             raise InvalidRequestError(f"A table of kind '{self.kind}' {wanted}.")
+        if self.durable and self.kind is TableKind.BLINK:
+            raise InvalidRequestError("A table of kind 'blink' cannot be durable: its rows live for one cycle.")
 
     @classmethod
     def implied(
@@ -50,15 +55,20 @@ class TableSpec:
         key: Sequence[str] | None = None,
         capacity: int | None = None,
         otherwise: TableKind = TableKind.APPEND,
+        durable: bool | None = None,
     ) -> TableSpec:
         """The spec of the named kind, else of the kind that a key or a capacity implies, else of ``otherwise``."""
         if kind is None:
             kind = TableKind.KEYED if key else TableKind.RING if capacity is not None else otherwise
-        return cls(kind, tuple(key or ()), capacity)
+        return cls(kind, tuple(key or ()), capacity, durable)
 
     @classmethod
     def requested(
-        cls, kind: TableKind | str | None, key: Sequence[str] | str | None, capacity: int | None
+        cls,
+        kind: TableKind | str | None,
+        key: Sequence[str] | str | None,
+        capacity: int | None,
+        durable: bool | None = None,
     ) -> TableSpec:
         """The spec that the arguments of a user ask for, of ``create_table`` say.
 
@@ -71,4 +81,5 @@ class TableSpec:
             choice(kind, TableKind, "kind"),
             optional_names(key, "key", single=True),
             None if capacity is None else integer(capacity, "capacity", least=1),
+            durable=durable,
         )

@@ -1,0 +1,88 @@
+"""What is in a data directory, and the mending of a damaged journal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from barrage_server.cli.text import count
+from barrage_server.cli.usage import UsageError
+from barrage_server.engine import UpdateGraph
+from barrage_server.errors import JournalError, ReadOnlyError
+from barrage_server.journal.files import DirectoryLock, OsDirectory
+from barrage_server.journal.recovery import Recovered, read_identity, recover
+from barrage_server.journal.segments import cut_journal
+
+__all__ = ["check_directory", "repair_directory"]
+
+
+def check_directory(path: Path) -> None:
+    """Read everything, and list the tables.
+
+    Raises:
+        UsageError: there is no data directory.
+        JournalError: it is damaged.
+    """
+    root, lock, identity = _opened(path)
+    try:
+        _tell(_read(root, identity))
+    finally:
+        lock.close()
+
+
+def repair_directory(path: Path, *, yes: bool) -> None:
+    """Cut the journal off where damage begins, if ``yes``; otherwise say so.
+
+    Raises:
+        UsageError: there is no data directory.
+        JournalError: something is damaged that cannot be cut off.
+    """
+    root, lock, identity = _opened(path)
+    try:
+        try:
+            _tell(_read(root, identity))
+        except JournalError as error:
+            if error.segment is None:
+                raise
+            _say(str(error))
+            if not yes:
+                _say(f"With --yes, {error.segment} is cut at byte {error.offset:,}, and later files are taken away.")
+                return
+            kept = cut_journal(root.folder("journal"), error.segment, error.offset)
+            _say(f"Cut. What was cut off is in {', '.join(kept)}.")
+            _tell(_read(root, identity))
+        else:
+            _say("Nothing is damaged.")
+    finally:
+        lock.close()
+
+
+def _opened(path: Path) -> tuple[OsDirectory, DirectoryLock, str]:
+    if not path.is_dir():
+        raise UsageError(f"There is no folder {str(path)!r}.")
+    try:
+        root = OsDirectory(path)
+        identity = read_identity(root)
+        if identity is None:
+            raise UsageError(f"{str(path)!r} is empty; it is no data directory.")
+        return root, root.lock(), identity
+    except OSError as error:
+        raise ReadOnlyError(f"The data directory cannot be used: {error.strerror}.") from error
+
+
+def _read(root: OsDirectory, identity: str) -> Recovered:
+    return recover(root, identity, UpdateGraph(), repair=False)
+
+
+def _tell(found: Recovered) -> None:
+    for number, table in sorted(found.tables.items(), key=lambda entry: entry[1].name):
+        _say(f"{table.name}: {found.records[number].spec.kind}, {count(table.size, 'rows')}")
+    saved = "no checkpoint" if found.checkpoint is None else f"a checkpoint of step {found.checkpoint.step:,}"
+    batches = count(len(found.ledger), "publishers")
+    _say(
+        f"{count(len(found.tables), 'tables')}, step {found.step:,}: {saved}, {count(found.cycles, 'cycles')}, {batches}."
+    )
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")

@@ -1,0 +1,271 @@
+"""Tables with a data directory survive the end of their server, however it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+from barrage_server.errors import AlreadyExistsError, InvalidRequestError, JournalError, ReadOnlyError
+from barrage_server.journal.files import JournalFile, OsDirectory
+from barrage_server.wire.protocol import CommitRequest, StageRequest
+from tests.engine.samples import SAMPLES
+
+SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
+SERVE = "import sys, barrage_server as bs; s = bs.Server(data_dir=sys.argv[1], fsync=sys.argv[2]); print(s.uri, flush=True); s.wait()"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def rows(*keys: int) -> dict[str, list[Any]]:
+    return {"key": list(keys), "text": [f"row {key}" for key in keys]}
+
+
+def state(server: bs.Server) -> dict[str, tuple[Any, Any]]:
+    return {table.name: (table.version.row_set, table.to_arrow()) for table in server.tables()}
+
+
+@pytest.fixture(params=["always", "interval", "os"])
+def process(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(folder), request.param], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout is not None
+        yield child, child.stdout.readline().strip()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_killed_server_loses_nothing_that_it_has_answered(
+    process: tuple[subprocess.Popen[str], str], folder: Path
+) -> None:
+    child, uri = process
+    with bs.connect(uri) as client:
+        client.create_table("log", SCHEMA)
+        client.create_table("ring", SCHEMA, capacity=7)
+        client.create_table("keyed", SCHEMA, key="key")
+        client.create_table("gone", SCHEMA)
+        client.create_table("memory", SCHEMA, durable=False)
+        client.create_table("blink", SCHEMA, kind="blink")
+        client.publish("whole", rows(9, 9), mode="replace")
+        for number in range(20):
+            for name in ("log", "ring", "keyed", "memory"):
+                client.publish(name, rows(number, number + 1))
+        client.publish("keyed", pa.table({"key": [3, 4]}), mode="delete")
+        client.publish("log", rows(1), mode="replace")  # makes it a table of another kind
+        client.drop("gone")
+        before = {name: client.snapshot(name) for name in ("log", "ring", "keyed", "whole")}
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
+        assert sorted(table.name for table in server.tables()) == ["keyed", "log", "ring", "whole"]
+        assert {name: client.snapshot(name) for name in before} == before
+        assert server.table("ring").version.row_set.first_key == 33
+        client.publish("keyed", rows(100))
+        client.publish("log", rows(2), mode="replace")
+        assert client.snapshot("log")["key"].to_pylist() == [2]
+
+
+def test_a_batch_that_was_committed_before_the_end_is_a_repetition_after_it(folder: Path) -> None:
+    with bs.Server(data_dir=folder) as server:
+        assert commit(server, 5).committed
+    with bs.Server(data_dir=folder) as server:
+        assert commit(server, 5).duplicate
+        assert server.table("t").size == 1
+        assert commit(server, 6).committed
+        assert server.table("t").size == 2
+
+
+def commit(server: bs.Server, batch: int) -> Any:
+    hub = server._hub
+    token = hub.staging.open(StageRequest("query", "t", batch, attempt="a"), SCHEMA, hub.clock())
+    hub.staging.add(token, pa.record_batch(rows(batch), SCHEMA), hub.clock())
+    hub.staging.seal(token, 1, hub.clock())
+    return hub.committer.commit(CommitRequest("query", "t", batch, tokens=(token,), schema=SCHEMA))
+
+
+@pytest.mark.parametrize("saves", [0, 1, 3])
+def test_a_checkpoint_has_what_the_journal_had(folder: Path, saves: int) -> None:
+    with bs.Server(data_dir=folder) as server:
+        log, ring = server.append_table("log", SCHEMA), server.ring_table("ring", SCHEMA, capacity=10)
+        keyed, whole = server.keyed_table("keyed", SCHEMA, key="key"), server.replaced_table("whole", SCHEMA)
+        for number in range(6):
+            for table in (log, ring):
+                table.append(rows(*range(number, number + 5)))
+            keyed.upsert(rows(*range(3 * number, 3 * number + 6)))
+            keyed.delete({"key": [3 * number]})
+            whole.replace(rows(*range(number % 4)))
+            if number < saves:
+                assert server._hub.durability is not None
+                server._hub.durability.save()
+        before = state(server)
+    with bs.Server(data_dir=folder) as server:
+        assert state(server) == before
+        server.table("keyed").upsert(rows(1000))  # type: ignore[attr-defined]
+        server.table("ring").append(rows(1000))  # type: ignore[attr-defined]
+        before = state(server)
+    with bs.Server(data_dir=folder) as server:
+        assert state(server) == before
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_values_of_every_type_come_back(folder: Path, name: str) -> None:
+    values = SAMPLES[name]
+    schema = pa.schema([("id", pa.int64()), ("value", values.type)])
+    for checkpoint in (False, True):
+        with bs.Server(data_dir=folder) as server:
+            table = server.append_table(f"t{checkpoint}", schema)
+            table.append(pa.record_batch([pa.array(range(len(values))), values], schema=schema))
+            before = str(table.to_arrow()["value"].to_pylist())
+            if checkpoint:
+                assert server._hub.durability is not None
+                server._hub.durability.save()
+        with bs.Server(data_dir=folder) as server:
+            found = server.table(f"t{checkpoint}").to_arrow()
+            assert found.schema.field("value").type == values.type
+            assert str(found["value"].to_pylist()) == before
+
+
+def test_a_data_directory_has_one_server(folder: Path) -> None:
+    with bs.Server(data_dir=folder), pytest.raises(AlreadyExistsError, match="Another server"):
+        bs.Server(data_dir=folder)
+    bs.Server(data_dir=folder).close()
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear all")
+    with pytest.raises(JournalError, match=r"not empty: there is letter\.txt"):
+        bs.Server(data_dir=tmp_path)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) in (["letter.txt"], ["letter.txt", "lock"])
+
+
+def test_only_a_server_with_a_data_directory_has_durable_tables(folder: Path) -> None:
+    with bs.Server() as server, pytest.raises(InvalidRequestError, match="no data directory"):
+        server.create_table("t", SCHEMA, durable=True)
+    with bs.Server(data_dir=folder) as server, pytest.raises(InvalidRequestError, match="one cycle"):
+        server.create_table("t", SCHEMA, kind="blink", durable=True)
+
+
+class FullDisk:
+    """Makes every write to a file fail from some moment on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        create = OsDirectory.create
+
+        def refuse(file: JournalFile, operation: str) -> None:
+            whole = getattr(file, operation)
+
+            def attempt(*arguments: Any) -> None:
+                if self.is_full:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                whole(*arguments)
+
+            setattr(file, operation, attempt)
+
+        def made(directory: OsDirectory, name: str) -> JournalFile:
+            file = create(directory, name)
+            refuse(file, "write")
+            refuse(file, "sync")
+            return file
+
+        monkeypatch.setattr(OsDirectory, "create", made)
+
+
+@pytest.mark.parametrize("fsync", ["always", "os"])
+def test_on_a_full_disk_tables_can_be_read_only_and_say_why(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fsync: str
+) -> None:
+    disk = FullDisk(monkeypatch)
+    with bs.Server(data_dir=folder, fsync=fsync) as server, bs.connect(server.uri) as client:
+        client.publish("t", rows(1))
+        server.create_table("memory", SCHEMA, durable=False)
+        disk.is_full = True
+        for _ in range(2):
+            with pytest.raises(ReadOnlyError, match="No space left"):
+                client.publish("t", rows(2))
+        with pytest.raises(ReadOnlyError, match="No space left"):
+            client.drop("t")
+        with pytest.raises(ReadOnlyError, match="No space left"):
+            client.create_table("u", SCHEMA)
+        assert client.snapshot("t")["key"].to_pylist() == [1]
+        assert client.publish("memory", rows(3)) == 1
+        assert [table.name for table in server.tables()] == ["memory", "t"]
+    disk.is_full = False
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1]
+
+
+def test_a_table_that_failed_in_a_cycle_comes_back_as_it_was_before(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a cycle has not done is not repeated, and what it did in other tables is."""
+    with bs.Server(data_dir=folder) as server:
+        good, bad = server.append_table("good", SCHEMA), server.append_table("bad", SCHEMA)
+        bad.append(rows(1))
+        monkeypatch.setattr(bad, "apply_operations", lambda _: 1 / 0)
+        with pytest.raises(bs.TableFailedError), server.graph.cycle():
+            good.append(rows(2))
+            bad.append(rows(2))
+        good.append(rows(3))
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("good").to_arrow()["key"].to_pylist() == [2, 3]
+        assert server.table("bad").to_arrow()["key"].to_pylist() == [1]
+        server.table("bad").append(rows(4))  # type: ignore[attr-defined]
+
+
+def test_a_table_is_not_there_after_a_failed_first_cycle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from barrage_server.engine import AppendTable
+
+    with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(AppendTable, "apply_operations", lambda *_: 1 / 0)
+            with pytest.raises(bs.BarrageError):
+                client.publish("t", rows(1))
+        client.publish("u", rows(1))
+        assert [table.name for table in server.tables()] == ["u"]
+    with bs.Server(data_dir=folder) as server:
+        assert [table.name for table in server.tables()] == ["u"]
+
+
+def test_damage_stops_the_start_and_names_the_place(folder: Path) -> None:
+    with bs.Server(data_dir=folder) as server:
+        table = server.append_table("t", SCHEMA)
+        for number in range(10):
+            table.append(rows(number))
+    segment = next((folder / "journal").glob("*.log"))
+    with bs.Server(data_dir=folder) as server:
+        server.table("t").append(rows(10))  # type: ignore[attr-defined]  # in a later segment
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+    with pytest.raises(JournalError, match=rf"damaged in {segment.name} at byte [\d,]+"):
+        bs.Server(data_dir=folder)
+
+
+def test_a_torn_end_is_cut_off(folder: Path) -> None:
+    with bs.Server(data_dir=folder, fsync="os") as server:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows(1))
+        table.append(rows(2))
+    segment = max((folder / "journal").glob("*.log"))
+    segment.write_bytes(segment.read_bytes()[:-20])
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1]
+        server.table("t").append(rows(3))  # type: ignore[attr-defined]
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1, 3]
