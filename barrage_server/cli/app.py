@@ -118,7 +118,7 @@ def serve(
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Folder that keeps the tables; without it they are in memory only.", metavar="DIR"),
+        typer.Option(help="Folder that keeps the tables  [none: in memory only]", metavar="DIR"),
     ] = None,
     fsync: Annotated[
         str | None,

@@ -78,10 +78,8 @@ def _tell(found: Recovered) -> None:
     for number, table in sorted(found.tables.items(), key=lambda entry: entry[1].name):
         _say(f"{table.name}: {found.records[number].spec.kind}, {count(table.size, 'rows')}")
     saved = "no checkpoint" if found.checkpoint is None else f"a checkpoint of step {found.checkpoint.step:,}"
-    batches = count(len(found.ledger), "publishers")
-    _say(
-        f"{count(len(found.tables), 'tables')}, step {found.step:,}: {saved}, {count(found.cycles, 'cycles')}, {batches}."
-    )
+    cycles, tables = count(found.cycles, "cycles"), count(len(found.tables), "tables")
+    _say(f"{tables}, step {found.step:,}: {saved}, {cycles}, last batches of {count(len(found.ledger), 'publishers')}.")
 
 
 def _say(text: str) -> None:

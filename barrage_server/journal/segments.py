@@ -203,8 +203,8 @@ def _first_number(name: str) -> int:
 
 def _damage(name: str, offset: int, what: str) -> JournalError:
     return JournalError(
-        f"The journal is damaged in {name} at byte {offset:,}: {what}. Restore the data directory from a backup, or cut "
-        f"the journal there with 'barrage-server repair'.",
+        f"The journal is damaged in {name} at byte {offset:,}: {what}. Restore the data directory from a backup, "
+        f"or cut the journal there with 'barrage-server repair'.",
         name,
         offset,
     )

@@ -21,7 +21,12 @@ from barrage_server.wire.protocol import CommitRequest, StageRequest
 from tests.engine.samples import SAMPLES
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
-SERVE = "import sys, barrage_server as bs; s = bs.Server(data_dir=sys.argv[1], fsync=sys.argv[2]); print(s.uri, flush=True); s.wait()"
+SERVE = """
+import sys, barrage_server as bs
+server = bs.Server(data_dir=sys.argv[1], fsync=sys.argv[2])
+print(server.uri, flush=True)
+server.wait()
+"""
 
 
 @pytest.fixture
@@ -39,15 +44,13 @@ def state(server: bs.Server) -> dict[str, tuple[Any, Any]]:
 
 @pytest.fixture(params=["always", "interval", "os"])
 def process(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    child = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(folder), request.param], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert child.stdout is not None
-        yield child, child.stdout.readline().strip()
-    finally:
-        child.kill()
-        child.wait()
+    command = [sys.executable, "-c", SERVE, str(folder), request.param]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            yield child, child.stdout.readline().strip()
+        finally:
+            child.kill()
 
 
 def test_a_killed_server_loses_nothing_that_it_has_answered(
