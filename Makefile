@@ -36,10 +36,10 @@ help: ## List the verbs and the knobs
 	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--results other.json'"
 
 env: ## Make the virtual environment with everything that the tests need, from the pinned sets
-	@scripts/make-env $(VENV) server deephaven spark dev
+	@scripts/make-env $(VENV) server deephaven auth spark dev
 
 demo-env:
-	@scripts/make-env $(VENV) server deephaven spark
+	@scripts/make-env $(VENV) server deephaven auth spark
 
 demo: demo-env ## Replay 336,776 real flights through Spark into live tables, and check every cell
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)

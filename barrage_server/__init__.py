@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         BarrageError,
         DeadlineError,
         DependencyError,
+        ForbiddenError,
         InternalError,
         InvalidRequestError,
         JournalError,
@@ -89,12 +90,17 @@ if TYPE_CHECKING:
     )
     from barrage_server.rowset import RowSet, RowSetShiftData
     from barrage_server.server import (
+        CredentialFile,
         Credentials,
         Fsync,
         Limits,
+        Principal,
+        Right,
+        Role,
         ServedTables,
         SubscriptionGauges,
         TableStatistics,
+        WebTokens,
     )
     from barrage_server.subscription import SubscriptionLimits
     from barrage_server.wire.protocol import PublishMode, TableKind
@@ -111,6 +117,7 @@ __all__ = [
     "BarrageError",
     "BlinkTable",
     "Client",
+    "CredentialFile",
     "Credentials",
     "CycleLog",
     "CycleNote",
@@ -120,6 +127,7 @@ __all__ = [
     "FollowedState",
     "FollowedStatistics",
     "FollowedTable",
+    "ForbiddenError",
     "Fsync",
     "InternalError",
     "InvalidRequestError",
@@ -133,6 +141,7 @@ __all__ = [
     "LiveTable",
     "MessageTooLargeError",
     "NotFoundError",
+    "Principal",
     "Publication",
     "PublishError",
     "PublishMode",
@@ -141,7 +150,9 @@ __all__ = [
     "ReplacedTable",
     "ReplicaTable",
     "RetryPolicy",
+    "Right",
     "RingTable",
+    "Role",
     "RowSet",
     "RowSetError",
     "RowSetShiftData",
@@ -169,6 +180,7 @@ __all__ = [
     "Update",
     "UpdateGraph",
     "Updates",
+    "WebTokens",
     "WireFormatError",
     "__version__",
     "connect",
@@ -188,7 +200,10 @@ _NAMES: Final = {
     "publish": "StagingLimits StagingStatistics",
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",
-    "server": "Credentials Fsync Limits ServedTables SubscriptionGauges TableStatistics",
+    "server": (
+        "CredentialFile Credentials Fsync Limits Principal Right Role ServedTables SubscriptionGauges TableStatistics "
+        "WebTokens"
+    ),
     "subscription": "SubscriptionLimits",
     "wire.protocol": "PublishMode TableKind",
 }

@@ -15,6 +15,7 @@
     │   └── UnknownTableError        there is no table of that name or ticket
     ├── AlreadyExistsError           a different table of that name exists
     ├── AuthenticationError          missing or wrong credentials
+    ├── ForbiddenError               a right that the caller's roles lack
     ├── LimitError                   a limit of this server was reached
     │   └── MessageTooLargeError     one message would be larger than allowed
     ├── UnavailableError             the other side is unreachable or closing
@@ -40,6 +41,7 @@ __all__ = [
     "BarrageError",
     "DeadlineError",
     "DependencyError",
+    "ForbiddenError",
     "InternalError",
     "InvalidRequestError",
     "JournalError",
@@ -127,6 +129,15 @@ class AuthenticationError(BarrageError):
 
     code = "UNAUTHENTICATED"
     is_final: bool = False
+
+
+class ForbiddenError(BarrageError):
+    """The caller's roles lack a right. The text names the right and the table.
+
+    A table on which the caller has no right at all is an :class:`UnknownTableError` instead.
+    """
+
+    code = "PERMISSION_DENIED"
 
 
 class LimitError(BarrageError):

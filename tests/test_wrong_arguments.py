@@ -26,7 +26,10 @@ WRONG: dict[str, list[Any]] = {
     "seconds": ["3", -1.0, float("nan"), [], object(), float("inf")],
     "function": [None, 3, "f", []],
     "port": [-1, "nonsense", 3.5, True, 70_000, []],
-    "token": [3, b"bytes", ["t"], object()],
+    "token": [3, b"bytes", [3], [], " ", object()],
+    "roles": [3, "reader", ["reader"], {"r": "read"}, {3: bs.Role([], [])}],
+    "role names": ["r", ["nope"]],
+    "tls": [3, "pem", ("a",), ("", "")],
     "integer": [None, "3", 3.5, [], object()],
     "schema or none": [3, "int64", ["a"], {"a": 3}, {"a": "nonsense"}, {"k": "string"}],
     "any rows": [None, 3, "rows", [1], {"k": 3}, {}, object(), {3: [1]}, {"k": [object()]}],
@@ -104,6 +107,11 @@ def calls(world: World) -> dict[str, Case]:
         ),
         "Server.table": (server.table, {"name": "t"}, {"name": "text"}),
         "Server.drop": (server.drop, {"name": "n"}, {"name": "text"}),
+        "Server.reload": (
+            server.reload,
+            {},
+            {"token": "token", "roles": "roles", "default_roles": "role names", "tls": "tls"},
+        ),
         "Server.wait": (server.wait, {"timeout": 0}, {"timeout": "seconds"}),
         "Server.close": (server.close, {"grace": 1.0}, {"grace": "seconds"}),
         "Server.follow": (

@@ -96,11 +96,27 @@ def serve(
     token: Annotated[
         list[str] | None,
         typer.Option(
-            help="Token that clients must present; repeat it for several. Better: BARRAGE_TOKENS.", metavar="TOKEN"
+            help="Token that clients must present; repeat it for several. Other users of the machine can see it: "
+            "better --token-file, or BARRAGE_TOKENS.",
+            metavar="TOKEN",
         ),
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="File whose first line is a token that clients must present.", metavar="FILE"),
+    ] = None,
+    credentials: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of tokens, users and client certificates, with their roles.", metavar="FILE"),
+    ] = None,
+    allow_anonymous: Annotated[
+        bool, typer.Option("--allow-anonymous", help="Allow an address beyond this machine without credentials.")
+    ] = False,
+    allow_plaintext: Annotated[
+        bool, typer.Option("--allow-plaintext", help="Allow an address beyond this machine without TLS.")
+    ] = False,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow an address beyond this machine without TLS and tokens.")
+        bool, typer.Option("--insecure", help="Allow an address beyond this machine without TLS and credentials.")
     ] = False,
     deephaven_port: Annotated[
         int | None,
@@ -156,6 +172,10 @@ def serve(
         "host": host,
         "port": port,
         "tokens": token or None,
+        "token_file": token_file,
+        "credentials": credentials,
+        "allow_anonymous": allow_anonymous or None,
+        "allow_plaintext": allow_plaintext or None,
         "insecure": insecure or None,
         "deephaven_port": deephaven_port,
         "deephaven_web_port": deephaven_web_port,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,9 +17,9 @@ from barrage_server.cli.following import follow
 from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
-from barrage_server.errors import AuthenticationError, BarrageError
-from barrage_server.server import Authenticator, Credentials
-from barrage_server.server.auth import shared_token
+from barrage_server.errors import BarrageError
+from barrage_server.server import Authenticator
+from barrage_server.server.authentication import as_authenticator
 
 __all__ = ["any_of", "serve_until_stopped"]
 
@@ -43,11 +45,16 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
             server = bs.Server(
                 settings.host,
                 settings.port,
-                token=any_of(settings.accepted_tokens),
+                token=settings.authenticators() or None,
+                roles=settings.access_roles(),
+                default_roles=settings.default_roles,
                 limits=settings.limits,
                 subscriptions=settings.subscriptions,
                 tls=settings.tls_identity(),
+                client_root_certs=settings.tls_client_root_certs,
                 insecure=settings.insecure,
+                allow_anonymous=settings.allow_anonymous,
+                allow_plaintext=settings.allow_plaintext,
                 deephaven_port=settings.deephaven_port,
                 deephaven_web_port=settings.deephaven_web_port,
                 deephaven_web_origins=settings.deephaven_web_origins,
@@ -62,8 +69,8 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
         example = EXAMPLE_TABLES if settings.example else ()
         if example:
             stack.enter_context(example_tables(server))
-        if not settings.accepted_tokens:
-            logger.warning("no token is set: every program that reaches %s may read and write", server.uri)
+        if server.accepts_everyone:
+            logger.warning("no credentials are required: every program that reaches %s may connect", server.uri)
         served = {"declared": settings.tables, "followed": settings.follow, "of the example": example}
         told = [f"{count(len(tables), 'tables')} {how}" for how, tables in served.items() if tables]
         logger.info("serving %s; Ctrl-C ends", ", ".join(told) or "no tables yet")
@@ -71,8 +78,27 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
             if uri is not None:
                 sys.stdout.write(f"{uri}\n")
         sys.stdout.flush()
+        asked = threading.Event()
+        if hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, lambda *_: asked.set())
         while not server.wait(_POLL_SECONDS):
-            pass
+            if asked.is_set():
+                asked.clear()
+                reload_access(server, config, flags)
+
+
+def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, Any]) -> None:
+    """Read credentials, roles and certificates again. What is wrong is reported in the log, and changes nothing."""
+    try:
+        settings = load_settings(config, flags)
+        server.reload(
+            token=settings.authenticators() or None,
+            roles=settings.access_roles(),
+            default_roles=settings.default_roles,
+            tls=settings.tls_identity(),
+        )
+    except (UsageError, BarrageError) as error:
+        logger.error("credentials, roles and certificates stay as they were: %s", error)
 
 
 def declare(server: bs.Server, table: TableSettings) -> None:
@@ -97,20 +123,4 @@ def declare(server: bs.Server, table: TableSettings) -> None:
 
 def any_of(tokens: tuple[str, ...]) -> Authenticator | None:
     """An authenticator that accepts any of the tokens; None without tokens, which accepts every caller."""
-    if not tokens:
-        return None
-    checks = [shared_token(token) for token in tokens]
-
-    def authenticate(credentials: Credentials) -> str:
-        users: list[str] = []
-        failure = AuthenticationError("The call has no token.")
-        for check in checks:  # all of them, so that the time reveals nothing
-            try:
-                users.append(check(credentials))
-            except AuthenticationError as error:
-                failure = error
-        if not users:
-            raise failure
-        return users[0]
-
-    return authenticate
+    return as_authenticator(tokens) if tokens else None

@@ -24,13 +24,14 @@ from pydantic_settings import (
 
 from barrage_server.address import DEFAULT_PORT
 from barrage_server.cli.following import FollowSettings
-from barrage_server.cli.secret import Secret
+from barrage_server.cli.secret import Secret, read_token
 from barrage_server.cli.text import sentence
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
 from barrage_server.errors import BarrageError
 from barrage_server.pem import read_pem
-from barrage_server.server import Fsync, Limits
+from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, WebTokens
+from barrage_server.server.authentication import AnyToken
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 
@@ -66,6 +67,48 @@ class TableSettings(BaseModel):
     def arrow_schema(self) -> pa.Schema:
         """The columns as an Arrow schema; UnsupportedTypeError when a type name is wrong."""
         return pa.schema([(name, parse_type(kind)) for name, kind in self.columns.items()])
+
+
+class RoleSettings(BaseModel):
+    """What a role allows.
+
+    Attributes:
+        tables: patterns of table names, such as ``fx_*``.
+        rights: ``list``, ``read``, ``publish``, ``create``, ``drop``, ``statistics``.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    tables: tuple[str, ...]
+    rights: tuple[Right, ...]
+
+    def role(self) -> Role:
+        """The role."""
+        return Role(self.tables, self.rights)
+
+
+class WebTokenSettings(BaseModel):
+    """Signed web tokens that are accepted; see ``bs.WebTokens``.
+
+    Attributes:
+        keys: a JSON web key set: a file's path, or an ``https://`` URL.
+        audience: the required audience.
+        issuer: the required issuer.
+        algorithms: allowed algorithms.
+        name_claim: the claim with the caller's name.
+        roles_claim: the claim with its roles.
+        leeway: seconds by which clocks may differ.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    keys: str
+    audience: str
+    issuer: str
+    algorithms: tuple[str, ...] = ("RS256", "ES256")
+    name_claim: str = "sub"
+    roles_claim: str = "roles"
+    leeway: float = Field(default=30.0, ge=0)
 
 
 def _separated(value: object) -> object:
@@ -108,9 +151,17 @@ class ServeSettings(BaseSettings):
             environment; ``*`` for all.
         token: the token that clients must present.
         tokens: further valid tokens, separated by commas in the environment, for replacing one.
-        insecure: allow an address beyond this machine without a token.
+        token_file: a file with one more token in it, in its first line.
+        credentials: a TOML file of tokens, users and client certificates, with their roles.
+        web_tokens: signed web tokens (JWT) that are accepted.
+        roles: what the roles of callers allow; with any, everything else is denied.
+        default_roles: roles of callers whose credentials name none.
+        allow_anonymous: allow an address beyond this machine without credentials.
+        allow_plaintext: allow an address beyond this machine without TLS.
+        insecure: both.
         tls_certificate: certificate chain; serves ``grpc+tls`` together with ``tls_key``. PEM, or a file's path.
         tls_key: private key. PEM, or a file's path.
+        tls_client_root_certs: certificates to trust for clients: each must present one. PEM, or a file's path.
         data_dir: the folder that keeps the tables; in memory only when absent.
         fsync: when changes are on disk: ``always`` before the publisher's answer, ``interval`` 10 ms later, ``os``.
         log_level: level of the log on stderr.
@@ -132,9 +183,17 @@ class ServeSettings(BaseSettings):
     deephaven_web_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
     token: Secret | None = None
     tokens: Annotated[tuple[Secret, ...], NoDecode, BeforeValidator(_separated_tokens)] = ()
+    token_file: Path | None = None
+    credentials: Path | None = None
+    web_tokens: WebTokenSettings | None = None
+    roles: dict[str, RoleSettings] = Field(default_factory=dict)
+    default_roles: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
+    allow_anonymous: bool = False
+    allow_plaintext: bool = False
     insecure: bool = False
     tls_certificate: str | None = None
     tls_key: SecretStr | None = None
+    tls_client_root_certs: str | None = None
     data_dir: Path | None = None
     fsync: Fsync = Fsync.INTERVAL
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -162,9 +221,30 @@ class ServeSettings(BaseSettings):
 
     @property
     def accepted_tokens(self) -> tuple[str, ...]:
-        """All valid tokens; empty when none is required."""
+        """All valid shared tokens. UsageError when the file with one cannot be read, or has none."""
         every = (*(() if self.token is None else (self.token,)), *self.tokens)
-        return tuple(dict.fromkeys(token.get_secret_value() for token in every))
+        found = [token.get_secret_value() for token in every]
+        if self.token_file is not None:
+            found.append(read_token(self.token_file, "token_file"))
+        return tuple(dict.fromkeys(found))
+
+    def authenticators(self) -> list[AnyToken]:
+        """All that may accept a caller; none accepts every caller.
+
+        Raises:
+            UsageError: a file of credentials or keys cannot be read, or is wrong.
+        """
+        found: list[AnyToken] = [*self.accepted_tokens]
+        with usage():
+            if self.credentials is not None:
+                found.append(CredentialFile(self.credentials))
+            if self.web_tokens is not None:
+                found.append(WebTokens(**dict(self.web_tokens)))
+        return found
+
+    def access_roles(self) -> dict[str, Role]:
+        """The roles by name."""
+        return {name: settings.role() for name, settings in self.roles.items()}
 
     def tls_identity(self) -> tuple[bytes, bytes] | None:
         """Certificate chain and private key; None without TLS. UsageError when one is missing or cannot be read."""
@@ -232,6 +312,8 @@ def _names_at(path: Sequence[str]) -> Collection[str]:
         "": ServeSettings,
         "tables": TableSettings,
         "follow": FollowSettings,
+        "roles": RoleSettings,
+        "web_tokens": WebTokenSettings,
         "limits": Limits,
         "subscriptions": SubscriptionLimits,
     }

@@ -11,6 +11,7 @@ status              errors
 INVALID_ARGUMENT    ``InvalidRequestError`` and below, ``AlreadyExistsError``, ``PublishError``, ``ReadOnlyError``
 NOT_FOUND           ``NotFoundError`` and below
 UNAUTHENTICATED     ``AuthenticationError``
+PERMISSION_DENIED   ``ForbiddenError``
 UNAVAILABLE         ``UnavailableError``, ``LimitError`` and below (there is no RESOURCE_EXHAUSTED)
 DEADLINE_EXCEEDED   ``DeadlineError``
 INTERNAL            everything else
@@ -109,6 +110,10 @@ class Unauthenticated(_Untold, fl.FlightUnauthenticatedError):  # type: ignore[m
     """Becomes UNAUTHENTICATED."""
 
 
+class Unauthorized(_Untold, fl.FlightUnauthorizedError):  # type: ignore[misc]  # pyarrow has no types
+    """Becomes PERMISSION_DENIED."""
+
+
 class Unavailable(_Untold, fl.FlightUnavailableError):  # type: ignore[misc]  # pyarrow has no types
     """Becomes UNAVAILABLE."""
 
@@ -144,6 +149,8 @@ def to_flight(error: BarrageError) -> Exception:
         return NotFound(text)
     if isinstance(error, errors.AuthenticationError):
         return Unauthenticated(text)
+    if isinstance(error, errors.ForbiddenError):
+        return Unauthorized(text)
     if isinstance(error, errors.UnavailableError | errors.LimitError):
         return Unavailable(text)
     if isinstance(error, errors.DeadlineError):
@@ -223,6 +230,7 @@ def _make(name: str, text: str) -> BarrageError:
 
 def _class_for(error: BaseException) -> type[BarrageError]:
     kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[BarrageError]], ...] = (
+        # servers of other makes refuse wrong credentials by either status
         ((fl.FlightUnauthenticatedError, fl.FlightUnauthorizedError), errors.AuthenticationError),
         ((fl.FlightUnavailableError, fl.FlightCancelledError, pa.ArrowCancelled), errors.UnavailableError),
         (fl.FlightTimedOutError, errors.DeadlineError),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
 
 from barrage_server.public import public
 from barrage_server.relay.state import FollowedState
@@ -51,3 +53,8 @@ class RelayStatistics(ServerStatistics):
     """
 
     followed: tuple[FollowedStatistics, ...] = ()
+
+    def of_tables(self, allowed: Callable[[str], bool]) -> Self:
+        """Without the entries of other tables than those whose names are ``allowed``."""
+        figures = super(RelayStatistics, self).of_tables(allowed)  # `slots` makes another class than `super()` finds
+        return replace(figures, followed=tuple(entry for entry in self.followed if allowed(entry.name)))

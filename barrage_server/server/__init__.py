@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from barrage_server.server.auth import Authenticator, Credentials
+from barrage_server.server.access import Right, Role
+from barrage_server.server.authentication import Authenticator, Credentials
+from barrage_server.server.credential_file import CredentialFile
 from barrage_server.server.durability import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables
+from barrage_server.server.principal import Principal
 from barrage_server.server.server import Server
 from barrage_server.server.statistics import ServerStatistics, SubscriptionGauges, TableStatistics
+from barrage_server.server.web_tokens import WebTokens
 
 __all__ = [
     "Authenticator",
+    "CredentialFile",
     "Credentials",
     "Fsync",
     "Limits",
+    "Principal",
+    "Right",
+    "Role",
     "ServedTables",
     "Server",
     "ServerStatistics",
     "SubscriptionGauges",
     "TableStatistics",
+    "WebTokens",
 ]

@@ -8,7 +8,9 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from barrage_server.errors import LimitError, NotFoundError, WireFormatError
+from barrage_server.errors import LimitError, NotFoundError, UnknownTableError, WireFormatError
+from barrage_server.server.access import Right
+from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.wire.json_object import JsonObject, json_bytes
 from barrage_server.wire.protocol import (
@@ -37,48 +39,68 @@ _EMPTY_BYTES: Final = 1000
 """Bytes of the body of an action without fields, at most."""
 
 
-def _commit(server_state: ServerState, body: bytes) -> bytes:
-    return server_state.committer.commit(CommitRequest.from_json(body)).to_json()
+def _commit(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
+    request = CommitRequest.from_json(body)
+    server_state.access.check_publish(principal, request.table)
+    return server_state.committer.commit(request).to_json()
 
 
-def _abort(server_state: ServerState, body: bytes) -> bytes:
+def _abort(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = AbortRequest.from_json(body)
+    if request.table is not None:
+        server_state.access.check(principal, request.table, Right.PUBLISH)
+    else:  # the tokens, which only their publisher knows, name the batches
+        server_state.access.check_any(principal, Right.PUBLISH)
     dropped = server_state.staging.drop(request.tokens)
     if request.batch is not None:
         dropped += server_state.staging.drop_batch(request.publisher or "", request.table or "", request.batch)
     return AbortResult(dropped).to_json()
 
 
-def _last_batch(server_state: ServerState, body: bytes) -> bytes:
+def _last_batch(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = LastBatchRequest.from_json(body)
+    server_state.access.check(principal, request.table, Right.PUBLISH)
     return LastBatchResult(server_state.ledger.last(request.publisher, request.table)).to_json()
 
 
-def _create(server_state: ServerState, body: bytes) -> bytes:
+def _create(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = CreateRequest.from_json(body)
+    server_state.access.check(principal, request.table, Right.CREATE)
     spec = TableSpec.implied(request.kind, request.key, request.capacity, durable=request.durable)
     server_state.catalog.ensure(request.table, request.schema, spec)
     return json_bytes({})
 
 
-def _drop(server_state: ServerState, body: bytes) -> bytes:
-    server_state.drop(DropRequest.from_json(body).table)
+def _drop(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
+    name = DropRequest.from_json(body).table
+    if server_state.access.is_open:
+        server_state.drop(name)
+        return json_bytes({})
+    server_state.access.get(principal, name, Right.DROP)
+    try:
+        server_state.drop(name)
+    except UnknownTableError:  # another caller was faster; the text must not suggest tables that this one may not see
+        raise server_state.access.unknown(principal, name) from None
     return json_bytes({})
 
 
-def _statistics(server_state: ServerState, body: bytes) -> bytes:
+def _statistics(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     check_empty(body, "statistics request")
-    return json.dumps(dataclasses.asdict(server_state.statistics()), separators=(",", ":")).encode()
+    access = server_state.access
+    access.check_any(principal, Right.STATISTICS)
+    figures = server_state.statistics()
+    if not access.is_open:
+        figures = figures.of_tables(lambda name: access.allows(principal, name, Right.STATISTICS))
+    return json.dumps(dataclasses.asdict(figures), separators=(",", ":")).encode()
 
 
-def _health(server_state: ServerState, body: bytes) -> bytes:
+def _health(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     check_empty(body, "health request")
-    return json_bytes(
-        {"status": "serving", "step": server_state.catalog.graph.step, "tables": len(server_state.catalog.tables())}
-    )
+    tables = server_state.access.tables(principal)
+    return json_bytes({"status": "serving", "step": server_state.catalog.graph.step, "tables": len(tables)})
 
 
-_ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, bytes], bytes]]]] = {
+_ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, Principal, bytes], bytes]]]] = {
     COMMIT_ACTION: ("Make staged batches visible as one delta, once per batch number.", _commit),
     ABORT_ACTION: ("Drop staged batches.", _abort),
     LAST_BATCH_ACTION: ("The last batch that a publisher has committed to a table.", _last_batch),
@@ -103,11 +125,13 @@ def list_actions() -> list[tuple[str, str]]:
     return [*own, (TABLES_ACTION, "The tables, as ListFlights lists them.")]
 
 
-def run_action(server_state: ServerState, name: str, body: bytes) -> bytes:
+def run_action(server_state: ServerState, principal: Principal, name: str, body: bytes) -> bytes:
     """Run one action, except the one that lists the tables, which each endpoint describes in its own way.
 
     Raises:
         NotFoundError: there is no action of that name.
+        UnknownTableError: there is no such table, or the caller has no right on it.
+        ForbiddenError: the caller lacks the right that the action takes.
         BarrageError: the error of the action.
 
     """
@@ -119,4 +143,4 @@ def run_action(server_state: ServerState, name: str, body: bytes) -> bytes:
     if len(body) > server_state.limits.request_bytes:
         most = server_state.limits.request_bytes
         raise LimitError(f"The body of an action may have {most:,} bytes, and this one has {len(body):,}.")
-    return _ACTIONS[name][1](server_state, body)
+    return _ACTIONS[name][1](server_state, principal, body)

@@ -1,7 +1,7 @@
 """Authentication: bearer tokens in the ``authorization`` header, and the handshakes that issue them.
 
 Every call passes :class:`AuthMiddlewareFactory`, which refuses all unknown credentials. The server has no sessions:
-a bearer token carries its owner and its expiry, signed with a key that lives as long as the server.
+a bearer token carries its principal and its expiry, signed with a key that lives as long as the server.
 """
 
 from __future__ import annotations
@@ -9,96 +9,35 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow.flight as fl
 from itsdangerous import BadData, URLSafeSerializer
 
-from barrage_server.errors import AuthenticationError, BarrageError, InvalidRequestError
-from barrage_server.public import public
+from barrage_server.errors import AuthenticationError, BarrageError
+from barrage_server.server.authentication import CERTIFICATE, Authentication, Credentials
+from barrage_server.server.principal import ANONYMOUS, Principal
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.translate import boundary
 
 __all__ = [
-    "ANONYMOUS",
     "AuthMiddleware",
     "AuthMiddlewareFactory",
-    "Authenticator",
-    "Credentials",
     "HandshakeHandler",
     "TokenSigner",
     "from_payload",
-    "open_to_all",
     "parse_authorization",
-    "shared_token",
 ]
 
-ANONYMOUS = "anonymous"
+_NOBODY: Final = Principal(ANONYMOUS)
 _UNKNOWN = "a caller whose address Flight does not tell"
 MIDDLEWARE = "barrage"
 _VIEWPORT_HEADER = "barrage-viewport"
 # Deephaven's clients name the class that checks a pre-shared key.
 _SCHEMES = {"io.deephaven.authentication.psk.pskauthenticationhandler": "psk"}
-
-
-@public
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Credentials of one call.
-
-    Attributes:
-        scheme: ``basic``, ``bearer``, ``psk`` for a pre-shared key, or another first word of the header, in lower case;
-            ``anonymous`` without a header.
-        user: the user name of ``basic``, else empty.
-        secret: the password of ``basic``, or the text after the scheme.
-
-    """
-
-    scheme: str
-    user: str
-    secret: str
-
-    def __repr__(self) -> str:
-        return f"<Credentials {self.scheme} {self.user!r}>"
-
-
-Authenticator = Callable[[Credentials], str]
-"""Gives the name of the caller, or raises :class:`~barrage_server.errors.AuthenticationError`."""
-
-
-def shared_token(token: str) -> Authenticator:
-    """An authenticator that accepts ``token`` as a bearer token, or as the password of any user.
-
-    Raises:
-        InvalidRequestError: the token is empty or blank, and would accept callers without credentials.
-
-    """
-    if not token.strip():
-        raise InvalidRequestError(
-            "An empty token protects nothing: a caller that shows none has it. Choose one, or leave it out."
-        )
-    expected = token.encode()
-
-    def authenticate(credentials: Credentials) -> str:
-        # compared also when there is nothing to compare with, so that the time tells nothing
-        if hmac.compare_digest(credentials.secret.encode(), expected):
-            return credentials.user or "token"
-        raise AuthenticationError(
-            "The token is missing or wrong. In Python pass token=; other clients send it in the header "
-            "'authorization: Bearer <token>'."
-        )
-
-    return authenticate
-
-
-def open_to_all(credentials: Credentials) -> str:
-    """An authenticator that accepts every caller."""
-    return credentials.user or ANONYMOUS
 
 
 class TokenSigner:
@@ -115,34 +54,51 @@ class TokenSigner:
         self._lifetime = lifetime
         self._clock = clock
 
-    def issue(self, user: str) -> str:
-        """A token for ``user``."""
-        return self._serializer.dumps([user, self._clock() + self._lifetime])
+    def issue(self, principal: Principal) -> str:
+        """A token for ``principal``, valid no longer than its credentials."""
+        until = self._clock() + self._lifetime
+        if principal.expires is not None:
+            until = min(until, principal.expires)
+        held = [principal.name, sorted(principal.role_names), principal.expires, principal.credential]
+        return self._serializer.dumps([until, *held])
 
-    def user_of(self, token: str) -> str | None:
-        """Whose token it is; ``None`` when it was not made here, or is no longer good."""
+    def principal_of(self, token: str) -> Principal | None:
+        """Whose token it is; ``None`` when it was not made here, or has expired."""
         try:
-            user, until = self._serializer.loads(token)
+            until, name, roles, expires, credential = self._serializer.loads(token)
         except BadData:
             return None
-        return str(user) if self._clock() < until else None
+        return Principal(name, roles, expires, credential) if self._clock() < until else None
 
 
 class AuthMiddleware(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
     """The headers of one call: the caller, and its viewport dialect."""
 
     def __init__(
-        self, user: str, viewport: str | None, bearer: str | None, refusal: AuthenticationError | None = None
+        self,
+        principal: Principal,
+        viewport: str | None,
+        bearer: str | None,
+        refusal: AuthenticationError | None = None,
+        by_certificate: Callable[[str], Principal] | None = None,
     ) -> None:
         super().__init__()
-        self.user = user
+        self.principal = principal
         self.viewport = viewport
         self._bearer = bearer
         self._refusal = refusal
+        self._by_certificate = by_certificate
 
-    def check(self) -> None:
-        """Raise AuthenticationError unless the credentials are valid."""
-        if self._refusal is not None:
+    def check(self, identity: str = "") -> None:
+        """Raise AuthenticationError unless the credentials are valid.
+
+        Args:
+            identity: that of the client's certificate; empty without one. Used when the headers have no credentials.
+
+        """
+        if self._by_certificate is not None:
+            self.principal = self._by_certificate(identity)
+        elif self._refusal is not None:
             raise self._refusal
 
     def sending_headers(self) -> dict[str, str]:
@@ -167,13 +123,16 @@ _TOLD_BY_HANDLER: Final = frozenset(
 class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
     """Authenticates every call; calls without valid credentials get UNAUTHENTICATED.
 
-    Handlers of calls must call :meth:`AuthMiddleware.check` first: only they know the peer of most calls.
+    Handlers of calls must call :meth:`AuthMiddleware.check` first: only they know the peer of most calls, and its
+    certificate. ``certificates``: whether TLS requires one.
     """
 
-    def __init__(self, authenticate: Authenticator | None, signer: TokenSigner, strangers: Strangers) -> None:
+    def __init__(
+        self, authentication: Authentication, signer: TokenSigner, strangers: Strangers, *, certificates: bool = False
+    ) -> None:
         super().__init__()
-        self._authenticate = authenticate if authenticate is not None else open_to_all
-        self._open = authenticate is None
+        self._certificates = certificates
+        self._authentication = authentication
         self._signer = signer
         self._strangers = strangers
 
@@ -185,23 +144,29 @@ class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  
             header = _text(lower.get("authorization"))
             if info.method == fl.FlightMethod.HANDSHAKE and header is None:
                 self._strangers.check_room()
-                return AuthMiddleware(ANONYMOUS, viewport, None)  # credentials come in the handshake itself
+                return AuthMiddleware(_NOBODY, viewport, None)  # credentials come in the handshake itself
             shown = header if header is not None else _bearer_of(lower.get("auth-token-bin"))
+            if shown is None and self._certificates:
+                return AuthMiddleware(_NOBODY, viewport, None, by_certificate=self._of_certificate)
             try:
                 return self._admit(info, shown, viewport)
             except AuthenticationError as error:
                 if info.method not in _TOLD_BY_HANDLER:
                     raise
-                return AuthMiddleware(ANONYMOUS, viewport, None, error)
+                return AuthMiddleware(_NOBODY, viewport, None, error)
+
+    def _of_certificate(self, identity: str) -> Principal:
+        return self._authentication.principal(Credentials(CERTIFICATE, identity, identity))
 
     def _admit(self, info: fl.CallInfo, shown: str | None, viewport: str | None) -> AuthMiddleware:
-        credentials = parse_authorization(shown, lenient=self._open)
-        user = self._signer.user_of(credentials.secret) if credentials.scheme == "bearer" else None
-        if user is not None:
-            return AuthMiddleware(user, viewport, None)
-        user = self._authenticate(credentials)
+        credentials = parse_authorization(shown, lenient=self._authentication.is_open)
+        principal = self._signer.principal_of(credentials.secret) if credentials.scheme == "bearer" else None
+        if principal is not None:
+            self._authentication.check(principal)
+            return AuthMiddleware(principal, viewport, None)
+        principal = self._authentication.principal(credentials)
         hands_out = credentials.scheme == "basic" or info.method == fl.FlightMethod.HANDSHAKE
-        return AuthMiddleware(user, viewport, self._signer.issue(user) if hands_out else None)
+        return AuthMiddleware(principal, viewport, self._signer.issue(principal) if hands_out else None)
 
 
 class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow has no types
@@ -210,9 +175,9 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow h
     The payload is the shared token, or ``user:password``, or Flight's ``BasicAuth`` message.
     """
 
-    def __init__(self, authenticate: Authenticator | None, signer: TokenSigner, strangers: Strangers) -> None:
+    def __init__(self, authentication: Authentication, signer: TokenSigner, strangers: Strangers) -> None:
         super().__init__()
-        self._authenticate = authenticate if authenticate is not None else open_to_all
+        self._authentication = authentication
         self._signer = signer
         self._strangers = strangers
 
@@ -225,7 +190,8 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow h
             except (StopIteration, OSError):
                 return  # an empty handshake: came with the header, and AuthMiddlewareFactory has answered
             if payload:
-                outgoing.write(self._signer.issue(self._authenticate(from_payload(payload))).encode())
+                principal = self._authentication.principal(from_payload(payload))
+                outgoing.write(self._signer.issue(principal).encode())
 
     def is_valid(self, token: bytes) -> bytes:  # noqa: ARG002  (Flight calls it so)
         """Nothing is decided here: :class:`AuthMiddlewareFactory` sees every call, and this token with it."""

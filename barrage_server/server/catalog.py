@@ -103,10 +103,14 @@ class Catalog:
         if table is not None:
             return table
         with self._lock:
-            names = sorted(islice(self._tables, _MOST_COMPARED))
-        close = difflib.get_close_matches(name[:100], names, n=3)
+            names = tuple(islice(self._tables, _MOST_COMPARED))
+        raise self.unknown(name, names)
+
+    def unknown(self, name: str, names: Iterable[str]) -> UnknownTableError:
+        """The error for a name without a table; the text names similar ones among ``names``."""
+        close = difflib.get_close_matches(name[:100], sorted(islice(names, _MOST_COMPARED)), n=3)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see the names."
-        raise UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")
+        return UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")
 
     def tables(self) -> tuple[Table, ...]:
         """All tables, by name."""

@@ -7,8 +7,10 @@ from itertools import islice
 
 import pyarrow as pa
 
-from barrage_server.engine import TableVersion
+from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
+from barrage_server.server.access import Right
+from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.translate import guarded
@@ -25,24 +27,40 @@ class DownloadStream:
 
     Args:
         server_state: the server's state.
+        principal: the caller.
         peer: the client's address.
-        version: the version to send.
+        table: the table whose present version is sent.
         schema: the schema of the stream.
         stall: the watch over the client's progress.
+        has_name: whether the table is one of the catalog.
 
     """
 
     kind = "download"
 
     def __init__(
-        self, server_state: ServerState, peer: str, version: TableVersion, schema: pa.Schema, stall: StallWatch
+        self,
+        server_state: ServerState,
+        principal: Principal,
+        peer: str,
+        table: Table,
+        schema: pa.Schema,
+        stall: StallWatch,
+        *,
+        has_name: bool = True,
     ) -> None:
+        self.principal = principal
         self.peer = peer
         self.server_state = server_state
-        self.version = version.detached()  # a slow reader must not keep later history alive
+        self._name = table.name if has_name else None
+        self.version = table.version.detached()  # a slow reader must not keep later history alive
         self.schema = schema
         self.stall = stall
         self._ending: BarrageError | None = None
+
+    def needs(self) -> tuple[str, Right] | None:
+        """The table that is sent, and the right that it takes; ``None`` for a table without a name."""
+        return None if self._name is None else (self._name, Right.READ)
 
     def overdue(self, now: float) -> str | None:
         """Why the connection should be ended now."""
@@ -61,8 +79,10 @@ class DownloadStream:
 class Download(DownloadStream):
     """Batches that Flight fetches one by one from its own thread, after the handler has returned."""
 
-    def __init__(self, server_state: ServerState, peer: str, version: TableVersion, schema: pa.Schema) -> None:
-        super().__init__(server_state, peer, version, schema, StallWatch(server_state.clock))
+    def __init__(
+        self, server_state: ServerState, principal: Principal, peer: str, table: Table, schema: pa.Schema
+    ) -> None:
+        super().__init__(server_state, principal, peer, table, schema, StallWatch(server_state.clock))
 
     def reader(self) -> pa.RecordBatchReader:
         """The stream of batches."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from barrage_server.errors import UnavailableError
+from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.extras import missing_extra
 from barrage_server.flight.sockets import connected_peers, shut_all, shut_peer
 from barrage_server.process import leave_to_parent
-from barrage_server.server.auth import Authenticator, AuthMiddlewareFactory, HandshakeHandler, TokenSigner
+from barrage_server.server.auth import AuthMiddlewareFactory, HandshakeHandler, TokenSigner
 from barrage_server.server.flight_endpoint import FlightEndpoint, TlsIdentity
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.strangers import Strangers
@@ -36,8 +36,8 @@ class Endpoints:
         server_state: the server's state.
         host: address to listen on.
         port: the port for Flight; 0 takes a free one.
-        authenticate: checks credentials; ``None`` to accept every caller.
         tls: certificate chain and key, PEM.
+        client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
         tidy: housekeeping, called about once a second with the time.
 
     Attributes:
@@ -56,14 +56,14 @@ class Endpoints:
         server_state: ServerState,
         host: str,
         port: int,
-        authenticate: Authenticator | None,
         tls: TlsIdentity | None,
+        client_roots: bytes | None,
         tidy: Callable[[float], object],
     ) -> None:
         self.host = host
         self._server_state = server_state
-        self._authenticate = authenticate
         self._tls = tls
+        self._client_roots = client_roots
         self._tidy_server = tidy
         self._deephaven: DeephavenEndpoint | None = None
         self._may_shut = threading.Event()
@@ -81,11 +81,14 @@ class Endpoints:
             self._door = FlightEndpoint(
                 f"{scheme}://{_bracketed(host)}:{port}",
                 server_state,
-                AuthMiddlewareFactory(authenticate, signer, self.strangers),
-                HandshakeHandler(authenticate, signer, self.strangers),
+                AuthMiddlewareFactory(
+                    server_state.authentication, signer, self.strangers, certificates=client_roots is not None
+                ),
+                HandshakeHandler(server_state.authentication, signer, self.strangers),
                 self.strangers.let_in,
                 self._advertised,
                 tls,
+                client_roots,
             )
         except (pa.ArrowException, OSError):
             raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from None
@@ -126,9 +129,25 @@ class Endpoints:
                 raise
             raise missing_extra("A port for Deephaven's clients needs", "deephaven", error) from error
         self._deephaven = DeephavenEndpoint(
-            self._server_state, self._authenticate, self.host, port, web_port, self._tls, web_origins
+            self._server_state, self.host, port, web_port, self._tls, web_origins, self._client_roots
         )
         return self._deephaven
+
+    def replace_tls(self, tls: TlsIdentity) -> None:
+        """Present another certificate to new connections, at the Deephaven ports.
+
+        Raises:
+            InvalidRequestError: there is no TLS here, or chain and key do not fit.
+
+        """
+        if self._tls is None:
+            raise InvalidRequestError("This server has no TLS; start it anew with a certificate.")
+        if tls == self._tls:
+            return
+        if self._deephaven is not None:
+            self._deephaven.replace_tls(tls)
+        self._tls = tls
+        logger.warning("%s keeps its certificate until the server is started anew", self.uri)
 
     @property
     def ports(self) -> list[int]:

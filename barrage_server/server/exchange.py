@@ -17,6 +17,7 @@ import pyarrow.flight as fl
 from barrage_server.errors import BarrageError, WireFormatError
 from barrage_server.flight.errors import encode_end
 from barrage_server.flight.sockets import peer_name
+from barrage_server.server.access import Right
 from barrage_server.server.auth import AuthMiddleware
 from barrage_server.server.exchange_state import MessageFormat, StreamRequest, dialect_of
 from barrage_server.server.exchange_stream import ExchangeStream
@@ -60,7 +61,7 @@ class Exchange(ExchangeStream):
     ) -> None:
         message_format = MessageFormat(dialect_of(call.viewport, Dialect.KEY_SPACE), LengthMode.PADDED)
         super().__init__(
-            server_state, peer_name(context.peer()), call.user, message_format, StallWatch(server_state.clock)
+            server_state, call.principal, peer_name(context.peer()), message_format, StallWatch(server_state.clock)
         )
         self._context = context
         self._descriptor = descriptor
@@ -113,7 +114,7 @@ class Exchange(ExchangeStream):
         was_subscription = self.exchange_state.is_subscription
         table = self.known_table(request)
         if table is None:
-            table = self.server_state.catalog.get(self._name(request.ticket))
+            table = self.server_state.access.get(self.principal, self._name(request.ticket), Right.READ)
         self.exchange_state.serve(request, table)
         self.served(request, table, was_subscription)
 

@@ -13,8 +13,10 @@ from abc import ABC, abstractmethod
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
 from barrage_server.log import count
+from barrage_server.server.access import Right
 from barrage_server.server.dispatcher import ChangeSignal
 from barrage_server.server.exchange_state import ExchangeState, MessageFormat, StreamRequest
+from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.statistics import SubscriptionGauges
@@ -30,8 +32,8 @@ class ExchangeStream(ABC):
 
     Args:
         server_state: the server's state.
+        principal: the caller.
         peer: the client's address, as ``127.0.0.1:50000``.
-        user: the caller's name.
         message_format: the form of messages.
         stall: the watch over the client's progress.
 
@@ -44,14 +46,20 @@ class ExchangeStream(ABC):
     kind = "subscription"
 
     def __init__(
-        self, server_state: ServerState, peer: str, user: str, message_format: MessageFormat, stall: StallWatch
+        self,
+        server_state: ServerState,
+        principal: Principal,
+        peer: str,
+        message_format: MessageFormat,
+        stall: StallWatch,
     ) -> None:
         self.peer = peer
+        self.principal = principal
         self.server_state = server_state
         self.stall = stall
         self.scheduled = server_state.dispatcher.add(self, ChangeSignal())
         self.exchange_state = ExchangeState(server_state, self.scheduled, message_format)
-        self._user = user
+        self._has_name = True
         self._batches = 0
         self._nbytes = 0
 
@@ -104,6 +112,7 @@ class ExchangeStream(ABC):
             UnknownTableError: the table was dropped meanwhile.
 
         """
+        self._has_name = has_name
         if was_subscription or not self.exchange_state.is_subscription:
             return
         if has_name:
@@ -132,6 +141,11 @@ class ExchangeStream(ABC):
         """Whether this stream is about ``table``."""
         return self.exchange_state.table is table
 
+    def needs(self) -> tuple[str, Right] | None:
+        """The table that it is about, and the right that it takes; ``None`` without a table that has a name."""
+        table = self.exchange_state.table
+        return None if table is None or not self._has_name else (table.name, Right.READ)
+
     def overdue(self, now: float) -> str | None:
         """Why the connection should be ended now."""
         return self.stall.overdue(now)
@@ -144,7 +158,7 @@ class ExchangeStream(ABC):
         """Figures of the subscription; ``None`` while there is none."""
         return self.exchange_state.gauges(
             peer=self.peer,
-            user=self._user,
+            user=self.principal.name,
             nbytes=self._nbytes,
             batches=self._batches,
             writing_since=self.stall.taking_since,

@@ -10,11 +10,13 @@ import pyarrow.flight as fl
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.flight.sockets import peer_name
+from barrage_server.server.access import Right
 from barrage_server.server.actions import check_empty, list_actions, run_action
 from barrage_server.server.auth import MIDDLEWARE, AuthMiddleware, AuthMiddlewareFactory, HandshakeHandler
 from barrage_server.server.download import Download
 from barrage_server.server.exchange import Exchange
 from barrage_server.server.flight_source import FlightSource
+from barrage_server.server.principal import Principal
 from barrage_server.server.put import take_put
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.translate import boundary
@@ -39,6 +41,8 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         let_in: called with the peer of each call with valid credentials.
         advertised: returns the URI in listings, or ``None`` for clients to keep their connection.
         tls: certificate and key, for ``grpc+tls``.
+        client_roots: certificates to trust for clients, PEM: each must then present one. There is no older handshake
+            then: Flight gives the identity of a certificate to servers without one only.
 
     """
 
@@ -51,15 +55,18 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         let_in: Callable[[str], None],
         advertised: Callable[[], str | None],
         tls: TlsIdentity | None,
+        client_roots: bytes | None = None,
     ) -> None:
         self._server_state = server_state
         self._advertised = advertised
         self._let_in = let_in
+        self._client_roots = client_roots
         super().__init__(
             location,
-            auth_handler=handshake,
+            auth_handler=handshake if client_roots is None else None,
             tls_certificates=None if tls is None else [tls],
             middleware={MIDDLEWARE: gate},
+            **({} if client_roots is None else {"verify_client": True, "root_certificates": client_roots}),
         )
 
     def let_go(self) -> None:
@@ -67,30 +74,29 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         del self._server_state, self._advertised, self._let_in
 
     def list_flights(self, context: fl.ServerCallContext, criteria: bytes) -> Iterator[fl.FlightInfo]:
-        """All tables; those whose names start with ``criteria``, if given."""
-        with self._serving("ListFlights", context):
+        """The tables that the caller may list; those whose names start with ``criteria``, if given."""
+        with self._serving("ListFlights", context) as (call, _):
             self._check_open()
             prefix = bytes(criteria or b"").decode("utf-8", "replace")
-            return iter(
-                [self._info(table) for table in self._server_state.catalog.tables() if table.name.startswith(prefix)]
-            )
+            return iter([self._info(table) for table in self._listed(call) if table.name.startswith(prefix)])
 
     def get_flight_info(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
         """One table, by path."""
-        with self._serving("GetFlightInfo", context):
-            return self._info(self._table_of(descriptor))
+        with self._serving("GetFlightInfo", context) as (call, _):
+            return self._info(self._table_of(call.principal, descriptor))
 
     def get_schema(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.SchemaResult:
         """The schema of one table, by path."""
-        with self._serving("GetSchema", context):
-            return fl.SchemaResult(_schema(self._table_of(descriptor)))
+        with self._serving("GetSchema", context) as (call, _):
+            return fl.SchemaResult(_schema(self._table_of(call.principal, descriptor)))
 
     def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
         """The current content of a table."""
-        with self._serving("DoGet", context) as (_, peer):
+        with self._serving("DoGet", context) as (call, peer):
             self._check_open()
-            table = self._server_state.catalog.get(name_of_ticket(ticket.ticket))
-            return fl.RecordBatchStream(Download(self._server_state, peer, table.version, _schema(table)).reader())
+            table = self._server_state.access.get(call.principal, name_of_ticket(ticket.ticket), Right.READ)
+            download = Download(self._server_state, call.principal, peer, table, _schema(table))
+            return fl.RecordBatchStream(download.reader())
 
     def do_put(
         self,
@@ -100,8 +106,8 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         writer: fl.FlightMetadataWriter,
     ) -> None:
         """Rows for a table."""
-        with self._serving("DoPut", context):
-            take_put(self._server_state, FlightSource(context, descriptor, reader, writer))
+        with self._serving("DoPut", context) as (call, _):
+            take_put(self._server_state, FlightSource(context, call.principal, descriptor, reader, writer))
 
     def do_exchange(
         self,
@@ -121,12 +127,13 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
 
     def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> Iterator[bytes]:
         """One action; its results."""
-        with self._serving(f"action {action.type[:50]}", context):
+        with self._serving(f"action {action.type[:50]}", context) as (call, _):
             self._check_open()
             if action.type == TABLES_ACTION:
                 check_empty(bytes(action.body or b""), "tables request")
-                return iter([self._info(table).serialize() for table in self._server_state.catalog.tables()])
-            return iter([run_action(self._server_state, action.type, action.body.to_pybytes() if action.body else b"")])
+                return iter([self._info(table).serialize() for table in self._listed(call)])
+            body = action.body.to_pybytes() if action.body else b""
+            return iter([run_action(self._server_state, call.principal, action.type, body)])
 
     @contextmanager
     def _serving(self, doing: str, context: fl.ServerCallContext) -> Iterator[tuple[AuthMiddleware, str]]:
@@ -135,7 +142,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         with boundary(doing, peer):
             call = context.get_middleware(MIDDLEWARE)
             assert isinstance(call, AuthMiddleware)
-            call.check()
+            call.check("" if self._client_roots is None else _identity(context))
             self._let_in(peer)
             yield call, peer
 
@@ -143,11 +150,14 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         if self._server_state.streams.closing:
             raise UnavailableError("The server is shutting down; connect again later.")
 
-    def _table_of(self, descriptor: fl.FlightDescriptor) -> Table:
+    def _listed(self, call: AuthMiddleware) -> tuple[Table, ...]:
+        return self._server_state.access.tables(call.principal)
+
+    def _table_of(self, principal: Principal, descriptor: fl.FlightDescriptor) -> Table:
         self._check_open()
         if descriptor.descriptor_type != fl.DescriptorType.PATH:
             raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
-        return self._server_state.catalog.get(name_of_path(descriptor.path))
+        return self._server_state.access.get(principal, name_of_path(descriptor.path))
 
     def _info(self, table: Table) -> fl.FlightInfo:
         uri = self._advertised()
@@ -158,6 +168,11 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
             total_records=table.size,
             total_bytes=-1,
         )
+
+
+def _identity(context: fl.ServerCallContext) -> str:
+    identity = context.peer_identity()
+    return identity.decode("utf-8", "replace") if isinstance(identity, bytes) else str(identity)
 
 
 # Arrow's way to say: use the connection that you have.

@@ -9,6 +9,7 @@ import pyarrow.flight as fl
 
 from barrage_server.errors import UnavailableError, WireFormatError
 from barrage_server.flight.sockets import peer_name
+from barrage_server.server.principal import Principal
 from barrage_server.server.upload import RawMessage
 from barrage_server.wire.raw import COMMAND_DESCRIPTOR, PATH_DESCRIPTOR, Descriptor
 from barrage_server.wire.soundness import check_schema
@@ -21,6 +22,7 @@ class FlightSource:
 
     Args:
         context: Flight's view of the call.
+        principal: the caller.
         descriptor: what the rows are for.
         reader: where they come from.
         writer: where results go.
@@ -30,11 +32,13 @@ class FlightSource:
     def __init__(
         self,
         context: fl.ServerCallContext,
+        principal: Principal,
         descriptor: fl.FlightDescriptor,
         reader: fl.MetadataRecordBatchReader,
         writer: fl.FlightMetadataWriter,
     ) -> None:
         self.peer = peer_name(context.peer())
+        self.principal = principal
         self.descriptor = _plain(descriptor)
         self._context = context
         self._reader = reader

@@ -67,10 +67,12 @@ def take_put(server_state: ServerState, source: UploadSource) -> None:
 def _put(upload: UploadStream, first: Message | None, messages: Iterator[Message]) -> None:
     """Rows that are applied when all of them are there."""
     server_state, name = upload.server_state, _name(upload.source.descriptor)
+    upload.aims_at(name)
     schema = upload.source.schema()
     options = _options(schema, first[1] if first is not None else None)
     batches = upload.collect(schema, [] if first is None else chain([first], messages))
     target = Target(name, options.mode, options.key, options.kind, options.capacity)
+    upload.aims_at(name)  # again: the table may have been dropped, and making it takes a right of its own
     rows, table = publish_rows(server_state.catalog, target, schema, batches, limit=server_state.limits.put_bytes)
     logger.info("%s put %s into %s", upload.peer, count(rows, "rows"), name)
     upload.reply(PutResult(name, rows, table.version.step).to_json())
@@ -88,7 +90,9 @@ def _stage(upload: UploadStream, messages: Iterator[Message]) -> None:
             raise PublishError(_BROKE_OFF)
         if first[1] is None:
             raise WireFormatError("The first message of a staged batch must have a stage request with it.")
-        request, schema = StageRequest.from_json(first[1]), upload.source.schema()
+        request = StageRequest.from_json(first[1])
+        upload.aims_at(request.table)
+        schema = upload.source.schema()
         refusal = f"One staged batch may have {limit:,} bytes, and this one has more. Commit more often."
         intake = Intake(schema, limit, refusal)
         token = server_state.staging.open(request, schema, server_state.clock())
@@ -113,6 +117,7 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
         raise InvalidRequestError(f"DoPut takes publication requests, not {type(request).__name__}.")
     catalog = upload.server_state.catalog
     name = name_of_ticket(request.ticket) if request.ticket else _name(upload.source.descriptor)
+    upload.aims_at(name)
     schema = upload.source.schema()
     reader = MessageReader(
         schema,
@@ -136,6 +141,8 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
                 continue
             message = reader.feed(batch, metadata)
             if message is not None:
+                if table is None:
+                    upload.aims_at(name)  # again, as for plain rows
                 table = _apply(catalog, name, reader.schema, table, message)
                 updates += 1
                 if updates == 1:  # the publisher may now tell others that the table is there

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,8 @@ from barrage_server.log import count
 from barrage_server.pem import Pem, read_pem
 from barrage_server.process import Ending, end_with_process
 from barrage_server.publish import Committer, Ledger, StagingArea
-from barrage_server.server.auth import Authenticator, shared_token
+from barrage_server.server.access import AccessControl, Role, checked_roles
+from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.durability import Durability, Fsync, is_durable
@@ -62,12 +63,21 @@ class Server:
         host: address to listen on.
         port: 0 takes a free one; see :attr:`port`.
         token: the required token, or a callable that takes :class:`~barrage_server.server.auth.Credentials` and returns
-            the caller's name or raises :class:`~barrage_server.errors.AuthenticationError`. ``None``: every caller is
-            accepted.
+            the caller's name or :class:`~barrage_server.Principal`, or raises
+            :class:`~barrage_server.errors.AuthenticationError`; or a sequence of these, any of which may accept a
+            caller. ``None``: every caller is accepted.
+        roles: what the roles of principals allow, by name: :class:`~barrage_server.Role`. With any, everything that no
+            role of a caller allows is denied; with none, every caller may do everything. This process is not
+            restricted.
+        default_roles: roles of callers whose credentials name none: those with the token, and anonymous ones.
         limits: bounds of what one client may use.
         subscriptions: default update interval, and the sizes of first snapshots.
         tls: certificate chain and private key to serve ``grpc+tls``: each PEM text, or the path of a PEM file.
-        insecure: allow to listen beyond this machine without a token.
+        client_root_certs: certificates to trust for clients, as PEM or a path: each must then present one. Without
+            ``token`` every such client is accepted; with it, those that a :class:`~barrage_server.CredentialFile` has.
+        allow_anonymous: allow to listen beyond this machine although every caller is accepted.
+        allow_plaintext: allow to listen beyond this machine without TLS: tokens and tables can be read in transit.
+        insecure: both of these.
         writers: threads that write to subscribers at a time, without those stuck with a slow client.
         deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, see :attr:`deephaven_uri`.
             ``None``: none. Needs the extra ``deephaven``, as does the next one.
@@ -82,7 +92,7 @@ class Server:
 
     Raises:
         InvalidRequestError: the host is not an address, the token is empty, or it would listen beyond this machine
-            without one.
+            without a token or without TLS, and that is not allowed.
         UnavailableError: the address cannot be listened on.
         DependencyError: a Deephaven port is requested, and its packages are not installed.
         JournalError: the data directory is damaged, or something else.
@@ -96,10 +106,15 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         *,
-        token: str | Authenticator | None = None,
+        token: AnyToken | Sequence[AnyToken] | None = None,
+        roles: Mapping[str, Role] | None = None,
+        default_roles: Collection[str] = (),
         limits: Limits | None = None,
         subscriptions: SubscriptionLimits | None = None,
         tls: tuple[Pem, Pem] | None = None,
+        client_root_certs: Pem | None = None,
+        allow_anonymous: bool = False,
+        allow_plaintext: bool = False,
         insecure: bool = False,
         writers: int = 2,
         deephaven_port: int | None = None,
@@ -115,28 +130,37 @@ class Server:
             (0 if deephaven_web_port is None else deephaven_web_port, "deephaven_web_port"),
         ):
             integer(number, what, most=65_535)
-        if token is not None and not isinstance(token, str) and not callable(token):
-            raise InvalidRequestError(f"token must be a string or a function, not a {type(token).__name__}.")
         instance(limits, Limits, "limits")
         instance(subscriptions, SubscriptionLimits, "subscriptions")
         integer(writers, "writers", least=1, most=10_000)
-        if token is None and not insecure and not _is_loopback(host):
-            raise InvalidRequestError(
-                f"Listening on {host} lets other machines in. Set a token, or allow it with insecure=True "
-                f"(--insecure on the command line) if every caller may read and write."
+        if not insecure and not _is_loopback(host):
+            _check_exposed(
+                host,
+                is_guarded=token is not None or client_root_certs is not None or allow_anonymous,
+                is_encrypted=tls is not None or allow_plaintext,
             )
-        authenticate = shared_token(token) if isinstance(token, str) else token
         identity = None if tls is None else _identity(tls)
         self._started = time.monotonic()
         self._closed = threading.Event()
         self._close_lock = threading.Lock()
         self._pid = os.getpid()
         self._ends_with_process = False
+        client_roots = None if client_root_certs is None else read_pem(client_root_certs, "client_root_certs")
+        if client_roots is not None and tls is None:
+            raise InvalidRequestError(
+                "client_root_certs is for a server with tls: certificates are shown in its handshake."
+            )
+        authenticate = as_authenticator(token, _role_names(default_roles, checked_roles(roles)))
+        if authenticate is None and client_roots is not None:
+            authenticate = Certificates(default_roles)
+        authentication = Authentication(authenticate, default_roles)
         self._data_dir = None if data_dir is None else Path(text(os.fspath(data_dir), "data_dir"))
         self._fsync = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
-        self._hub = self._make_state(limits or Limits(), subscriptions or SubscriptionLimits(), writers)
+        self._hub = self._make_state(
+            limits or Limits(), subscriptions or SubscriptionLimits(), writers, authentication, roles
+        )
         try:
-            self._endpoints = Endpoints(self._hub, host, port, authenticate, identity, self._tidy)
+            self._endpoints = Endpoints(self._hub, host, port, identity, client_roots, self._tidy)
         except BaseException:
             if self._hub.durability is not None:
                 self._hub.durability.close()
@@ -149,7 +173,14 @@ class Server:
             raise
         logger.info("serving on %s", ", ".join(filter(None, (self.uri, self.deephaven_uri, self.deephaven_web_uri))))
 
-    def _make_state(self, limits: Limits, subscriptions: SubscriptionLimits, writers: int) -> ServerState:
+    def _make_state(
+        self,
+        limits: Limits,
+        subscriptions: SubscriptionLimits,
+        writers: int,
+        authentication: Authentication,
+        roles: Mapping[str, Role] | None,
+    ) -> ServerState:
         graph, ledger, dispatcher = UpdateGraph(), Ledger(), Dispatcher(writers)
         durability = None if self._data_dir is None else Durability.of_folder(self._data_dir, graph, self._fsync)
         staging = StagingArea(limits.staging)
@@ -184,6 +215,8 @@ class Server:
             limits=limits,
             drop=self.drop,
             statistics=self.statistics,
+            access=AccessControl(catalog, roles),
+            authentication=authentication,
         )
 
     @property
@@ -210,6 +243,11 @@ class Server:
     def deephaven_web_uri(self) -> str | None:
         """Where Deephaven's JavaScript client finds it, such as ``http://127.0.0.1:40002``; ``None`` without."""
         return self._endpoints.deephaven_web_uri
+
+    @property
+    def accepts_everyone(self) -> bool:
+        """Whether every caller is accepted, with any credentials."""
+        return self._hub.authentication.is_open
 
     @property
     def graph(self) -> UpdateGraph:
@@ -367,6 +405,47 @@ class Server:
             ),
         )
 
+    def reload(
+        self,
+        *,
+        token: AnyToken | Sequence[AnyToken] | None = None,
+        roles: Mapping[str, Role] | None = None,
+        default_roles: Collection[str] = (),
+        tls: tuple[Pem, Pem] | None = None,
+    ) -> None:
+        """Replace credentials, roles and certificates while clients are connected.
+
+        Streams and sessions whose credentials are no longer accepted, or whose roles no longer allow them, end within
+        two seconds. The Flight port keeps its certificate: pyarrow cannot exchange it. The Deephaven ports present the
+        new one to new connections.
+
+        Args:
+            token: the new credentials, as for the constructor; ``None`` keeps them, and reads their files again.
+            roles: the new roles; ``None`` or none keeps them.
+            default_roles: new roles of callers whose credentials name none, with ``token``.
+            tls: the new certificate chain and key; ``None`` keeps them.
+
+        Raises:
+            InvalidRequestError: an argument is wrong, or a server without credentials or TLS would require them from
+                now on; nothing has changed.
+
+        """
+        access, authentication = self._hub.access, self._hub.authentication
+        known = checked_roles(roles) or access.roles
+        authenticate = as_authenticator(token, _role_names(default_roles, known))
+        identity = None if tls is None else _identity(tls)
+        if authenticate is not None and authentication.is_open:
+            raise InvalidRequestError("This server accepts every caller; start it anew to require credentials.")
+        if identity is not None:
+            self._endpoints.replace_tls(identity)
+        if roles:
+            access.replace(roles)
+        if authenticate is None:
+            authentication.refresh(force=True)
+        else:
+            authentication.replace(authenticate, default_roles)
+        logger.info("credentials, roles and certificates replaced")
+
     # Life and end.
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -452,11 +531,22 @@ class Server:
         for stream in server_state.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)
+        server_state.authentication.refresh()
+        server_state.end_disallowed()
 
     def _repr_html_(self) -> str:
         """Where it listens, and its tables, for notebooks."""
         state = ", closed" if self._closed.is_set() else ""
         return tables_html(f"Server {self.uri}{state}", self.tables())
+
+
+def _role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise InvalidRequestError(f"default_roles must be a list of names, not {shown(names)}.")
+    unknown = sorted(set(names) - set(roles))
+    if unknown:
+        raise InvalidRequestError(f"default_roles must be names of roles, and {shown(unknown[0])} is none.")
+    return names
 
 
 def _identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
@@ -475,6 +565,23 @@ def _check_host(host: str) -> None:
             f"host is an address of this machine, or a name of one, such as 127.0.0.1; {shown(host)} is none. "
             "The port is an argument of its own: port=."
         ) from None
+
+
+def _check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
+    """Raise InvalidRequestError unless a server that other machines reach has credentials and TLS."""
+    missing = []
+    if not is_guarded:
+        missing.append(
+            "Set a token, or allow every caller with allow_anonymous=True (--allow-anonymous on the command line)."
+        )
+    if not is_encrypted:
+        missing.append(
+            "Set tls, or allow that tokens and tables can be read in transit with allow_plaintext=True "
+            "(--allow-plaintext)."
+        )
+    if missing:
+        both = " Both together are insecure=True (--insecure)." if len(missing) > 1 else ""
+        raise InvalidRequestError(f"Listening on {host} lets other machines in. {' '.join(missing)}{both}")
 
 
 def _is_loopback(host: str) -> bool:

@@ -6,7 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from barrage_server.errors import BarrageError
 from barrage_server.publish import Committer, Ledger, StagingArea
+from barrage_server.server.access import AccessControl
+from barrage_server.server.authentication import Authentication
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.durability import Durability
@@ -25,6 +28,8 @@ class ServerState:
 
     Attributes:
         catalog: tables by name.
+        access: what principals may see and do: calls look tables up there.
+        authentication: credentials, and whether they still hold.
         staging: batches that wait for their commit.
         ledger: last batches of publishers.
         committer: turns staged batches into deltas.
@@ -51,5 +56,19 @@ class ServerState:
     limits: Limits
     drop: Callable[[str], None]
     statistics: Callable[[], ServerStatistics]
+    access: AccessControl
+    authentication: Authentication
     durability: Durability | None = None
     clock: Callable[[], float] = field(default=time.monotonic)
+
+    def end_disallowed(self) -> None:
+        """End the streams whose credentials have expired or were revoked, and those that roles no longer allow."""
+        for stream in self.streams.open():
+            try:
+                self.authentication.check(stream.principal)
+                needed = stream.needs()
+                if needed is not None:
+                    name, right = needed
+                    self.access.check(stream.principal, name, right)
+            except BarrageError as error:
+                stream.end(error)

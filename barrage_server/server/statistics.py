@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
 
 from barrage_server.public import public
 from barrage_server.publish import StagingStatistics
@@ -105,3 +107,12 @@ class ServerStatistics:
     sessions: int
     exports: int
     commits: tuple[tuple[str, str, int], ...]
+
+    def of_tables(self, allowed: Callable[[str], bool]) -> Self:
+        """Without the entries of other tables than those whose names are ``allowed``."""
+        return replace(
+            self,
+            tables=tuple(entry for entry in self.tables if allowed(entry.name)),
+            subscriptions=tuple(entry for entry in self.subscriptions if allowed(entry.table)),
+            commits=tuple(entry for entry in self.commits if allowed(entry[1])),
+        )

@@ -11,6 +11,8 @@ from typing import Protocol, runtime_checkable
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
 from barrage_server.process import start_thread
+from barrage_server.server.access import Right
+from barrage_server.server.principal import Principal
 from barrage_server.server.statistics import SubscriptionGauges
 
 __all__ = ["Stream", "Streams", "SubscriptionStream", "Watchdog"]
@@ -28,6 +30,15 @@ class Stream(Protocol):
     @property
     def peer(self) -> str:
         """The client's address."""
+
+    @property
+    def principal(self) -> Principal:
+        """The caller."""
+
+    def needs(self) -> tuple[str, Right] | None:
+        """The name of its table, and the right on it that the stream takes; ``None`` while that is not known, and for a
+        table without a name.
+        """
 
     def overdue(self, now: float) -> str | None:
         """Why its connection should be ended now, for the log; ``None`` when all is well."""

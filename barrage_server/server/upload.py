@@ -14,7 +14,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from barrage_server.errors import BarrageError, LimitError, UnavailableError, WireFormatError
+from barrage_server.server.access import Right
 from barrage_server.server.checks import checked
+from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.wire.intake import Intake
@@ -36,6 +38,10 @@ class UploadSource(Protocol):
     @property
     def peer(self) -> str:
         """Who sends, as ``127.0.0.1:50000``."""
+
+    @property
+    def principal(self) -> Principal:
+        """The caller."""
 
     @property
     def descriptor(self) -> Descriptor:
@@ -69,11 +75,28 @@ class UploadStream:
 
     def __init__(self, server_state: ServerState, source: UploadSource) -> None:
         self.peer = source.peer
+        self.principal = source.principal
         self.server_state = server_state
         self.source = source
         self._stall = StallWatch(server_state.clock)
         self._idle_seconds = server_state.limits.idle_upload_seconds
         self._ending: BarrageError | None = None
+        self._target: str | None = None
+
+    def aims_at(self, table: str) -> None:
+        """The rows are for the table of that name.
+
+        Raises:
+            UnknownTableError: the publisher has no right on a table of that name.
+            ForbiddenError: the publisher lacks the right to publish, or to make the table when there is none.
+
+        """
+        self.server_state.access.check_publish(self.principal, table)
+        self._target = table
+
+    def needs(self) -> tuple[str, Right] | None:
+        """The table that the rows are for, and the right that it takes; ``None`` before it is known."""
+        return None if self._target is None else (self._target, Right.PUBLISH)
 
     @contextmanager
     def admitted(self) -> Iterator[None]:

@@ -283,3 +283,52 @@ def test_nothing_outlives_the_grace_or_a_second_interrupt(grace: float, signals:
     finally:
         process.kill()
         process.communicate(timeout=SOON)
+
+
+def test_credentials_and_roles_are_read_again_on_sighup(program: Program, tmp_path: Path) -> None:
+    """Wrong ones change nothing, and the log says so; the settings' other parts stay."""
+    config, token = tmp_path / "barrage.toml", tmp_path / "token"
+    settings = """
+        token_file = "{token}"
+        default_roles = ["guest"]
+        [roles.guest]
+        tables = ["{tables}"]
+        rights = ["list", "read"]
+        [[tables]]
+        name = "one"
+        columns = {{ n = "int64" }}
+        [[tables]]
+        name = "two"
+        columns = {{ n = "int64" }}
+        """
+    token.write_text("first\n")
+    config.write_text(settings.format(token=token, tables="one"))
+    process = program("serve", "--port", 0, "--config", config)
+    uri = uri_of(process)
+
+    def names(secret: str) -> list[str]:
+        with bs.connect(uri, token=secret) as client:
+            return [table.name for table in client.tables()]
+
+    def seen(secret: str) -> list[str] | None:
+        try:
+            return names(secret)
+        except bs.AuthenticationError:
+            return None
+
+    assert seen("first") == ["one"]
+    config.write_text("nonsense = 1")
+    process.send_signal(signal.SIGHUP)
+    assert process.stderr is not None
+    while "stay as they were" not in (line := process.stderr.readline()):
+        assert line, "the process ended"
+    assert seen("first") == ["one"]
+    token.write_text("second")
+    config.write_text(settings.format(token=token, tables="t*"))
+    process.send_signal(signal.SIGHUP)
+    while "replaced" not in (line := process.stderr.readline()):
+        assert line, "the process ended"
+    assert seen("first") is None
+    assert seen("second") == ["two"]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(SOON) == EXIT_TERMINATED

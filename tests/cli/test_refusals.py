@@ -97,6 +97,9 @@ from .conftest import Command, Program
         ),
         (["serve", "--config", "none.toml"], EXIT_USAGE, "There is no configuration file 'none.toml'."),
         (["serve", "--host", "0.0.0.0"], EXIT_USAGE, "Set a token"),
+        (["serve", "--host", "0.0.0.0", "--token", "x"], EXIT_USAGE, "--allow-plaintext"),
+        (["serve", "--token-file", "none"], EXIT_USAGE, "token_file: 'none' cannot be read"),
+        (["serve", "--credentials", "none"], EXIT_USAGE, "cannot be read"),
     ],
 )
 def test_an_error_is_one_line_that_says_what_to_do(

@@ -210,7 +210,61 @@ def test_any_of_several_tokens_lets_in() -> None:
     assert authenticate is not None
     for token in ("one", "two"):
         assert authenticate(Credentials("bearer", "", token))
-        assert authenticate(Credentials("basic", "ann", token)) == "ann"
+        named = authenticate(Credentials("basic", "ann", token))
+        assert isinstance(named, bs.Principal)
+        assert named.name == "ann"
     with pytest.raises(AuthenticationError):
         authenticate(Credentials("bearer", "", "three"))
     assert any_of(()) is None
+
+
+def test_roles_and_credentials_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from a file\nnot this\n")
+    (tmp_path / "credentials.toml").write_text("[[tokens]]\nname = 'desk'\ntoken = 'desk token'\nroles = ['reader']\n")
+    config = tmp_path / "barrage.toml"
+    config.write_text(
+        f"""
+        token_file = "{tmp_path / "token"}"
+        credentials = "{tmp_path / "credentials.toml"}"
+        default_roles = ["guest"]
+        [roles.reader]
+        tables = ["fx_*", "rates"]
+        rights = ["list", "read"]
+        [roles.guest]
+        tables = []
+        rights = []
+        """
+    )
+    settings = load_settings(config, {})
+    assert settings.accepted_tokens == ("from a file",)
+    assert settings.access_roles()["reader"] == bs.Role(["fx_*", "rates"], ["list", "read"])
+    with bs.Server(
+        token=settings.authenticators(), roles=settings.access_roles(), default_roles=settings.default_roles
+    ) as server:
+        for name in ("fx_eur", "rates", "other"):
+            server.append_table(name, {"n": "int64"})
+        with bs.connect(server.uri, token="desk token") as client:
+            assert [table.name for table in client.tables()] == ["fx_eur", "rates"]
+            with pytest.raises(bs.ForbiddenError, match="The right 'publish' on table 'rates' is missing"):
+                client.append("rates", {"n": [1]})
+            with pytest.raises(bs.UnknownTableError):
+                client.snapshot("other")
+        with bs.connect(server.uri, token="from a file") as client:
+            assert client.tables() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[roles.a]\ntables = ['t']\nrights = ['reed']", "roles.a.rights"),
+        ("[roles.a]\ntables = ['t']\nrights = []\nright = ['read']", "did you mean 'rights'"),
+        ("[roles.a]\nrights = ['read']", "roles.a.tables"),
+        ("[web_tokens]\nkeys = 'k'\nissuer = 'i'", "web_tokens.audience"),
+        ("[web_tokens]\nkeys = 'k'\nissuer = 'i'\naudiense = 'a'", "audience"),
+    ],
+)
+def test_wrong_roles_and_web_tokens_are_named(tmp_path: Path, text: str, words: str) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text(text)
+    with pytest.raises(UsageError, match=words):
+        load_settings(config, {})

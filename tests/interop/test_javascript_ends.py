@@ -14,7 +14,7 @@ import trustme
 
 from barrage_server import AuthenticationError, Server
 from barrage_server.server import Limits
-from barrage_server.server.auth import Credentials
+from barrage_server.server.authentication import Credentials
 from barrage_server.subscription import SubscriptionLimits
 
 from .deephaven import PSK_TYPE

@@ -9,7 +9,7 @@ import trustme
 from barrage_server import AuthenticationError, Server
 from barrage_server.engine import KeyedTable
 from barrage_server.server import Limits
-from barrage_server.server.auth import Credentials
+from barrage_server.server.authentication import Credentials
 
 from .deephaven import PSK_TYPE
 from .peer import PeerError

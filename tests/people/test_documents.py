@@ -17,6 +17,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.cli.boundary import run
 from barrage_server.cli.settings import load_settings
+from barrage_server.server import CredentialFile, Credentials
 
 from .markdown import DOCUMENTS, EXAMPLE_DEEPHAVEN_URI, EXAMPLE_URI, ROOT, Code, anchors, code, is_for_a_peer, links
 
@@ -172,8 +173,12 @@ def test_configuration_examples_are_valid(tmp_path: Path, monkeypatch: pytest.Mo
     for block in blocks:
         config = tmp_path / "barrage.toml"
         config.write_text(block.text)
+        if block.text.startswith("[[tokens]]"):
+            assert CredentialFile(config)(Credentials("bearer", "", "test")).name == "desk-7"
+            continue
         settings = load_settings(config, {})
-        assert len(settings.tables) == len(tomllib.loads(block.text)["tables"])
+        assert len(settings.tables) == len(tomllib.loads(block.text).get("tables", ()))
+        assert len(settings.access_roles()) == len(settings.roles)
         for table in settings.tables:
             assert table.arrow_schema()
 

@@ -14,14 +14,17 @@ from .markdown import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = {
-    path.stem: dict(line.split("==") for line in path.read_text().splitlines() if line and not line.startswith("#"))
+    path.stem: dict(
+        line.lower().split("==") for line in path.read_text().splitlines() if line and not line.startswith("#")
+    )
     for path in (ROOT / "requirements").glob("*.txt")
     if not path.name.startswith(("interop-", "bench-"))  # environments of their own
 }
 
 
 def _names(requirements: list[str]) -> list[str]:
-    return [re.split(r"[<>=!~\[ ]", requirement)[0] for requirement in requirements]
+    """The names that they are about, whose upper and lower case is the same to indexes."""
+    return [re.split(r"[<>=!~\[ ]", requirement)[0].lower() for requirement in requirements]
 
 
 def test_the_version_is_said_once() -> None:

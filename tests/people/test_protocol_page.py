@@ -338,6 +338,7 @@ STATUS_OF: dict[str, type[Exception]] = {
     "INVALID_ARGUMENT": pa.ArrowInvalid,
     "NOT_FOUND": pa.ArrowKeyError,
     "UNAUTHENTICATED": flight.FlightUnauthenticatedError,
+    "PERMISSION_DENIED": flight.FlightUnauthorizedError,
     "UNAVAILABLE": flight.FlightUnavailableError,
     "DEADLINE_EXCEEDED": flight.FlightTimedOutError,
     "INTERNAL": flight.FlightInternalError,

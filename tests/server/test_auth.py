@@ -14,13 +14,15 @@ import pytest
 from barrage_server.cli.serve import any_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.flight.errors import from_flight
-from barrage_server.server import Credentials, Server
+from barrage_server.server import Credentials, Principal, Server
 from barrage_server.server.auth import TokenSigner
 from barrage_server.wire.metadata import SubscriptionRequest
 from tests.server.conftest import SCHEMA
 from tests.server.follower import QUICK, Follower
 
 TOKEN = "open sesame"
+ME = Principal("me")
+ADA = Principal("ada", ["reader"], expires=5000.0, credential="some")
 BARE = fl.FlightDescriptor.for_path("quotes")
 
 
@@ -82,8 +84,8 @@ BAD = {
     "wrong password": options((b"authorization", basic("me", "nope"))),
     "no base64": options((b"authorization", b"Basic ????")),
     "token as user": options((b"authorization", basic(TOKEN, ""))),
-    "forged": options((b"authorization", b"Bearer " + TokenSigner().issue("me").encode())),
-    "forged, older way": options((b"auth-token-bin", TokenSigner().issue("me").encode())),
+    "forged": options((b"authorization", b"Bearer " + TokenSigner().issue(ME).encode())),
+    "forged, older way": options((b"auth-token-bin", TokenSigner().issue(ME).encode())),
     "other header": options((b"token", TOKEN.encode())),
 }
 GOOD = {
@@ -197,16 +199,16 @@ def test_a_fault_of_the_authenticator_refuses_the_call(caplog: pytest.LogCapture
 def test_a_bearer_token_ends_and_cannot_be_changed() -> None:
     now = [1000.0]
     signer = TokenSigner(lifetime=60, clock=lambda: now[0])
-    token = signer.issue("ada")
-    assert signer.user_of(token) == "ada"
+    token = signer.issue(ADA)
+    assert signer.principal_of(token) == ADA
     body, _, signature = token.partition(".")
-    assert signer.user_of(f"{body}x.{signature}") is None
-    assert signer.user_of(f"{body}.{signature[:-1]}0") in (None, "ada")
-    assert signer.user_of(body) is None
-    assert signer.user_of("") is None
-    assert TokenSigner().user_of(token) is None
+    assert signer.principal_of(f"{body}x.{signature}") is None
+    assert signer.principal_of(f"{body}.{signature[:-1]}0") in (None, ADA)
+    assert signer.principal_of(body) is None
+    assert signer.principal_of("") is None
+    assert TokenSigner().principal_of(token) is None
     now[0] = 1060.0
-    assert signer.user_of(token) is None
+    assert signer.principal_of(token) is None
 
 
 def test_a_stream_goes_on_when_the_token_it_began_with_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +217,7 @@ def test_a_stream_goes_on_when_the_token_it_began_with_ends(monkeypatch: pytest.
         header = client.authenticate_basic_token("me", TOKEN)
         with Follower(client, "quotes", headers=[header]) as follower:
             follower.wait(lambda follower: follower.messages)
-            monkeypatch.setattr(TokenSigner, "user_of", lambda self, token: None)
+            monkeypatch.setattr(TokenSigner, "principal_of", lambda self, token: None)
             with pytest.raises(fl.FlightUnauthenticatedError):
                 list(client.list_flights(b"", options(header)))
             table.append({"sym": ["A"], "price": [1.0]})
@@ -236,13 +238,26 @@ def test_a_name_that_leads_to_an_address_is_one(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_listening_beyond_this_machine_needs_a_token(host: str) -> None:
-    with pytest.raises(InvalidRequestError, match="insecure=True"):
+def test_listening_beyond_this_machine_needs_a_token_and_tls(host: str) -> None:
+    """What is missing is named, and the argument that does without it; nothing else is."""
+    anonymous, plaintext = r"allow_anonymous=True \(--allow-anonymous", r"allow_plaintext=True \(--allow-plaintext"
+    with pytest.raises(InvalidRequestError, match=f"{anonymous}.*{plaintext}.*insecure=True"):
         Server(host)
+    for options in ({"token": TOKEN}, {"allow_anonymous": True}):
+        with pytest.raises(InvalidRequestError, match=plaintext) as caught:
+            Server(host, **options)
+        assert "allow_anonymous" not in str(caught.value)
+    with pytest.raises(InvalidRequestError, match=anonymous) as caught:
+        Server(host, allow_plaintext=True)
+    assert "allow_plaintext" not in str(caught.value)
 
 
 def test_listening_beyond_this_machine_is_allowed_with_a_token_or_on_purpose() -> None:
-    for server in (Server("0.0.0.0", token=TOKEN), Server("0.0.0.0", insecure=True)):
+    for server in (
+        Server("0.0.0.0", token=TOKEN, allow_plaintext=True),
+        Server("0.0.0.0", allow_plaintext=True, allow_anonymous=True),
+        Server("0.0.0.0", insecure=True),
+    ):
         with server, fl.connect(server.uri) as client:
             assert server.uri.startswith("grpc://127.0.0.1:")
             server.append_table("quotes", SCHEMA)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
+from barrage_server.server.access import Right
 from barrage_server.server.limits import Limits
+from barrage_server.server.principal import Principal
 from barrage_server.server.streams import Streams, Watchdog
 from tests.server.follower import until
 
@@ -20,6 +22,10 @@ class Fake:
         self.peer = "ipv4:127.0.0.1:1"
         self.reason = reason
         self.told: BarrageError | None = None
+        self.principal = Principal("me")
+
+    def needs(self) -> tuple[str, Right] | None:
+        return None
 
     def overdue(self, now: float) -> str | None:
         return self.reason

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pyarrow as pa
+import pyarrow.flight as fl
 import pytest
 import trustme
 
 import barrage_server as bs
+from barrage_server.errors import AuthenticationError, InvalidRequestError
+from tests.server.conftest import DEEPHAVEN, FLIGHT
+from tests.server.follower import Follower, until
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -91,3 +96,111 @@ def test_a_client_without_tls_is_told(server: bs.Server) -> None:
     """Plain text at an encrypted port does not get through."""
     with pytest.raises(bs.UnavailableError):
         bs.connect(server.uri.replace("grpc+tls", "grpc"), token="secret", timeout=5).tables()
+
+
+def identity(authority: trustme.CA) -> tuple[bytes, bytes]:
+    issued = authority.issue_cert("localhost", "127.0.0.1")
+    return b"".join(part.bytes() for part in issued.cert_chain_pems), issued.private_key_pem.bytes()
+
+
+def connect(
+    server: bs.Server, door: str, authority: trustme.CA, certificate: trustme.LeafCert | None
+) -> fl.FlightClient:
+    uri = server.uri if door == FLIGHT else (server.deephaven_uri or "").replace("dh://", "grpc+tls://")
+    own = {}
+    if certificate is not None:
+        chain = b"".join(part.bytes() for part in certificate.cert_chain_pems)
+        own = {"cert_chain": chain, "private_key": certificate.private_key_pem.bytes()}
+    return fl.connect(uri, tls_root_certs=authority.cert_pem.bytes(), **own)
+
+
+QUICK = fl.FlightCallOptions(timeout=20)
+
+
+@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+def test_a_client_certificate_is_a_way_in(authority: trustme.CA, door: str) -> None:
+    """By itself, with the name in it; a client without one, or with one of another authority, does not connect."""
+    other = trustme.CA()
+    with bs.Server(tls=identity(authority), client_root_certs=authority.cert_pem.bytes(), deephaven_port=0) as server:
+        table = server.append_table("t", SCHEMA)
+        table.append({"n": [1]})
+        with connect(server, door, authority, authority.issue_cert("feed.example.com")) as client:
+            assert len(list(client.list_flights(b"", QUICK))) == 1
+            assert client.do_get(fl.Ticket(b"s/t"), QUICK).read_all().num_rows == 1
+            with Follower(client, "t") as follower:
+                follower.wait(lambda follower: follower.rows)
+                assert [entry.user for entry in server.statistics().subscriptions] == ["feed.example.com"]
+            header = (b"authorization", b"Bearer anything")
+            with pytest.raises(fl.FlightUnauthenticatedError):
+                list(client.list_flights(b"", fl.FlightCallOptions(headers=[header], timeout=20)))
+        for certificate in (None, other.issue_cert("feed.example.com")):
+            with connect(server, door, authority, certificate) as client, pytest.raises((pa.ArrowException, OSError)):
+                list(client.list_flights(b"", fl.FlightCallOptions(timeout=5)))
+
+
+@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+def test_an_entry_gives_a_certificate_its_roles_and_takes_them(
+    authority: trustme.CA, door: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "credentials.toml"
+    entry = "[[certificates]]\nidentity = 'feed.example.com'\nname = 'feed'\nroles = ['reader']\n"
+    path.write_text(entry)
+    roles = {"reader": bs.Role(["t"], ["list", "read"])}
+    with bs.Server(
+        tls=identity(authority),
+        client_root_certs=authority.cert_pem.bytes(),
+        token=[bs.CredentialFile(path), "shared"],
+        roles=roles,
+        deephaven_port=0,
+    ) as server:
+        for name in ("t", "u"):
+            server.append_table(name, SCHEMA).append({"n": [1]})
+        with connect(server, door, authority, authority.issue_cert("unknown.example.com")) as client:
+            with pytest.raises(fl.FlightUnauthenticatedError):
+                list(client.list_flights(b"", QUICK))
+            for scheme in (b"client certificate", b"certificate", b"Bearer"):  # saying so is not showing it
+                header = (b"authorization", scheme + b" feed.example.com")
+                with pytest.raises(fl.FlightUnauthenticatedError):
+                    list(client.list_flights(b"", fl.FlightCallOptions(headers=[header], timeout=20)))
+            # what the headers have comes before the certificate
+            header = (b"authorization", b"Bearer shared")
+            assert list(client.list_flights(b"", fl.FlightCallOptions(headers=[header], timeout=20))) == []
+        with connect(server, door, authority, authority.issue_cert("feed.example.com")) as client:
+            assert [info.descriptor.path[1] for info in client.list_flights(b"", QUICK)] == [b"t"]
+            follower = Follower(client, "t")
+            follower.wait(lambda follower: follower.rows)
+            path.write_text(entry.replace("feed.", "other."))
+            until(lambda: follower.ended)
+            assert type(follower.error) is AuthenticationError
+            follower.close()
+
+
+def test_certificates_are_exchanged_while_the_server_runs(authority: trustme.CA) -> None:
+    """At the Deephaven ports, for new connections; a pair that does not fit changes nothing."""
+    next_authority = trustme.CA()
+    with bs.Server(tls=identity(authority), deephaven_port=0, deephaven_web_port=0) as server:
+        place = (server.deephaven_uri or "").removeprefix("dh://")
+
+        def is_trusted(roots: trustme.CA) -> bool:
+            credentials = grpc.ssl_channel_credentials(roots.cert_pem.bytes())
+            with grpc.secure_channel(place, credentials) as channel:
+                try:
+                    grpc.channel_ready_future(channel).result(timeout=3)
+                except grpc.FutureTimeoutError:
+                    return False
+                return True
+
+        assert is_trusted(authority)
+        with pytest.raises(InvalidRequestError, match="do not fit"):
+            server.reload(tls=(identity(next_authority)[0], identity(authority)[1]))
+        assert is_trusted(authority)
+        server.reload(tls=identity(next_authority))
+        assert is_trusted(next_authority)
+        assert not is_trusted(authority)
+    with bs.Server() as server, pytest.raises(InvalidRequestError, match="has no TLS"):
+        server.reload(tls=identity(authority))
+
+
+def test_client_certificates_need_tls(authority: trustme.CA) -> None:
+    with pytest.raises(InvalidRequestError, match="client_root_certs is for a server with tls"):
+        bs.Server(client_root_certs=authority.cert_pem.bytes())

@@ -13,9 +13,12 @@ from barrage_server.engine import UpdateGraph
 from barrage_server.errors import BarrageError, LimitError, PublishError, UnavailableError, WireFormatError
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.rowset import RowSet
+from barrage_server.server.access import AccessControl
+from barrage_server.server.authentication import Authentication
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.limits import Limits
+from barrage_server.server.principal import Principal
 from barrage_server.server.put import take_put
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.streams import Streams
@@ -40,6 +43,7 @@ class Source:
     """The smallest endpoint: messages in a list."""
 
     peer = "somewhere"
+    principal = Principal("me")
 
     def __init__(self, descriptor: Descriptor, *messages: RawMessage | Exception, cancelled: bool = False) -> None:
         self.descriptor = descriptor
@@ -84,6 +88,8 @@ def server_state() -> Iterator[ServerState]:
         limits=limits,
         drop=lambda _: None,
         statistics=lambda: pytest.fail("not asked for"),
+        access=AccessControl(catalog),
+        authentication=Authentication(),
         clock=lambda: 0.0,
     )
     checks.shutdown()

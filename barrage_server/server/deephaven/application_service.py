@@ -11,6 +11,7 @@ from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
 from barrage_server.errors import AlreadyExistsError
+from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
@@ -25,7 +26,7 @@ _SCOPE: Final = "scope"
 
 
 class ApplicationService:
-    """Lists the tables, and notifies of new and dropped ones."""
+    """Lists the tables that the caller may list, and notifies of new and dropped ones."""
 
     def __init__(self, state: EndpointState) -> None:
         self._state = state
@@ -34,18 +35,18 @@ class ApplicationService:
         """Its handlers."""
         return {f"{_PACKAGE}.ApplicationService/ListFields": self._list_fields}
 
-    async def _list_fields(self, call: Call, _session: Session) -> None:
+    async def _list_fields(self, call: Call, session: Session) -> None:
         """All tables, at once, even if there are none; then what changes, until the client hangs up."""
         await read_request(call, proto.ListFieldsRequest)
-        catalog, loop = self._state.server_state.catalog, asyncio.get_running_loop()
+        access, loop = self._state.server_state.access, asyncio.get_running_loop()
         changed = asyncio.Event()
-        stop = catalog.watch(lambda: loop.call_soon_threadsafe(changed.set))
+        stop = access.watch(lambda: loop.call_soon_threadsafe(changed.set))
         known: dict[str, Table] = {}
         first = True
         try:
             while not self._state.stopping.is_set():
                 changed.clear()
-                now = {table.name: table for table in catalog.tables()}
+                now = {table.name: table for table in access.tables(session.principal)}
                 created = [name for name, table in now.items() if known.get(name) is not table]
                 removed = [name for name, table in known.items() if now.get(name) is not table]
                 known = now
@@ -81,6 +82,8 @@ class ConsoleService:
     ) -> console_pb2.BindTableToVariableResponse:
         """Bind a table to a name. A name bound by a client may be bound again; names of the server's tables may not."""
         state, name = self._state, request.variable_name
+        access = state.server_state.access
+        access.check(session.principal, name, Right.CREATE)
         table = await state.resolve(session, request.table_id.ticket)
         catalog = state.server_state.catalog
         there = catalog.find(name)
@@ -91,6 +94,7 @@ class ConsoleService:
         if there is not None:
             if state.bound.get(name) is not there:
                 raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
+            access.check(session.principal, name, Right.DROP)
             await state.run(state.server_state.drop, name)  # it may wait for a cycle to end
         catalog.add(table, name)
         state.bound[name] = table

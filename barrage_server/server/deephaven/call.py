@@ -67,6 +67,11 @@ class Call(ABC):
     family: ClientFamily
     stall: StallWatch
 
+    @property
+    def identity(self) -> str:
+        """The identity of the client's certificate, which TLS has checked; empty without one."""
+        return ""
+
     def let_in(self) -> None:  # noqa: B027  (most transports make no difference)
         """The call has shown good credentials."""
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from barrage_server.engine import TableVersion
+from barrage_server.engine import Table
 from barrage_server.server.deephaven.call import Call
+from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.download import DownloadStream, parts
 from barrage_server.wire.arrow_message import encode_batch_header
@@ -21,8 +22,9 @@ __all__ = ["RawDownload"]
 class RawDownload(DownloadStream):
     """Messages that are made one by one, each when the client has taken the one before."""
 
-    def __init__(self, state: EndpointState, call: Call, version: TableVersion, schema: pa.Schema) -> None:
-        super().__init__(state.server_state, call.peer, version, schema, call.stall)
+    def __init__(self, state: EndpointState, call: Call, session: Session, table: Table, schema: pa.Schema) -> None:
+        has_name = table not in state.private
+        super().__init__(state.server_state, session.principal, call.peer, table, schema, call.stall, has_name=has_name)
         self._state = state
         self._call = call
 

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from barrage_server.process import start_thread
-from barrage_server.server.auth import Authenticator
 from barrage_server.server.deephaven.application_service import ApplicationService, ConsoleService
 from barrage_server.server.deephaven.flight_service import FlightService
 from barrage_server.server.deephaven.grpc_endpoint import GrpcEndpoint
@@ -19,6 +18,7 @@ from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.table_service import InputTableService, TableService
+from barrage_server.server.deephaven.tls import tls_context
 from barrage_server.server.server_state import ServerState
 
 __all__ = ["DeephavenEndpoint"]
@@ -35,12 +35,12 @@ class DeephavenEndpoint:
 
     Args:
         server_state: the server's state.
-        authenticate: checks credentials; ``None`` to accept every caller.
         host: address to listen on.
         port: the port for gRPC; 0 takes a free one, ``None`` for none.
         web_port: the port for websockets; likewise.
         tls: certificate chain and key, PEM.
         web_origins: origins of further web pages that may connect when every caller is accepted.
+        client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
 
     Attributes:
         port: the port for gRPC; ``None`` without.
@@ -55,19 +55,20 @@ class DeephavenEndpoint:
     def __init__(
         self,
         server_state: ServerState,
-        authenticate: Authenticator | None,
         host: str,
         port: int | None,
         web_port: int | None,
         tls: tuple[bytes, bytes] | None,
         web_origins: Collection[str] = (),
+        client_roots: bytes | None = None,
     ) -> None:
         self.port: int | None = None
         self.web_port: int | None = None
         self._host = host
         self._tls = tls
+        self._client_roots = client_roots
         self._web_origins = web_origins
-        self._state = EndpointState(server_state, authenticate)
+        self._state = EndpointState(server_state)
         self._flight = FlightService(self._state, self._location)
         self._service = DeephavenService(
             self._state,
@@ -121,13 +122,23 @@ class DeephavenEndpoint:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)
 
+    def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
+        """Present another certificate to new connections; InvalidRequestError when chain and key do not fit."""
+        tls_context(*tls)  # raises, before anything has changed
+
+        async def replace() -> None:
+            for front in self._fronts:
+                front.replace_tls(tls)
+
+        self._call(replace()).result()
+
     async def _open(self, port: int | None, web_port: int | None) -> None:
         if port is not None:
             limits = self._state.server_state.limits
             grpc_endpoint = GrpcEndpoint(
                 self._service, self._service.names, limits.message_bytes, limits.slow_client_seconds
             )
-            self.port = await grpc_endpoint.start(_bracketed(self._host), port, self._tls)
+            self.port = await grpc_endpoint.start(_bracketed(self._host), port, self._tls, self._client_roots)
             self._fronts.append(grpc_endpoint)
         if web_port is not None:
             from barrage_server.server.deephaven.web_endpoint import WebEndpoint
@@ -145,9 +156,9 @@ class DeephavenEndpoint:
                     half_message_bytes=limits.half_message_bytes,
                 ),
                 connections=limits.sessions,
-                origins=self._web_origins if self._state.authenticate is None else None,
+                origins=self._web_origins if self._state.authentication.is_open else None,
             )
-            self.web_port = await web_endpoint.start(self._host, web_port, self._tls)
+            self.web_port = await web_endpoint.start(self._host, web_port, self._tls, self._client_roots)
             self._fronts.append(web_endpoint)
             self._tidy = web_endpoint.tidy
         self._housekeeping = self._loop.create_task(self._keep_house())
@@ -168,6 +179,7 @@ class DeephavenEndpoint:
         while True:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             self._state.sessions.expire()
+            self._state.sessions.end_invalid()
             self._tidy(self._loop.time())
 
     def _run(self) -> None:

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
+from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
@@ -62,7 +63,7 @@ class RawExchange(ExchangeStream):
         message_format = MessageFormat(
             dialect_of(call.metadata.get("barrage-viewport"), Dialect.FLATTENED), lengths, call.family
         )
-        super().__init__(state.server_state, call.peer, session.user, message_format, call.stall)
+        super().__init__(state.server_state, session.principal, call.peer, message_format, call.stall)
         self._state = state
         self._call = call
         self._session = session
@@ -170,8 +171,8 @@ class RawExchange(ExchangeStream):
     async def _table(self, ticket: bytes) -> Table:
         descriptor = self._descriptor
         if not ticket and descriptor is not None and descriptor.type == PATH_DESCRIPTOR:
-            return await self._state.resolve_parsed(self._session, parse_path(descriptor.path))
-        return await self._state.resolve(self._session, ticket)
+            return await self._state.resolve_parsed(self._session, parse_path(descriptor.path), Right.READ)
+        return await self._state.resolve(self._session, ticket, Right.READ)
 
     async def _write(self) -> None:
         try:

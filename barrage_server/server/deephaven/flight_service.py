@@ -19,8 +19,10 @@ from barrage_server.errors import (
     LimitError,
     UnavailableError,
 )
+from barrage_server.server.access import Right
 from barrage_server.server.actions import check_empty, list_actions, run_action
-from barrage_server.server.auth import Credentials, from_payload, open_to_all, parse_authorization
+from barrage_server.server.auth import from_payload, parse_authorization
+from barrage_server.server.authentication import Credentials
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.download import RawDownload
 from barrage_server.server.deephaven.exchange import RawExchange
@@ -83,7 +85,7 @@ class FlightService:
         """Flight's own log-in: credentials in the header or in the payload, a token in both."""
         header = call.metadata.get(AUTHORIZATION)
         credentials = parse_authorization(header) if header is not None else _from_payload(await self._payload(call))
-        session.user = (self._state.authenticate or open_to_all)(credentials)
+        session.principal = await self._state.principal(credentials)
         call.let_in()
         self._state.sessions.open(session)
         await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
@@ -104,10 +106,10 @@ class FlightService:
                 ) from None
         return b"" if data is None else bytes(parse_request(call, flight_pb2.HandshakeRequest, data).payload)
 
-    async def _list_flights(self, call: Call, _session: Session) -> None:
+    async def _list_flights(self, call: Call, session: Session) -> None:
         criteria = await read_request(call, flight_pb2.Criteria)
         prefix = criteria.expression.decode("utf-8", "replace")
-        for table in self._state.server_state.catalog.tables():
+        for table in self._state.server_state.access.tables(session.principal):
             if table.name.startswith(prefix):
                 await call.write((await self._info(table)).SerializeToString())
 
@@ -124,13 +126,13 @@ class FlightService:
 
     async def _do_get(self, call: Call, session: Session) -> None:
         request = await read_request(call, flight_pb2.Ticket)
-        table = await self._state.resolve(session, request.ticket)
+        table = await self._state.resolve(session, request.ticket, Right.READ)
         # as the table has it: Arrow clients read all of its types
         schema = await self._state.schema(table, ClientFamily.ARROW)
-        await RawDownload(self._state, call, table.version, schema).run()
+        await RawDownload(self._state, call, session, table, schema).run()
 
     async def _do_put(self, call: Call, session: Session) -> None:
-        stream = PutStream(call, self._state.server_state.limits)
+        stream = PutStream(call, session.principal, self._state.server_state.limits)
         descriptor = await stream.open()
         target: SessionTicket | None = parse_path(descriptor.path) if descriptor.type == PATH_DESCRIPTOR else None
         if isinstance(target, ExportTicket):
@@ -139,6 +141,7 @@ class FlightService:
             await self._take(stream, partial(take_put, self._state.server_state, stream))
 
     async def _put_export(self, session: Session, stream: PutStream, number: int) -> None:
+        self._state.server_state.access.check_any(session.principal, Right.PUBLISH)
         reserved = session.exports.reserve(number)
         try:
             table = await self._take(stream, partial(take_export, self._state.server_state, stream, number))
@@ -164,15 +167,16 @@ class FlightService:
     async def _do_exchange(self, call: Call, session: Session) -> None:
         await RawExchange(self._state, call, session).run()
 
-    async def _do_action(self, call: Call, _session: Session) -> None:
+    async def _do_action(self, call: Call, session: Session) -> None:
         action = await read_request(call, flight_pb2.Action)
         if action.type == TABLES_ACTION:
             check_empty(action.body, "tables request")
-            for table in self._state.server_state.catalog.tables():
+            for table in self._state.server_state.access.tables(session.principal):
                 info = await self._info(table)
                 await call.write(flight_pb2.Result(body=info.SerializeToString()).SerializeToString())
             return
-        body = await self._state.run(run_action, self._state.server_state, action.type, action.body)
+        server_state, principal = self._state.server_state, session.principal
+        body = await self._state.run(run_action, server_state, principal, action.type, action.body)
         await call.write(flight_pb2.Result(body=body).SerializeToString())
 
     async def _list_actions(self, call: Call, _session: Session) -> None:

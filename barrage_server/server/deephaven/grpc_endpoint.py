@@ -17,6 +17,7 @@ from barrage_server.errors import UnavailableError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.grpc_services import GrpcServices
+from barrage_server.server.deephaven.tls import tls_context
 from barrage_server.server.stall import StallWatch
 from barrage_server.wire.families import ClientFamily
 
@@ -59,6 +60,12 @@ class GrpcCall(Call):
         self.is_broken = False
         self._context = context
         self._slow_client_seconds = slow_client_seconds
+
+    @property
+    def identity(self) -> str:
+        """The identity of the client's certificate, which TLS has checked; empty without one."""
+        identities = self._context.peer_identities() or ()
+        return next((identity.decode("utf-8", "replace") for identity in identities), "")
 
     async def read(self) -> bytes | None:
         """The next request message; ``None`` when the caller sends no more."""
@@ -114,11 +121,15 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         self._service = service
         self._names = names
         self._server: grpc.aio.Server | None = None
+        self._certificate: Any = None
+        self._client_roots: bytes | None = None
         self._health = health.aio.HealthServicer()
         self._own = GrpcServices()
 
-    async def start(self, host: str, port: int, tls: tuple[bytes, bytes] | None) -> int:
-        """Listen, on a free port for 0; the port.
+    async def start(
+        self, host: str, port: int, tls: tuple[bytes, bytes] | None, client_roots: bytes | None = None
+    ) -> int:
+        """Listen, on a free port for 0; the port. With ``client_roots`` clients must present a certificate by these.
 
         Raises:
             UnavailableError: the address cannot be listened on.
@@ -137,8 +148,14 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
             if tls is None:
                 bound = server.add_insecure_port(address)
             else:
-                chain, key = tls
-                bound = server.add_secure_port(address, grpc.ssl_server_credentials([(key, chain)]))
+                tls_context(*tls, client_roots)  # gRPC would only log that chain and key do not fit
+                self._client_roots = client_roots
+                self._certificate = _certificate(tls, client_roots)
+                # gRPC asks at each handshake, on its own thread
+                credentials = grpc.dynamic_ssl_server_credentials(
+                    self._certificate, lambda: self._certificate, client_roots is not None
+                )
+                bound = server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise UnavailableError(f"Cannot listen on {address}; is the port in use?") from error
         if not bound:
@@ -146,6 +163,10 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         await server.start()
         self._server = server
         return int(bound)
+
+    def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
+        """Present another certificate (chain and key, PEM) to new connections."""
+        self._certificate = _certificate(tls, self._client_roots)
 
     async def stop(self, grace: float) -> None:
         """Take no more calls; cut off those that do not end within ``grace`` seconds."""
@@ -160,6 +181,11 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
             return self._own.find(method)
         handler: Callable[..., Awaitable[None]] = _handler(method, self._service, self._slow_client_seconds)
         return grpc.stream_stream_rpc_method_handler(handler)
+
+
+def _certificate(tls: tuple[bytes, bytes], client_roots: bytes | None) -> Any:
+    chain, key = tls
+    return grpc.ssl_server_certificate_configuration([(key, chain)], client_roots)
 
 
 def _handler(method: str, service: Service, slow_client_seconds: float = 30.0) -> Callable[..., Awaitable[None]]:

@@ -11,10 +11,12 @@ from google.protobuf.message import DecodeError, Message
 
 from barrage_server.errors import AuthenticationError, LimitError, WireFormatError
 from barrage_server.flight.errors import tagged_text
-from barrage_server.server.auth import open_to_all, parse_authorization
+from barrage_server.server.auth import parse_authorization
+from barrage_server.server.authentication import CERTIFICATE, Credentials
 from barrage_server.server.deephaven.call import Call, Status
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
+from barrage_server.server.principal import ANONYMOUS, Principal
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
@@ -48,6 +50,7 @@ _BEGINNING: Final = _OPENING | {"/io.deephaven.proto.backplane.grpc.TableService
 # Deephaven's Java client hangs up as soon as it has sent this, which may be before the request is read.
 _CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
 
+_NOBODY: Final = Principal(ANONYMOUS)
 _REQUEST_BYTES: Final = 16 << 20
 """Of a call with one request, actions with their bodies included."""
 
@@ -95,7 +98,7 @@ class DeephavenService:
         task = asyncio.current_task()
         assert task is not None
         try:
-            session, is_new = self._session(call)
+            session, is_new = await self._session(call)
             if call.method not in _OPEN:
                 call.let_in()
             if call.method == _CLOSING:
@@ -121,14 +124,17 @@ class DeephavenService:
                 session.calls.discard(task)
         return Status.OK
 
-    def _session(self, call: Call) -> tuple[Session, bool]:
+    async def _session(self, call: Call) -> tuple[Session, bool]:
         """The caller's session, and whether it was opened by this call."""
         sessions = self._state.sessions
         header = call.metadata.get(AUTHORIZATION)
         if call.method in _OPEN and (header is None or call.method.endswith("/Handshake")):
-            return sessions.guest(""), False
-        is_open = self._state.authenticate is None
-        credentials = parse_authorization(header, lenient=is_open)
+            return sessions.guest(_NOBODY), False
+        is_open = self._state.authentication.is_open
+        if header is None and call.identity:
+            credentials = Credentials(CERTIFICATE, call.identity, call.identity)
+        else:
+            credentials = parse_authorization(header, lenient=is_open)
         opens = call.method in _OPENING
         if credentials.scheme == _BEARER:
             session = sessions.find(credentials.secret)
@@ -140,11 +146,11 @@ class DeephavenService:
                 opens = call.family is ClientFamily.JAVA and call.method in _BEGINNING
                 if not opens:
                     raise AuthenticationError("This session is not known, or it has ended. Log in again.")
-        session = sessions.guest((self._state.authenticate or open_to_all)(credentials))
+        session = sessions.guest(await self._state.principal(credentials))
         if not opens:
             return session, False
         sessions.open(session)
-        logger.info("%s of %s has logged in by %s", session.user, call.peer, credentials.scheme)
+        logger.info("%s of %s has logged in by %s", session.principal.name, call.peer, credentials.scheme)
         return session, True
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, unary
 from barrage_server.server.deephaven.sessions import Session
@@ -38,7 +39,7 @@ class ConfigService:
 
     async def _authentication(self, call: Call, _session: Session) -> None:
         """The available log-ins. The request is empty, is not read, and needs no credentials."""
-        handlers = _ANONYMOUS if self._state.authenticate is None else _PRE_SHARED
+        handlers = _ANONYMOUS if self._state.authentication.is_open else _PRE_SHARED
         values = {"AuthHandlers": proto.ConfigValue(string_value=handlers)}
         await call.write(proto.AuthenticationConstantsResponse(config_values=values).SerializeToString())
 
@@ -94,7 +95,7 @@ class SessionService:
         return proto.ExportResponse()
 
     async def _publish(self, _call: Call, session: Session, request: proto.PublishRequest) -> proto.PublishResponse:
-        table = await self._state.resolve(session, request.source_id.ticket)
+        table = await self._state.resolve(session, request.source_id.ticket, Right.READ)
         result = parse_ticket(request.result_id.ticket)
         if not isinstance(result, SharedTicket):
             raise InvalidRequestError("A table is published under a shared ticket: 'h' and bytes of your choice.")

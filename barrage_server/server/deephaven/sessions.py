@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import weakref
 from collections.abc import Callable
 
 from barrage_server.errors import LimitError
 from barrage_server.server.deephaven.exports import Exports
+from barrage_server.server.principal import Principal
 
 __all__ = ["Session", "Sessions"]
 
@@ -21,7 +23,7 @@ class Session:
 
     Attributes:
         token: the session's token.
-        user: the client's name.
+        principal: the caller.
         exports: its tables by number.
         shared: number of tables that it has shared.
         calls: tasks of its calls that end with it.
@@ -30,9 +32,9 @@ class Session:
 
     """
 
-    def __init__(self, user: str, until: float, exports: Exports) -> None:
+    def __init__(self, principal: Principal, until: float, exports: Exports) -> None:
         self.token = secrets.token_urlsafe(24)
-        self.user = user
+        self.principal = principal
         self.until = until
         self.exports = exports
         self.shared = 0
@@ -56,18 +58,27 @@ class Sessions:
         exports: most exports of each.
         clock: a monotonic clock, in seconds.
         ended: called with each session that has ended.
+        holds: whether the credentials of a principal are still valid.
 
     """
 
     def __init__(
-        self, seconds: float, limit: int, exports: int, clock: Callable[[], float], ended: Callable[[Session], None]
+        self,
+        seconds: float,
+        limit: int,
+        exports: int,
+        clock: Callable[[], float],
+        ended: Callable[[Session], None],
+        holds: Callable[[Principal], bool],
     ) -> None:
         self.seconds = seconds
         self._limit = limit
         self._exports = exports
         self._clock = clock
         self._ended = ended
+        self._holds = holds
         self._sessions: dict[str, Session] = {}
+        self._guests: weakref.WeakSet[Session] = weakref.WeakSet()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -77,9 +88,11 @@ class Sessions:
         """Exports of all sessions. May be asked from any thread."""
         return sum(len(session.exports) for session in tuple(self._sessions.values()))
 
-    def guest(self, user: str) -> Session:
+    def guest(self, principal: Principal) -> Session:
         """A session for the length of one call: of a client that shows its credentials each time."""
-        return Session(user, self._clock() + self.seconds, Exports(self._exports, may_come=False))
+        session = Session(principal, self._clock() + self.seconds, Exports(self._exports, may_come=False))
+        self._guests.add(session)
+        return session
 
     def open(self, session: Session) -> None:
         """Keep a guest's session from now on.
@@ -92,6 +105,7 @@ class Sessions:
         if len(self._sessions) >= self._limit:
             raise LimitError(f"This server has {self._limit} sessions open and takes no more; try again later.")
         session.exports.may_come = True
+        self._guests.discard(session)
         self._sessions[session.token] = session
 
     def find(self, token: str) -> Session | None:
@@ -100,7 +114,7 @@ class Sessions:
         if session is None:
             return None
         now = self._clock()
-        if now >= session.until:
+        if now >= session.until or not self._holds(session.principal):
             self.close(session)
             return None
         session.until = now + self.seconds
@@ -118,6 +132,12 @@ class Sessions:
         now = self._clock()
         for session in tuple(self._sessions.values()):
             if now >= session.until:
+                self.close(session)
+
+    def end_invalid(self) -> None:
+        """End the sessions, and the calls without one, whose credentials have expired or were revoked."""
+        for session in (*self._sessions.values(), *self._guests):
+            if not self._holds(session.principal):
                 self.close(session)
 
     def close_all(self) -> None:

@@ -12,9 +12,11 @@ from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, NotFoundError
-from barrage_server.server.auth import Authenticator
+from barrage_server.server.access import Right
+from barrage_server.server.authentication import Authentication, Credentials
 from barrage_server.server.catalog import has_at_most
 from barrage_server.server.deephaven.sessions import Session, Sessions
+from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.workers import Workers
 from barrage_server.wire.families import ClientFamily
@@ -44,9 +46,9 @@ class EndpointState:
 
     Args:
         server_state: the server's state.
-        authenticate: checks credentials; ``None`` to accept every caller.
 
     Attributes:
+        authentication: turns credentials into principals.
         shared: tables that sessions have shared, by the bytes of their tickets.
         bound: tables bound by clients, by name; only their names may be bound again.
         private: tables of sessions without a name in the scope.
@@ -55,12 +57,17 @@ class EndpointState:
 
     """
 
-    def __init__(self, server_state: ServerState, authenticate: Authenticator | None) -> None:
+    def __init__(self, server_state: ServerState) -> None:
         self.server_state: Final = server_state
-        self.authenticate: Final = authenticate
+        self.authentication: Final[Authentication] = server_state.authentication
         limits = server_state.limits
         self.sessions: Final = Sessions(
-            limits.session_seconds, limits.sessions, limits.exports, server_state.clock, self._forget
+            limits.session_seconds,
+            limits.sessions,
+            limits.exports,
+            server_state.clock,
+            self._forget,
+            self.authentication.holds,
         )
         self.shared: dict[bytes, tuple[Session, Table]] = {}
         self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
@@ -76,35 +83,49 @@ class EndpointState:
         """``function(*args, **keywords)``, called on a thread."""
         return await asyncio.wrap_future(self.workers.submit(function, *args, **keywords))
 
-    async def resolve(self, session: Session, ticket: bytes) -> Table:
-        """The table of a ticket; waits for a pending export.
+    async def principal(self, credentials: Credentials) -> Principal:
+        """The caller with these credentials; AuthenticationError when they are missing or wrong."""
+        quick = self.authentication.quick(credentials)
+        return quick if quick is not None else await self.run(self.authentication.principal, credentials)
+
+    async def resolve(self, session: Session, ticket: bytes, *rights: Right) -> Table:
+        """The table of a ticket, for what needs these rights; waits for a pending export.
 
         Raises:
             InvalidRequestError: the ticket is invalid, or names an unknown export.
-            NotFoundError: there is no such table.
+            NotFoundError: there is no such table, or the caller has no right on it.
+            ForbiddenError: the caller lacks one of the rights.
 
         """
-        return await self.resolve_parsed(session, parse_ticket(ticket), ticket)
+        return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket)
 
-    async def resolve_parsed(self, session: Session, parsed: SessionTicket, ticket: bytes = b"") -> Table:
+    async def resolve_parsed(
+        self, session: Session, parsed: SessionTicket, *rights: Right, ticket: bytes = b""
+    ) -> Table:
         """The same, for a ticket that has been parsed. Raises what :meth:`resolve` does."""
+        access, principal = self.server_state.access, session.principal
         match parsed:
             case ExportTicket(number):
-                return await session.exports.resolve(number)
+                table = await session.exports.resolve(number)
+                if table not in self.private:  # rights may have changed since it was exported
+                    access.check(principal, table.name, *rights)
+                return table
             case SharedTicket(identifier):
                 published = self.shared.get(identifier)
-                if published is not None:
-                    return published[1]
-                bare = self.server_state.catalog.find(_bare_name(ticket))
-                if bare is not None:
-                    return bare
+                if published is not None and published[1] in self.private:
+                    return published[1]  # who knows the ticket was given it
+                name = _bare_name(ticket) if published is None else published[1].name
+                found = access.find(principal, name) if published is None else published[1]
+                if found is not None and access.rights(principal, name):
+                    access.check(principal, name, *rights)
+                    return found
                 raise NotFoundError(
                     "Nothing is shared under this ticket. Its publisher must have published it, and still be there."
                 )
             case ApplicationTicket(text):
                 raise NotFoundError(f"There are no applications here, and so no '{text}'. Tables are in the scope.")
             case name:
-                return self.server_state.catalog.get(name)
+                return access.get(principal, name, *rights)
 
     def export(self, session: Session, ticket: bytes, table: Table) -> None:
         """Give a table the export ticket that a client has chosen."""

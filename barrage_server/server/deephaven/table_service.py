@@ -21,6 +21,7 @@ from barrage_server.errors import (
 )
 from barrage_server.flight.errors import tagged_text
 from barrage_server.publish import apply_rows
+from barrage_server.server.access import Right
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.service import Methods, read_request, unary
@@ -107,6 +108,7 @@ class TableService:
     async def _input_table(
         self, session: Session, request: proto.CreateInputTableRequest, results: Sequence[Table]
     ) -> Table:
+        self._state.server_state.access.check_any(session.principal, Right.PUBLISH)
         source: pa.Schema | None = None
         if request.WhichOneof("definition") != "schema":
             source = (await self._table(session, request.source_table_id, results)).schema
@@ -122,10 +124,16 @@ class TableService:
         changed = asyncio.Event()
         session.exports.listeners.add(changed.set)
         told: dict[int, int] = {}
+
+        def may_see(table: Table) -> bool:
+            access = self._state.server_state.access
+            return table in self._state.private or bool(access.rights(session.principal, table.name))
+
         try:
             while not self._state.stopping.is_set():
                 changed.clear()
-                sizes = {number: table.version.size for number, table in session.exports.tables().items()}
+                tables = session.exports.tables().items()
+                sizes = {number: table.version.size for number, table in tables if may_see(table)}
                 for number, size in sizes.items():
                     if told.get(number) != size:
                         ticket = proto.Ticket(ticket=export_ticket(number))
@@ -165,8 +173,8 @@ class InputTableService:
         return proto.DeleteTableResponse()
 
     async def _apply(self, session: Session, target: bytes, source: bytes, mode: PublishMode | None) -> None:
-        table = await self._state.resolve(session, target)
-        rows_of = await self._state.resolve(session, source)
+        table = await self._state.resolve(session, target, Right.PUBLISH)
+        rows_of = await self._state.resolve(session, source, Right.READ)
         rows, limit = rows_of.version, self._state.server_state.limits.put_bytes
         # a few bytes of request name as many rows as there are, of the table itself as well
         if rows_of.nbytes > limit:

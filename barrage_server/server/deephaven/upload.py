@@ -19,6 +19,7 @@ from barrage_server.engine import AppendTable, Table
 from barrage_server.errors import BarrageError, UnavailableError, WireFormatError
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.limits import Limits
+from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.upload import RawMessage, UploadStream
 from barrage_server.wire.arrow_message import DICTIONARY_BATCH, header_type
@@ -51,13 +52,15 @@ class PutStream:
 
     Args:
         call: the call.
+        principal: the caller.
         limits: those of the server. One batch, and all dictionaries together, may have no more bytes when they are
             decompressed than all that the stream may carry.
 
     """
 
-    def __init__(self, call: Call, limits: Limits) -> None:
+    def __init__(self, call: Call, principal: Principal, limits: Limits) -> None:
         self.peer = call.peer
+        self.principal = principal
         self.descriptor = Descriptor()
         self._call = call
         self._limits = limits

@@ -13,10 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-import tempfile
 from collections.abc import Collection
 from http import HTTPStatus
-from pathlib import Path
 from socket import SOCK_STREAM
 from typing import Final
 
@@ -24,11 +22,12 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
-from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.errors import UnavailableError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.server.deephaven.call import Service
 from barrage_server.server.deephaven.multiplex import SUBPROTOCOL
 from barrage_server.server.deephaven.origins import is_welcome
+from barrage_server.server.deephaven.tls import load_identity, tls_context
 from barrage_server.server.deephaven.web_socket import ENVELOPE_BYTES, Socket, SocketLimits
 
 __all__ = ["WebEndpoint"]
@@ -75,6 +74,7 @@ class WebEndpoint:
         # Since when a connection has sent half a message.
         self._halves: dict[ServerConnection, float] = {}
         self._server: Server | None = None
+        self._tls: ssl.SSLContext | None = None
 
     @property
     def connections(self) -> int:
@@ -86,13 +86,16 @@ class WebEndpoint:
         """Calls that are running. May be asked from any thread."""
         return sum(socket.streams for socket in tuple(self._sockets.values()))
 
-    async def start(self, host: str, port: int, tls: tuple[bytes, bytes] | None = None) -> int:
+    async def start(
+        self, host: str, port: int, tls: tuple[bytes, bytes] | None = None, client_roots: bytes | None = None
+    ) -> int:
         """Listen; returns the port, which is a free one for port 0.
 
         Args:
             host: address to listen on.
             port: where, or 0.
             tls: certificate chain and private key (PEM), to serve ``wss``.
+            client_roots: certificates to trust for clients (PEM): each must present one.
 
         Raises:
             UnavailableError: the address cannot be listened on.
@@ -100,6 +103,7 @@ class WebEndpoint:
 
         """
         front = self
+        self._tls = None if tls is None else tls_context(*tls, client_roots)
 
         class Visitor(ServerConnection):
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -122,7 +126,7 @@ class WebEndpoint:
                 self._serve,
                 await _one_address(host.strip("[]"), port),
                 port,
-                ssl=None if tls is None else _tls_context(*tls),
+                ssl=self._tls,
                 subprotocols=[Subprotocol(SUBPROTOCOL)],
                 compression=None,  # batches would take more time to deflate than to send
                 process_request=self._answer,
@@ -138,6 +142,11 @@ class WebEndpoint:
         except OSError as error:
             raise UnavailableError(f"Cannot listen on {host}:{port} for websockets; is the port in use?") from error
         return int(self._server.sockets[0].getsockname()[1])
+
+    def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
+        """Present another certificate (chain and key, PEM) to new connections."""
+        assert self._tls is not None
+        load_identity(self._tls, *tls)
 
     async def stop(self, grace: float) -> None:
         """Stop serving. Clients are notified at once; calls that have not ended after ``grace`` seconds are cut.
@@ -268,21 +277,3 @@ async def _one_address(host: str, port: int) -> str:
         return host
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
     return str(found[0][4][0])
-
-
-def _tls_context(chain: bytes, key: bytes) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    # The ssl module reads certificates from files only. This one is readable by its owner only, and is deleted at once.
-    with tempfile.TemporaryDirectory(prefix="barrage-tls-") as folder:
-        chain_file, key_file = Path(folder, "chain.pem"), Path(folder, "key.pem")
-        chain_file.write_bytes(chain)
-        key_file.touch(mode=0o600)
-        key_file.write_bytes(key)
-        try:
-            # without a password, or the terminal would be asked for one
-            context.load_cert_chain(chain_file, key_file, password=b"")
-        except (ssl.SSLError, ValueError) as error:
-            raise InvalidRequestError(
-                "The TLS certificate chain and its private key do not fit, or are no PEM."
-            ) from error
-    return context

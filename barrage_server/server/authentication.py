@@ -1,0 +1,324 @@
+"""Credentials, and the principals that they prove: the part of authentication that is independent of endpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, runtime_checkable
+
+from barrage_server.arguments import shown as repr_of
+from barrage_server.errors import AuthenticationError, InvalidRequestError
+from barrage_server.public import public
+from barrage_server.server.principal import ANONYMOUS, Principal
+
+__all__ = [
+    "CERTIFICATE",
+    "REFUSED",
+    "AnyOf",
+    "AnyToken",
+    "Authentication",
+    "Authenticator",
+    "Certificates",
+    "CredentialStore",
+    "Credentials",
+    "SharedTokens",
+    "as_authenticator",
+]
+
+CERTIFICATE: Final = "client certificate"
+"""Scheme of credentials that are the identity of a client certificate, which TLS has checked. No header can have it:
+the scheme of a header ends at its first space.
+"""
+REFUSED: Final = (
+    "The token is missing or wrong. In Python pass token=; other clients send it in the header "
+    "'authorization: Bearer <token>'."
+)
+"""The one text for missing, wrong and expired credentials."""
+_SHARED: Final = "shared:"
+_ANY_CERTIFICATE: Final = "any certificate"
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Credentials of one call.
+
+    Attributes:
+        scheme: ``basic``, ``bearer``, ``psk`` for a pre-shared key, or another first word of the header, in lower case;
+            ``anonymous`` without a header.
+        user: the user name of ``basic``, else empty.
+        secret: the password of ``basic``, or the text after the scheme.
+
+    """
+
+    scheme: str
+    user: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"<Credentials {self.scheme} {self.user!r}>"
+
+
+Authenticator = Callable[[Credentials], str | Principal]
+"""Gives the caller, or its name, or raises :class:`~barrage_server.errors.AuthenticationError`."""
+
+
+@runtime_checkable
+class CredentialStore(Protocol):
+    """An :data:`Authenticator` whose credentials can be revoked. Its methods may be called from any thread."""
+
+    def __call__(self, credentials: Credentials) -> Principal:
+        """The caller; AuthenticationError when the credentials are missing or wrong. May take long."""
+
+    def quick(self, credentials: Credentials) -> Principal | None:
+        """The same, at once; ``None`` when deciding takes long, so that it must be done off an event loop."""
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether the credentials that ``principal`` came with are still valid, apart from their expiry."""
+
+    def refresh(self, *, force: bool = False) -> None:
+        """Read what has changed, or everything; called about once a second. Must be quick."""
+
+
+class SharedTokens:
+    """A :class:`CredentialStore` of tokens that many callers have: as bearer tokens, or as the password of any user.
+
+    Args:
+        tokens: the tokens.
+        roles: the roles of their holders.
+
+    Raises:
+        InvalidRequestError: a token is empty or blank, and would accept callers without credentials.
+
+    """
+
+    def __init__(self, tokens: Sequence[str], roles: Collection[str] = ()) -> None:
+        for token in tokens:
+            if not token.strip():
+                raise InvalidRequestError(
+                    "An empty token protects nothing: a caller that shows none has it. Choose one, or leave it out."
+                )
+        self._roles = frozenset(roles)
+        self._tokens = [
+            (
+                token.encode(),
+                Principal("token", self._roles, None, _SHARED + hashlib.sha256(token.encode()).hexdigest()),
+            )
+            for token in tokens
+        ]
+
+    def __call__(self, credentials: Credentials) -> Principal:
+        """The caller; AuthenticationError when the token is missing or wrong."""
+        shown = b"" if credentials.scheme == CERTIFICATE else credentials.secret.encode("utf-8", "replace")
+        found: Principal | None = None
+        for token, principal in self._tokens:  # all of them, also when nothing is shown: the same time
+            if hmac.compare_digest(shown, token):
+                found = principal
+        if found is None:
+            raise AuthenticationError(REFUSED)
+        return replace(found, name=credentials.user) if credentials.user.strip() else found
+
+    quick = __call__
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether this has the token that ``principal`` came with, and gives the same roles for it."""
+        return principal.role_names == self._roles and any(
+            principal.credential == known.credential for _, known in self._tokens
+        )
+
+    def refresh(self, *, force: bool = False) -> None:
+        """Nothing changes."""
+
+
+class Certificates:
+    """A :class:`CredentialStore` that accepts every client certificate that TLS has checked.
+
+    Args:
+        roles: the roles of their holders.
+
+    """
+
+    def __init__(self, roles: Collection[str] = ()) -> None:
+        self._roles = frozenset(roles)
+
+    def __call__(self, credentials: Credentials) -> Principal:
+        """The caller; AuthenticationError when it has not shown a certificate."""
+        if credentials.scheme != CERTIFICATE or not credentials.secret.strip():
+            raise AuthenticationError(REFUSED)
+        return Principal(credentials.secret, self._roles, None, _ANY_CERTIFICATE)
+
+    quick = __call__
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether it has come with a certificate, and this gives the same roles for it."""
+        return principal.credential == _ANY_CERTIFICATE and principal.role_names == self._roles
+
+    def refresh(self, *, force: bool = False) -> None:
+        """Nothing changes."""
+
+
+class AnyOf:
+    """A :class:`CredentialStore` that accepts what any of several authenticators does.
+
+    Args:
+        authenticators: at least one; the first that accepts the credentials names the caller.
+        default_roles: roles of the callers of those that return a name.
+
+    """
+
+    def __init__(self, authenticators: Sequence[Authenticator], default_roles: Collection[str] = ()) -> None:
+        self._authenticators = tuple(authenticators)
+        self._roles = frozenset(default_roles)
+
+    def __call__(self, credentials: Credentials) -> Principal:
+        """The caller; AuthenticationError when none accepts the credentials. May take long."""
+        for authenticate in self._authenticators:
+            try:
+                return self._principal(authenticate(credentials))
+            except AuthenticationError:
+                continue
+        raise AuthenticationError(REFUSED)
+
+    def quick(self, credentials: Credentials) -> Principal | None:
+        """The same, at once; ``None`` when deciding takes long."""
+        takes_long = False
+        for authenticate in self._authenticators:
+            try:
+                if isinstance(authenticate, CredentialStore):
+                    found = authenticate.quick(credentials)
+                else:
+                    found = self._principal(authenticate(credentials))
+            except AuthenticationError:
+                continue
+            if found is not None:
+                return found
+            takes_long = True
+        if takes_long:
+            return None
+        raise AuthenticationError(REFUSED)
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether the authenticator that accepted ``principal`` still does."""
+        stores = [store for store in self._authenticators if isinstance(store, CredentialStore)]
+        return not principal.credential or any(store.holds(principal) for store in stores)
+
+    def refresh(self, *, force: bool = False) -> None:
+        """Have all read what has changed."""
+        for store in self._authenticators:
+            if isinstance(store, CredentialStore):
+                store.refresh(force=force)
+
+    def _principal(self, found: str | Principal) -> Principal:
+        return found if isinstance(found, Principal) else Principal(found.strip() or ANONYMOUS, self._roles)
+
+
+AnyToken = str | Authenticator
+"""A token that callers share, or an authenticator."""
+
+
+def as_authenticator(
+    token: AnyToken | Sequence[AnyToken] | None, default_roles: Collection[str] = ()
+) -> Authenticator | None:
+    """The authenticator that accepts ``token``, or any of several; ``None`` for ``None``, which accepts every caller.
+
+    Raises:
+        InvalidRequestError: it is neither a string nor a function nor a sequence of these, or a string is blank.
+
+    """
+    if token is None:
+        return None
+    entries = tuple(token) if isinstance(token, list | tuple) else (token,)
+    for entry in entries:
+        if not isinstance(entry, str) and not callable(entry):
+            raise InvalidRequestError(
+                f"token must be a string or a function, or a list of these, not {repr_of(entry)}."
+            )
+    if not entries:
+        raise InvalidRequestError("token must have at least one entry; leave it out to accept every caller.")
+    tokens = [entry for entry in entries if isinstance(entry, str)]
+    others = [entry for entry in entries if not isinstance(entry, str)]
+    shared = [SharedTokens(tokens, default_roles)] if tokens else []
+    every: list[Authenticator] = [*shared, *others]
+    return every[0] if len(every) == 1 else AnyOf(every, default_roles)
+
+
+class Authentication:
+    """Turns credentials into principals, for all endpoints of a server. Methods may be called from any thread.
+
+    Args:
+        authenticate: checks credentials; ``None`` to accept every caller.
+        default_roles: roles of callers whose credentials name none.
+        clock: Unix time in seconds.
+
+    """
+
+    def __init__(
+        self,
+        authenticate: Authenticator | None = None,
+        default_roles: Collection[str] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._authenticate = authenticate
+        self._store = authenticate if isinstance(authenticate, CredentialStore) else None
+        self._default_roles = frozenset(default_roles)
+        self._clock = clock
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every caller is accepted, with any credentials."""
+        return self._authenticate is None
+
+    def principal(self, credentials: Credentials) -> Principal:
+        """The caller with these credentials. May take long.
+
+        Raises:
+            AuthenticationError: they are missing, wrong or expired.
+
+        """
+        if self._authenticate is None:
+            return Principal(credentials.user.strip() or ANONYMOUS, self._default_roles)
+        return self._checked(self._authenticate(credentials))
+
+    def quick(self, credentials: Credentials) -> Principal | None:
+        """The same, at once; ``None`` when deciding takes long. Raises what :meth:`principal` does."""
+        if self._store is None:
+            return self.principal(credentials)
+        found = self._store.quick(credentials)
+        return None if found is None else self._checked(found)
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether the credentials of ``principal`` are neither expired nor revoked."""
+        return not principal.is_expired(self._clock()) and (self._store is None or self._store.holds(principal))
+
+    def replace(self, authenticate: Authenticator, default_roles: Collection[str] = ()) -> None:
+        """Check credentials in another way from now on. Streams of callers that it does not accept end soon.
+
+        Raises:
+            InvalidRequestError: every caller is accepted: clients were told that no log-in is required.
+
+        """
+        if self._authenticate is None:
+            raise InvalidRequestError("This server accepts every caller; start it anew to require credentials.")
+        self._authenticate = authenticate
+        self._store = authenticate if isinstance(authenticate, CredentialStore) else None
+        self._default_roles = frozenset(default_roles)
+
+    def refresh(self, *, force: bool = False) -> None:
+        """Have credentials read again that have changed, or all of them. Called about once a second."""
+        if self._store is not None:
+            self._store.refresh(force=force)
+
+    def check(self, principal: Principal) -> None:
+        """Raise AuthenticationError unless the credentials of ``principal`` still hold."""
+        if not self.holds(principal):
+            raise AuthenticationError("These credentials have expired or were revoked. Log in again.")
+
+    def _checked(self, found: str | Principal) -> Principal:
+        if not isinstance(found, Principal):
+            return Principal(found.strip() or ANONYMOUS, self._default_roles)
+        if found.is_expired(self._clock()):
+            raise AuthenticationError(REFUSED)
+        return found

@@ -1,0 +1,598 @@
+"""Every call by every right, at every port: what a principal may not do is refused, what it may not see is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+from barrage_proto import console_pb2, deephaven_pb2, flight_pb2
+from barrage_proto import deephaven_pb2 as proto
+
+from barrage_server.errors import (
+    AuthenticationError,
+    BarrageError,
+    ForbiddenError,
+    NotFoundError,
+    UnknownTableError,
+)
+from barrage_server.flight.errors import from_flight
+from barrage_server.server import Principal, Right, Role, Server
+from barrage_server.server.access import AccessControl
+from barrage_server.server.actions import list_actions
+from barrage_server.server.catalog import Catalog
+from barrage_server.wire.metadata import SubscriptionRequest
+from barrage_server.wire.protocol import (
+    AbortRequest,
+    CommitRequest,
+    CreateRequest,
+    DropRequest,
+    LastBatchRequest,
+    PutOptions,
+    StageEnd,
+    StageRequest,
+    TableKind,
+)
+from barrage_server.wire.tickets import export_ticket, scope_ticket
+from tests.server.conftest import DEEPHAVEN, FLIGHT, address
+from tests.server.follower import QUICK, Follower, until
+
+SCHEMA = pa.schema([("x", pa.int64())])
+ROWS = pa.table({"x": [1]}, SCHEMA)
+VISIBLE, HIDDEN, ABSENT = "visible", "secret", "absent"
+ROLES = {
+    **{f"only {right}": Role(["vis*"], [right]) for right in Right},
+    "all": Role(["vis*"], list(Right)),
+    "elsewhere": Role(["other_*"], list(Right)),
+    "nothing": Role([], list(Right)),
+}
+HOLDERS = [*ROLES, "no role", "a role that is not defined"]
+
+
+def principal_of(credentials: Any) -> Principal:
+    if credentials.scheme != "bearer":
+        raise AuthenticationError("Show a token.")
+    return Principal("someone", [] if credentials.secret == "no role" else [credentials.secret])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(token=principal_of, roles=ROLES, deephaven_port=0) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def tables(server: Server) -> None:
+    """The tables that calls are about, made anew: some calls drop or change theirs."""
+    for table in server.tables():
+        server.drop(table.name)
+    for name in (VISIBLE, HIDDEN):
+        server.append_table(name, SCHEMA).append({"x": [1, 2, 3]})
+
+
+@dataclass
+class Caller:
+    """One client with a token, at one port."""
+
+    flight: fl.FlightClient
+    channel: grpc.Channel
+    token: str
+
+    @property
+    def options(self) -> fl.FlightCallOptions:
+        return fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {self.token}".encode())], timeout=20)
+
+    def action(self, name: str, body: bytes = b"") -> list[bytes]:
+        return [result.body.to_pybytes() for result in self.flight.do_action(fl.Action(name, body), self.options)]
+
+    def put(self, descriptor: fl.FlightDescriptor, *metadata: bytes, schema: pa.Schema = SCHEMA) -> bytes:
+        writer, reader = self.flight.do_put(descriptor, schema, self.options)
+        answer = b""
+        try:
+            for entry in metadata[:1]:
+                writer.write_metadata(entry)
+            writer.write_table(ROWS)
+            for entry in metadata[1:]:
+                writer.write_metadata(entry)
+            writer.done_writing()
+            buffer = reader.read()
+            answer = b"" if buffer is None else buffer.to_pybytes()
+        finally:
+            writer.close()
+        return answer
+
+    def stage(self, name: str) -> bytes:
+        descriptor = fl.FlightDescriptor.for_command(b"barrage.stage")
+        return self.put(descriptor, StageRequest("me", name, 1, "0").to_json(), StageEnd(1).to_json())
+
+    def exchange(self, request: bytes) -> None:
+        writer, reader = self.flight.do_exchange(fl.FlightDescriptor.for_command(b"dphn"), self.options)
+        try:
+            writer.write_metadata(request)
+            reader.read_chunk()
+            reader.cancel()
+        finally:
+            with suppress(fl.FlightCancelledError):
+                writer.close()
+
+    def call(self, method: str, request: Any, answer: Any = None) -> Any:
+        """Make a call to its end; or give its first answer, of that class."""
+        stream: Any = self.channel.unary_stream(method)(
+            request.SerializeToString(), timeout=20, metadata=(("authorization", f"Bearer {self.token}"),)
+        )
+        try:
+            return answer.FromString(next(iter(stream))) if answer is not None else list(stream)
+        finally:
+            stream.cancel()
+
+
+Made = Callable[[Caller, str], Any]
+
+
+@dataclass
+class Line:
+    """What a call needs, in the order in which it is checked.
+
+    Attributes:
+        call: makes it for a table of that name.
+        needs: the rights on the table; ``None``: the call is about no table; empty: any right.
+        somewhere: a right that the caller must have on any table.
+    """
+
+    call: Made
+    needs: tuple[Right, ...] | None = ()
+    somewhere: Right | None = None
+
+
+def path(name: str) -> fl.FlightDescriptor:
+    return fl.FlightDescriptor.for_path("scope", name)
+
+
+FREE = Line(lambda caller, name: None, None)
+"""Carries no name of a table; has a test of its own where it lists some."""
+
+FLIGHT_LINES: dict[str, list[Line]] = {
+    "Handshake": [FREE],
+    "ListFlights": [Line(lambda caller, name: list(caller.flight.list_flights(b"", caller.options)), None)],
+    "GetFlightInfo": [Line(lambda caller, name: caller.flight.get_flight_info(path(name), caller.options))],
+    "GetSchema": [Line(lambda caller, name: caller.flight.get_schema(path(name), caller.options))],
+    "DoGet": [
+        Line(
+            lambda caller, name: caller.flight.do_get(fl.Ticket(scope_ticket(name)), caller.options).read_all(),
+            (Right.READ,),
+        )
+    ],
+    "DoPut": [
+        Line(lambda caller, name: caller.put(path(name)), (Right.PUBLISH,)),
+        Line(lambda caller, name: caller.stage(name), (Right.PUBLISH,)),
+    ],
+    "DoExchange": [
+        Line(
+            lambda caller, name: caller.exchange(SubscriptionRequest(scope_ticket(name), options=QUICK).encode()),
+            (Right.READ,),
+        )
+    ],
+    "DoAction": [FREE],  # ACTION_LINES
+    "ListActions": [Line(lambda caller, name: caller.flight.list_actions(caller.options), None)],
+}
+ACTION_LINES: dict[str, list[Line]] = {
+    "barrage.commit": [
+        Line(
+            lambda caller, name: caller.action(
+                "barrage.commit", CommitRequest("me", name, 1, tokens=(), schema=SCHEMA).to_json()
+            ),
+            (Right.PUBLISH,),
+        )
+    ],
+    "barrage.abort": [
+        Line(
+            lambda caller, name: caller.action(
+                "barrage.abort", AbortRequest(publisher="me", table=name, batch=1).to_json()
+            ),
+            (Right.PUBLISH,),
+        ),
+        Line(
+            lambda caller, name: caller.action("barrage.abort", AbortRequest(("some token",)).to_json()),
+            None,
+            Right.PUBLISH,
+        ),
+    ],
+    "barrage.last_batch": [
+        Line(
+            lambda caller, name: caller.action("barrage.last_batch", LastBatchRequest("me", name).to_json()),
+            (Right.PUBLISH,),
+        )
+    ],
+    "barrage.create": [
+        Line(
+            lambda caller, name: caller.action(
+                "barrage.create", CreateRequest(name, SCHEMA, TableKind.APPEND).to_json()
+            ),
+            (Right.CREATE,),
+        )
+    ],
+    "barrage.drop": [
+        Line(lambda caller, name: caller.action("barrage.drop", DropRequest(name).to_json()), (Right.DROP,))
+    ],
+    "barrage.statistics": [Line(lambda caller, name: caller.action("barrage.statistics"), None, Right.STATISTICS)],
+    "barrage.health": [Line(lambda caller, name: caller.action("barrage.health"), None)],
+    "barrage.tables": [Line(lambda caller, name: caller.action("barrage.tables"), None)],
+}
+
+PACKAGE = "/io.deephaven.proto.backplane.grpc"
+CONSOLE = "/io.deephaven.proto.backplane.script.grpc.ConsoleService"
+RESULT = proto.Ticket(ticket=export_ticket(1))
+
+
+def ticket(name: str) -> proto.Ticket:
+    return proto.Ticket(ticket=scope_ticket(name))
+
+
+def reference(name: str) -> proto.TableReference:
+    return proto.TableReference(ticket=ticket(name))
+
+
+def deephaven(service: str, method: str, request: Callable[[str], Any]) -> Made:
+    return lambda caller, name: caller.call(f"{service}/{method}", request(name))
+
+
+def fetched(name: str) -> proto.FetchTableRequest:
+    return proto.FetchTableRequest(source_id=reference(name), result_id=RESULT)
+
+
+DEEPHAVEN_LINES: dict[str, list[Line]] = {
+    f"{PACKAGE}.ConfigService/GetAuthenticationConstants": [FREE],
+    f"{PACKAGE}.ConfigService/GetConfigurationConstants": [FREE],
+    f"{PACKAGE}.SessionService/NewSession": [FREE],
+    f"{PACKAGE}.SessionService/RefreshSessionToken": [FREE],
+    f"{PACKAGE}.SessionService/CloseSession": [FREE],
+    f"{PACKAGE}.SessionService/Release": [FREE],
+    f"{PACKAGE}.SessionService/TerminationNotification": [FREE],
+    f"{PACKAGE}.SessionService/ExportFromTicket": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.SessionService",
+                "ExportFromTicket",
+                lambda name: proto.ExportRequest(source_id=ticket(name), result_id=RESULT),
+            )
+        )
+    ],
+    f"{PACKAGE}.SessionService/PublishFromTicket": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.SessionService",
+                "PublishFromTicket",
+                lambda name: proto.PublishRequest(source_id=ticket(name), result_id=proto.Ticket(ticket=b"hx")),
+            ),
+            (Right.READ,),
+        )
+    ],
+    f"{PACKAGE}.ApplicationService/ListFields": [FREE],
+    f"{CONSOLE}/GetConsoleTypes": [FREE],
+    f"{CONSOLE}/BindTableToVariable": [
+        Line(
+            deephaven(
+                CONSOLE,
+                "BindTableToVariable",
+                lambda name: console_pb2.BindTableToVariableRequest(variable_name=name, table_id=ticket(name)),
+            ),
+            (Right.CREATE,),
+        ),
+    ],
+    f"{PACKAGE}.TableService/GetExportedTableCreationResponse": [
+        Line(deephaven(f"{PACKAGE}.TableService", "GetExportedTableCreationResponse", ticket))
+    ],
+    f"{PACKAGE}.TableService/FetchTable": [Line(deephaven(f"{PACKAGE}.TableService", "FetchTable", fetched))],
+    f"{PACKAGE}.TableService/ApplyPreviewColumns": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.TableService",
+                "ApplyPreviewColumns",
+                lambda name: proto.ApplyPreviewColumnsRequest(source_id=reference(name), result_id=RESULT),
+            )
+        )
+    ],
+    f"{PACKAGE}.TableService/CreateInputTable": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.TableService",
+                "CreateInputTable",
+                lambda name: proto.CreateInputTableRequest(
+                    result_id=RESULT,
+                    schema=SCHEMA.serialize().to_pybytes(),
+                    kind=proto.CreateInputTableRequest.InputTableKind(
+                        in_memory_append_only=proto.CreateInputTableRequest.InputTableKind.InMemoryAppendOnly()
+                    ),
+                ),
+            ),
+            None,
+            Right.PUBLISH,
+        )
+    ],
+    f"{PACKAGE}.TableService/Batch": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.TableService",
+                "Batch",
+                lambda name: proto.BatchTableRequest(
+                    ops=[proto.BatchTableRequest.Operation(fetch_table=fetched(name))]
+                ),
+            )
+        )
+    ],
+    f"{PACKAGE}.TableService/ExportedTableUpdates": [FREE],
+    f"{PACKAGE}.InputTableService/AddTableToInputTable": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.InputTableService",
+                "AddTableToInputTable",
+                lambda name: proto.AddTableRequest(input_table=ticket(name), table_to_add=ticket(name)),
+            ),
+            (Right.PUBLISH, Right.READ),
+        )
+    ],
+    f"{PACKAGE}.InputTableService/DeleteTableFromInputTable": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.InputTableService",
+                "DeleteTableFromInputTable",
+                lambda name: proto.DeleteTableRequest(input_table=ticket(name), table_to_remove=ticket(name)),
+            ),
+            (Right.PUBLISH, Right.READ),
+        )
+    ],
+}
+
+CASES = [
+    pytest.param(door, line, id=f"{door}-{name}-{number}")
+    for door, lines in (
+        (FLIGHT, FLIGHT_LINES | ACTION_LINES),
+        (DEEPHAVEN, FLIGHT_LINES | ACTION_LINES | DEEPHAVEN_LINES),
+    )
+    for name, entries in lines.items()
+    for number, line in enumerate(entries)
+    if line is not FREE
+]
+
+
+NAMING: list[Any] = [case for case in CASES if getattr(case.values[1], "needs", None) is not None]
+
+
+def test_every_call_has_a_line() -> None:
+    """The services are those of the descriptors, which the handlers implement."""
+    described = {
+        f"/{service.full_name}/{method.name}"
+        for module in (flight_pb2, deephaven_pb2, console_pb2)
+        for service in module.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+    flight = {f"/arrow.flight.protocol.FlightService/{name}" for name in FLIGHT_LINES}
+    assert described == flight | set(DEEPHAVEN_LINES)
+    assert {name for name, _ in list_actions()} == set(ACTION_LINES)
+
+
+def test_the_lines_are_those_of_the_handlers(server: Server) -> None:
+    service: Any = server._endpoints._deephaven
+    flight = {f"/arrow.flight.protocol.FlightService/{name}" for name in FLIGHT_LINES}
+    assert set(service._service._methods) == flight | set(DEEPHAVEN_LINES)
+    assert (
+        len(fl.FlightMethod.__members__) - 1 == len(FLIGHT_LINES) if hasattr(fl.FlightMethod, "__members__") else True
+    )
+
+
+def calling(server: Server, door: str, holder: str) -> Caller:
+    place = address(server, door)
+    return Caller(fl.connect(place), grpc.insecure_channel(place.removeprefix("grpc://")), holder)
+
+
+@pytest.fixture
+def connected(server: Server) -> Iterator[Callable[[str, str], Caller]]:
+    made: list[Caller] = []
+
+    def connect(door: str, holder: str) -> Caller:
+        made.append(calling(server, door, holder))
+        return made[-1]
+
+    yield connect
+    for caller in made:
+        caller.flight.close()
+        caller.channel.close()
+
+
+def outcome(call: Made, caller: Caller, name: str) -> tuple[type[BarrageError] | None, str]:
+    """The error of a call, and its text; nothing when it was allowed, whatever it came to then."""
+    try:
+        call(caller, name)
+    except grpc.RpcError as error:
+        found = from_flight(fl.FlightInternalError(error.details()))
+    except (pa.ArrowException, OSError) as error:
+        found = from_flight(error)
+    else:
+        return None, ""
+    return type(found), str(found)
+
+
+Connect = Callable[[str, str], Caller]
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize(("door", "line"), CASES)
+def test_a_call_is_allowed_by_its_rights_alone(connected: Connect, door: str, line: Line, holder: str) -> None:
+    caller = connected(door, holder)
+    role = ROLES.get(holder, Role([], []))
+    held = frozenset(Right(right) for right in role.rights)
+    on_table = held if "vis*" in role.tables else frozenset()
+    kind, text = outcome(line.call, caller, VISIBLE)
+    if line.needs is None:
+        if line.somewhere is None or line.somewhere in held:
+            assert kind is None, text
+        else:
+            assert kind is ForbiddenError
+            assert f"The right '{line.somewhere}' is missing" in text
+    elif not on_table:
+        assert kind is UnknownTableError, text
+    elif missing := [right for right in line.needs if right not in on_table]:
+        assert kind is ForbiddenError, text
+        assert f"The right '{missing[0]}' on table '{VISIBLE}' is missing" in text
+    else:
+        assert kind not in (ForbiddenError, UnknownTableError, NotFoundError), text
+
+
+@pytest.mark.parametrize("holder", ["all", "elsewhere", "no role"])
+@pytest.mark.parametrize(("door", "line"), NAMING)
+def test_a_hidden_table_is_like_one_that_does_not_exist(
+    connected: Connect, server: Server, door: str, line: Line, holder: str
+) -> None:
+    caller = connected(door, holder)
+    hidden, absent = outcome(line.call, caller, HIDDEN), outcome(line.call, caller, ABSENT)
+    assert hidden[0] is UnknownTableError
+    assert hidden == (absent[0], absent[1].replace(ABSENT, HIDDEN))
+    assert ABSENT not in [table.name for table in server.tables()]
+    assert server.table(HIDDEN).size == 3
+
+
+@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+def test_listings_suggestions_and_figures_have_what_is_allowed(connected: Connect, server: Server, door: str) -> None:
+    server.append_table("other_one", SCHEMA)
+
+    def names(caller: Caller) -> list[list[str]]:
+        flights = caller.flight.list_flights(b"", caller.options)
+        tables = [fl.FlightInfo.deserialize(result) for result in caller.action("barrage.tables")]
+        return [[info.descriptor.path[1].decode() for info in infos] for infos in (flights, tables)]
+
+    seen = {"only list": [VISIBLE], "only read": [], "all": [VISIBLE], "elsewhere": ["other_one"], "no role": []}
+    for holder, expected in seen.items():
+        caller = connected(door, holder)
+        assert names(caller) == [expected, expected], holder
+        assert f'"tables":{len(expected)}'.encode() in caller.action("barrage.health")[0].replace(b" ", b"")
+        _, text = outcome(FLIGHT_LINES["DoGet"][0].call, caller, "other_on")
+        # a name of its own role is not there; one of no role is unknown, whatever is like it
+        assert ("other_one" in text) == (holder == "elsewhere")
+    with Follower(connected(door, "all").flight, VISIBLE, headers=[(b"authorization", b"Bearer all")]) as follower:
+        follower.wait(lambda follower: follower.rows)
+        for holder, expected in {"only statistics": [VISIBLE], "elsewhere": ["other_one"]}.items():
+            (figures,) = connected(door, holder).action("barrage.statistics")
+            assert (VISIBLE.encode() in figures) == (VISIBLE in expected)
+            assert (b"other_one" in figures) == ("other_one" in expected)
+            assert HIDDEN.encode() not in figures
+
+
+def test_listed_fields_are_those_that_may_be_listed(connected: Connect) -> None:
+    for holder, expected in {"only list": [VISIBLE], "only read": [], "elsewhere": [], "all": [VISIBLE]}.items():
+        update = connected(DEEPHAVEN, holder).call(
+            f"{PACKAGE}.ApplicationService/ListFields", proto.ListFieldsRequest(), proto.FieldsChangeUpdate
+        )
+        assert [field.field_name for field in update.created] == expected
+
+
+@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+def test_making_a_table_by_rows_takes_the_right_to_make_it(connected: Connect, server: Server, door: str) -> None:
+    """By plain rows, and by a commit."""
+    commit = ACTION_LINES["barrage.commit"][0].call
+    for call in (FLIGHT_LINES["DoPut"][0].call, commit):
+        kind, text = outcome(call, connected(door, "only publish"), "visible too")
+        assert kind is ForbiddenError
+        assert "the right 'create' on it is missing" in text
+        assert outcome(call, connected(door, "all"), "visible too") == (None, "")
+        server.drop("visible too")
+
+
+@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+def test_options_in_a_schema_do_not_lead_elsewhere(connected: Connect, server: Server, door: str) -> None:
+    """Whatever a publisher says of its rows, the name decides."""
+    schema = SCHEMA.with_metadata({b"barrage:put": PutOptions(mode=None).to_json()})
+    caller = connected(door, "all")
+    with pytest.raises((pa.ArrowException, OSError)) as caught:
+        caller.put(path(HIDDEN), schema=schema)
+    assert type(from_flight(caught.value)) is UnknownTableError
+
+
+def test_a_shared_ticket_does_not_lead_to_what_is_hidden(server: Server) -> None:
+    """A session with the right shares a table; for others its ticket is one under which nothing is shared."""
+    place = address(server, DEEPHAVEN).removeprefix("grpc://")
+    with grpc.insecure_channel(place) as channel:
+        calls: Any = channel
+
+        def log_in(token: str) -> tuple[tuple[str, str], ...]:
+            call: Any = calls.unary_unary(f"{PACKAGE}.SessionService/NewSession").with_call(
+                proto.HandshakeRequest().SerializeToString(),
+                timeout=20,
+                metadata=(("authorization", f"Bearer {token}"),),
+            )
+            return (("authorization", dict(call[1].initial_metadata())["authorization"]),)
+
+        def call(method: str, request: Any, session: tuple[tuple[str, str], ...]) -> str:
+            try:
+                calls.unary_unary(method)(request.SerializeToString(), timeout=20, metadata=session)
+            except grpc.RpcError as error:
+                return str(error.details())
+            return ""
+
+        owner, other, peer = log_in("all"), log_in("elsewhere"), log_in("only read")
+        share = proto.PublishRequest(source_id=ticket(VISIBLE), result_id=proto.Ticket(ticket=b"hone"))
+        assert call(f"{PACKAGE}.SessionService/PublishFromTicket", share, owner) == ""
+
+        def export(shared: bytes, session: tuple[tuple[str, str], ...]) -> str:
+            request = proto.ExportRequest(source_id=proto.Ticket(ticket=shared), result_id=RESULT)
+            return call(f"{PACKAGE}.SessionService/ExportFromTicket", request, session)
+
+        assert export(b"hone", other) == export(b"htwo", other) != ""
+        assert export(b"hone", peer) == ""
+
+
+@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+def test_streams_end_with_the_rights_that_they_take(door: str) -> None:
+    """A subscription ends soon after its role has changed; one that is still allowed goes on."""
+    roles = {"reader": Role(["*"], ["read"]), "other": Role(["*"], ["read"])}
+    with Server(token=principal_of, roles=roles, deephaven_port=0) as server:
+        table = server.append_table("t", SCHEMA)
+        table.append({"x": [1]})
+        with fl.connect(address(server, door)) as client:
+            following = {
+                role: Follower(client, "t", headers=[(b"authorization", f"Bearer {role}".encode())]) for role in roles
+            }
+            for follower in following.values():
+                follower.wait(lambda follower: follower.rows)
+            server.reload(roles={"reader": Role(["t"], ["list"]), "other": Role(["t"], ["read"])})
+            until(lambda: following["reader"].ended)
+            assert type(following["reader"].error) is ForbiddenError
+            table.append({"x": [2]})
+            following["other"].wait(lambda follower: len(follower.rows) == 2)
+            server.reload(roles={"other": Role(["u"], ["read"])})
+            until(lambda: following["other"].ended)
+            assert type(following["other"].error) is UnknownTableError
+            for follower in following.values():
+                follower.close()
+
+
+def test_without_roles_everything_is_allowed(server: Server) -> None:
+    access = AccessControl(Catalog(server.graph))
+    anyone = Principal("anyone")
+    assert access.is_open
+    assert access.rights(anyone, "t") == frozenset(Right)
+    access.check(anyone, "t", *Right)
+    access.check_publish(anyone, "t")
+    access.check_any(anyone, Right.STATISTICS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "other"),
+    [
+        ("fx", ["fx"], ["fx1", "afx", "FX", ""]),
+        ("fx_*", ["fx_", "fx_eur", "fx_\n"], ["fx", "a fx_eur"]),
+        ("*", ["anything", "a\nb"], []),
+        ("t?", ["t1", "tt"], ["t", "t12"]),
+        ("t[ab]", ["ta", "tb"], ["tc", "t[ab]"]),
+        ("a.b", ["a.b"], ["axb"]),
+        ("a|b", ["a|b"], ["a", "b"]),
+    ],
+)
+def test_patterns_match_whole_names(server: Server, pattern: str, fitting: list[str], other: list[str]) -> None:
+    access = AccessControl(Catalog(server.graph), {"r": Role([pattern, "zz"], ["read"])})
+    holder = Principal("p", ["r"])
+    assert [name for name in [*fitting, *other] if access.allows(holder, name, Right.READ)] == fitting
