@@ -196,7 +196,7 @@ class _Recovery:
                 raise
             logger.warning("table %s: record %d fails again and is left out: %s", failed, record.number, error)
             raise _FailedCycle(record.number, failed) from error
-        found.step = max(found.step, cycle.step)
+        found.step = max(found.step, self._graph.step)
         found.cycles += 1
         if changes.exchanged:
             passed = dict(changes.exchanged)

@@ -1,0 +1,95 @@
+"""The commands on data directories, and the settings that name one."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+import barrage_server as bs
+from tests.cli.conftest import Command, Program
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data directory whose journal has two segments."""
+    for _ in range(2):
+        with bs.Server(data_dir=tmp_path / "data") as server:
+            table = server.keyed_table("quotes", {"sym": "string", "price": "float64"}, key="sym")
+            for number in range(5):
+                table.upsert({"sym": [f"S{number}"], "price": [float(number)]})
+    return tmp_path / "data"
+
+
+def damage(folder: Path) -> Path:
+    segment: Path = min((folder / "journal").glob("*.log"))
+    content = bytearray(segment.read_bytes())
+    content[-100] ^= 1
+    segment.write_bytes(content)
+    return segment
+
+
+def test_check_lists_what_a_data_directory_has(command: Command, folder: Path) -> None:
+    code, out, err = command("check", folder)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "quotes: keyed, 5 rows"
+    assert "1 table, step 5: no checkpoint, " in out
+
+
+def test_check_names_the_place_of_damage(command: Command, folder: Path) -> None:
+    segment = damage(folder)
+    code, out, err = command("check", folder)
+    assert (code, out) == (1, "")
+    assert re.fullmatch(rf"barrage-server: .*{segment.name} at byte [\d,]+: .*\n", err)
+
+
+def test_repair_says_what_it_would_do_and_keeps_what_it_cuts_off(command: Command, folder: Path) -> None:
+    segment = damage(folder)
+    before = segment.read_bytes()
+    code, out, _ = command("repair", folder)
+    assert code == 0
+    assert "With --yes" in out
+    assert segment.read_bytes() == before
+    code, out, _ = command("repair", folder, "--yes")
+    assert code == 0
+    assert out.splitlines()[-2].startswith("quotes: keyed, ")
+    assert (segment.parent / f"cut-{segment.name}").is_file()
+    assert command("check", folder)[0] == 0
+    with bs.Server(data_dir=folder) as server:
+        assert 0 < server.table("quotes").size < 5
+    assert "Nothing is damaged." in command("repair", folder)[1]
+
+
+@pytest.mark.parametrize("verb", ["check", "repair"])
+def test_what_is_no_data_directory_is_said(command: Command, tmp_path: Path, verb: str) -> None:
+    code, _, err = command(verb, tmp_path / "nowhere")
+    assert (code, "There is no folder" in err) == (2, True)
+    code, _, err = command(verb, tmp_path)
+    assert (code, "is empty" in err) == (2, True)
+
+
+def test_a_directory_in_use_is_left_alone(command: Command, folder: Path) -> None:
+    with bs.Server(data_dir=folder):
+        code, _, err = command("repair", folder, "--yes")
+    assert (code, "Another server uses this data directory" in err) == (1, True)
+
+
+def test_serve_keeps_its_tables(program: Program, tmp_path: Path) -> None:
+    config = tmp_path / "serve.toml"
+    config.write_text(
+        'fsync = "always"\n[[tables]]\nname = "kept"\ncolumns = {x = "int64"}\n'
+        '[[tables]]\nname = "memory"\ncolumns = {x = "int64"}\ndurable = false\n'
+    )
+    sizes = []
+    for _ in range(3):
+        process = program("serve", "--port", 0, "--config", config, "--data-dir", tmp_path / "data")
+        assert process.stdout is not None
+        with bs.connect(process.stdout.readline().strip()) as client:
+            sizes.append([client.snapshot(name).num_rows for name in ("kept", "memory")])
+            for name in ("kept", "memory"):
+                client.publish(name, {"x": [1]})
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    assert sizes == [[0, 0], [1, 0], [2, 0]]

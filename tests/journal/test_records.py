@@ -1,0 +1,125 @@
+"""Records: every change of a byte is noticed, and what a crash tears off is told from damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.errors import JournalError
+from barrage_server.journal.files import OsDirectory
+from barrage_server.journal.record import RecordType, encode_record, find_records, read_records
+from barrage_server.journal.segments import Journal, cut_journal, read_journal, segment_names
+
+BODIES = st.lists(st.binary(max_size=50), max_size=8)
+
+
+def encoded(bodies: list[bytes], synced: int = 0) -> bytes:
+    parts = [encode_record(RecordType.CYCLE, number, [body], synced)[0] for number, body in enumerate(bodies)]
+    return b"".join(bytes(part) for record in parts for part in record)
+
+
+def bodies_in(data: bytes) -> list[bytes]:
+    return [bytes(record.body) for record in read_records(memoryview(data))]
+
+
+@given(BODIES)
+def test_records_come_back(bodies: list[bytes]) -> None:
+    data = encoded(bodies)
+    assert bodies_in(data) == bodies
+    assert [record.number for record in read_records(memoryview(data))] == list(range(len(bodies)))
+    assert len(data) % 8 == 0
+
+
+@given(BODIES, st.data())
+def test_what_is_cut_off_takes_whole_records_with_it(bodies: list[bytes], data: st.DataObject) -> None:
+    whole = encoded(bodies)
+    left = bodies_in(whole[: data.draw(st.integers(0, len(whole)))])
+    assert left == bodies[: len(left)]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8), st.data())
+def test_a_changed_bit_ends_the_records_before_it(bodies: list[bytes], data: st.DataObject) -> None:
+    content = bytearray(encoded(bodies))
+    ends = [record.end for record in read_records(memoryview(bytes(content)))]
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] ^= 1 << data.draw(st.integers(0, 7))
+    left = bodies_in(bytes(content))
+    number = next(number for number, end in enumerate(ends) if place < end)
+    # Padding is not under the checksum: it means nothing.
+    assert left in (bodies[:number], bodies)
+    if left == bodies:
+        assert place >= ends[number] - 7
+
+
+@given(BODIES, st.binary(max_size=60), BODIES)
+def test_records_are_found_behind_anything(before: list[bytes], between: bytes, after: list[bytes]) -> None:
+    data = encoded(before) + between + encoded(after)
+    found = [bytes(record.body) for record in find_records(memoryview(data), len(encoded(before)))]
+    assert found[len(found) - len(after) :] == after
+
+
+def journal(path: Path, syncs: bool) -> OsDirectory:
+    directory = OsDirectory(path)
+    written = Journal(directory, "here", 0)
+    for number in range(10):
+        written.append(RecordType.CYCLE, [b"body %d" % number * 10])
+        if syncs:
+            written.sync()
+    written.close()
+    return directory
+
+
+def numbers(directory: OsDirectory, **options: bool) -> list[int]:
+    return [record.number for record in read_journal(directory, "here", 0, **options)]
+
+
+def flip(path: Path, offset: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1
+    path.write_bytes(content)
+
+
+def test_damage_is_told_from_a_torn_end_by_what_was_synced(tmp_path: Path) -> None:
+    """Records behind the place say that it had been synced; without them, a crash may have torn it."""
+    for syncs in (True, False):
+        directory = journal(tmp_path / str(syncs), syncs)
+        (segment,) = segment_names(directory)
+        assert numbers(directory) == list(range(11))
+        flip(directory.path / segment, 400)
+        if syncs:
+            with pytest.raises(JournalError, match=segment) as caught:
+                numbers(directory)
+            assert caught.value.segment == segment
+            assert 0 < caught.value.offset <= 400
+            copies = cut_journal(directory, segment, caught.value.offset)
+            assert [name.startswith("cut-") for name in copies] == [True]
+        left = numbers(directory)
+        assert left == list(range(len(left)))
+        assert 0 < len(left) < 11
+        assert numbers(directory, repair=False) == left
+
+
+def test_a_segment_of_another_directory_is_refused(tmp_path: Path) -> None:
+    directory = journal(tmp_path, syncs=True)
+    with pytest.raises(JournalError, match="another data directory"):
+        list(read_journal(directory, "elsewhere", 0))
+
+
+def test_a_missing_segment_is_noticed(tmp_path: Path) -> None:
+    directory = OsDirectory(tmp_path)
+    written = Journal(directory, "here", 0)
+    for _ in range(3):
+        written.append(RecordType.CYCLE, [b"x"])
+        written.rotate()
+    written.close()
+    names = segment_names(directory)
+    assert len(names) == 4
+    directory.remove(names[1])
+    with pytest.raises(JournalError):
+        numbers(directory)
+    with pytest.raises(JournalError, match="is missing"):
+        directory.remove(names[0])
+        list(read_journal(directory, "here", 2))
