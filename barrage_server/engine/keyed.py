@@ -16,6 +16,7 @@ from barrage_server.engine.operation import Operation, OperationKind
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.restorable import RestorableTable
 from barrage_server.engine.schemas import SchemaLike, as_schema
+from barrage_server.engine.sorting import last_of_each
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
@@ -104,6 +105,18 @@ class KeyedTable(_OverwrittenTable):
 
     A null is a key value like any other, and so is NaN (each equals itself); -0.0 is the key 0.0. Where a batch has a
     key more than once, its last row wins. A row keeps its row key as long as it lives.
+
+    Args:
+        graph: the update graph whose cycles move this table.
+        name: its name in messages and logs.
+        schema: column names and Arrow types, in order; or a mapping of names to types.
+        key: the key columns, at least one.
+        is_input: whether clients of Deephaven may write to it.
+
+    Raises:
+        KeyMismatchError: there is no key column, it is named twice, or the schema lacks it.
+        UnsupportedTypeError: a column has a type that tables cannot hold, or a key column one that cannot be a key.
+
     """
 
     def __init__(
@@ -142,17 +155,22 @@ class KeyedTable(_OverwrittenTable):
     def upsert(self, rows: Rows) -> None:
         """Set the rows with these keys: known keys are modified, new ones added.
 
-        Cells that stay equal count as unchanged.
+        Cells that stay equal count as unchanged. Takes and raises what :meth:`AppendTable.append` does.
         """
         self._stage(OperationKind.UPSERT, conform(self.schema, rows, table=self.name))
 
     def delete(self, keys: Rows) -> None:
-        """Remove the rows with these keys; other columns are ignored, and so are keys that the table does not have."""
+        """Remove the rows with these keys; other columns are ignored, and so are keys that the table does not have.
+
+        Raises what :meth:`AppendTable.append` does, and:
+            KeyMismatchError: ``keys`` lack a key column, or have it in another type.
+        """
         self._stage(OperationKind.DELETE, self._keys_of(keys))
 
     def replace(self, rows: Rows) -> None:
-        """Make ``rows`` the whole content, by the smallest update that gets there: keys that are missing are
-        removed.
+        """Make ``rows`` the whole content, by the smallest update that gets there: keys that are missing are removed.
+
+        Takes and raises what :meth:`AppendTable.append` does.
         """
         self._stage(OperationKind.REPLACE, conform(self.schema, rows, table=self.name))
 
@@ -296,31 +314,21 @@ class KeyedTable(_OverwrittenTable):
         return reused | new, bool(reused)
 
 
-def last_of_each(rows: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The distinct row keys in ``rows``, increasing, and the last position of each."""
-    if int(rows.max()) < 1 << 31:
-        # Sorting numbers is much faster than an indirect sort.
-        order = rows << 32
-        order |= np.arange(len(rows), dtype=np.int64)
-        order.sort()
-        ordered = order >> 32
-        order &= (1 << 32) - 1
-    else:
-        order = np.argsort(rows, kind="stable")
-        ordered = rows[order]
-    differs = ordered[1:] != ordered[:-1]
-    if differs.all():
-        return ordered, order
-    last = np.flatnonzero(np.append(differs, True))
-    return ordered.take(last), order.take(last)
-
-
 @public
 class ReplacedTable(_OverwrittenTable):
     """A table without keys that is replaced as a whole, such as the ordered result of a query in complete mode.
 
     Row ``i`` of the new content takes the place of row ``i`` of the old one; cells that are equal count as unchanged,
-    and rows are added or removed at the end. Rows can be appended, too.
+    and rows are added or removed at the end. Rows can be appended, too. Row ``i`` has the row key ``i``.
+
+    Args:
+        graph: the update graph whose cycles move this table.
+        name: its name in messages and logs.
+        schema: column names and Arrow types, in order; or a mapping of names to types.
+
+    Raises:
+        UnsupportedTypeError: a column has a type that tables cannot hold.
+
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike) -> None:
@@ -328,11 +336,11 @@ class ReplacedTable(_OverwrittenTable):
         self._written = 0
 
     def replace(self, rows: Rows) -> None:
-        """Make ``rows`` the whole content, in their order."""
+        """Make ``rows`` the whole content, in their order. Takes and raises what :meth:`AppendTable.append` does."""
         self.graph.stage(self, Operation(OperationKind.REPLACE, conform(self.schema, rows, table=self.name)))
 
     def append(self, rows: Rows) -> None:
-        """Add ``rows`` behind the last row, in their order."""
+        """Add ``rows`` behind the last row, in their order. Takes and raises what :meth:`AppendTable.append` does."""
         batch = conform(self.schema, rows, table=self.name)
         if len(batch[0]):
             self.graph.stage(self, Operation(OperationKind.APPEND, batch))

@@ -123,11 +123,11 @@ class ReplicaCells:
             taken = whole.blocks(_BLOCK_BITS).size
             spare = whole.size // _ROWS_PER_BLOCK + _MIN_BLOCKS
             if taken * _BLOCK > _MOST_CELLS * whole.size + _SMALL:
-                self._lay_out_by_slot(rows)
+                self.lay_out_by_slot(rows)
                 self._move_slots(moves)
                 return
             if blocks.size > taken + spare:
-                self._lay_out_by_key(rows)
+                self.lay_out_by_key(rows)
                 blocks = self._with_blocks(moves, added)
             self._most_blocks = max(taken + spare, blocks.size + spare // 4)
         self._blocks = blocks
@@ -146,11 +146,11 @@ class ReplicaCells:
         self._changes = 0
         taken = (after | added).blocks(_BLOCK_BITS).size
         if taken * _BLOCK <= _FEW_CELLS * size + _SMALL // _FEW_CELLS:
-            self._lay_out_by_key(after)
+            self.lay_out_by_key(after)
             self._blocks = self._with_blocks(None, added)
             self._most_blocks = self._blocks.size + size // _ROWS_PER_BLOCK + _MIN_BLOCKS
         elif self._used_to > _SPARSE_SLOTS * size + _MIN_SLOTS:
-            self._lay_out_by_slot(after)
+            self.lay_out_by_slot(after)
 
     def add(self, rows: RowSet, values: list[pa.Array], undo: Undo) -> None:
         """Write new rows: per column, the values in key order."""
@@ -228,7 +228,7 @@ class ReplicaCells:
 
     # Other layouts.
 
-    def _lay_out_by_key(self, rows: RowSet) -> None:
+    def lay_out_by_key(self, rows: RowSet) -> None:
         """Copy the cells of ``rows`` to where their keys are."""
         self._copy(rows, lambda part, _: part)
         self.slots = None
@@ -236,7 +236,7 @@ class ReplicaCells:
         self._used_to = rows.last_key if rows else -1
         self._blocks = rows.blocks(_BLOCK_BITS)
 
-    def _lay_out_by_slot(self, rows: RowSet) -> None:
+    def lay_out_by_slot(self, rows: RowSet) -> None:
         """Copy the cells of ``rows`` to slots in the order of their keys."""
         self._copy(rows, lambda part, start: RowSet.from_range(start, start + part.size - 1))
         self.slots = RowSlots().changed(rows.keys(), np.arange(rows.size, dtype=np.int64))

@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.sorting import last_of_each
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet
 
@@ -68,8 +69,8 @@ class RowSlots:
         """
         if len(keys) == 0:
             return self
-        order = np.argsort(keys, kind="stable")
-        runs = [*self._runs, _last_of_each(keys[order], slots[order])]
+        keys, last = last_of_each(keys)
+        runs = [*self._runs, (keys, slots[last])]
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
             newer, older = runs.pop(), runs.pop()
             runs.append(_merged(older, newer))
@@ -103,13 +104,5 @@ class RowSlots:
 
 
 def _merged(older: _Run, newer: _Run) -> _Run:
-    keys = np.concatenate((older[0], newer[0]))
-    order = np.argsort(keys, kind="stable")  # merges sorted runs in linear time
-    return _last_of_each(keys[order], np.concatenate((older[1], newer[1]))[order])
-
-
-def _last_of_each(keys: Int64Array, slots: Int64Array) -> _Run:
-    """The last entry of each of some keys in ascending order."""
-    is_last = np.ones(len(keys), np.bool_)
-    np.not_equal(keys[1:], keys[:-1], out=is_last[:-1])
-    return keys[is_last], slots[is_last]
+    keys, last = last_of_each(np.concatenate((older[0], newer[0])), runs=2)
+    return keys, np.concatenate((older[1], newer[1]))[last]

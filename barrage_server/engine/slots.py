@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from barrage_server.engine.memory import GrowingArray
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.sorting import positions_in_order
 from barrage_server.errors import LimitError
 
 __all__ = ["HashArray", "Search", "Slots"]
@@ -134,7 +135,7 @@ class Slots:
         homes = self.homes(hashes)
         if len(rows) >= SLOTS * MIN_BUCKETS:
             # In ascending order, for the caches.
-            order = _ascending(hashes)
+            order = _order(hashes)
             homes, hashes, rows = homes[order], hashes[order], rows[order]
         self._fill(homes, fingerprints(hashes), rows.astype(self.rows.dtype, copy=False))
 
@@ -171,7 +172,7 @@ class Slots:
 
     def _lay_out(self, hashes: HashArray, rows: Int64Array) -> None:
         """Place entries into an empty part at once: in ascending order, each into the first free slot from its home."""
-        order = _ascending(hashes)
+        order = _order(hashes)
         hashes, own = hashes[order], rows[order].astype(self.rows.dtype, copy=False)
         homes = self.homes(hashes)
         places = np.arange(len(own), dtype=np.int64)
@@ -381,14 +382,9 @@ def _lowest(bits: HashArray) -> Int64Array:
     return np.bitwise_count((bits & (~bits + _ONE)) - _ONE).astype(np.int64) >> 3
 
 
-def _ascending(hashes: HashArray) -> Int64Array:
+def _order(hashes: HashArray) -> Int64Array:
     """The order of hashes by home."""
-    if len(hashes) >= _END:
-        return np.argsort(hashes)
-    both = (hashes >> _HALF << _HALF) | np.arange(len(hashes), dtype=np.uint64)
-    both.sort()
-    both &= np.uint64(_END - 1)
-    return both.view(np.int64)
+    return positions_in_order((hashes >> _HALF).view(np.int64), 32)
 
 
 def _steps(entries: int) -> int:

@@ -39,6 +39,7 @@ import numpy as np
 import numpy.typing as npt
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.sorting import sort_with_positions
 
 __all__ = ["CellArray", "Undo", "UndoCursor", "UndoEntry", "restore"]
 
@@ -46,7 +47,6 @@ CellArray = npt.NDArray[Any]
 
 # Entries that a reader puts back one by one; with more, it merges them first.
 _MAX_LOOSE_ENTRIES = 16
-_FEW_RUNS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,17 +218,7 @@ def _merge(entries: Sequence[UndoEntry]) -> UndoEntry:
         return entries[0]
     first = entries[0]
     keys = np.concatenate([entry.keys for entry in entries])
-    bits = len(keys).bit_length()
-    if len(entries) > _FEW_RUNS and int(keys.max()) < 1 << 63 - bits:
-        # Sorting numbers is much faster than sorting what they are the places of.
-        order = keys << bits
-        order |= np.arange(len(keys), dtype=np.int64)
-        order.sort()
-        ordered = order >> bits
-        order &= (1 << bits) - 1
-    else:  # a few sorted runs are merged in linear time
-        order = np.argsort(keys, kind="stable")
-        ordered = keys.take(order)
+    ordered, order = sort_with_positions(keys, runs=len(entries))
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     places = np.flatnonzero(is_first)

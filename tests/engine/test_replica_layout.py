@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.engine import ReplicaTable, ReplicaUpdate, UpdateGraph, replica_cells
+from barrage_server.engine import ReplicaTable, ReplicaUpdate, UpdateGraph, replica_cells, row_slots
+from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.replica_cells import ReplicaCells
 from barrage_server.engine.row_slots import NO_SLOT, RowSlots
+from barrage_server.engine.sorting import last_of_each
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
 from tests.engine.followers import Follower
@@ -84,7 +86,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, value in {"_SMALL": 8, "_MIN_BLOCKS": 2, "_MIN_SLOTS": 8, "_MOST_CELLS": 200, "_FEW_CELLS": 100}.items():
         monkeypatch.setattr(replica_cells, name, value)
     begun: list[str] = []
-    for name in ("_lay_out_by_key", "_lay_out_by_slot"):
+    for name in ("lay_out_by_key", "lay_out_by_slot"):
         original = getattr(ReplicaCells, name)
 
         def noted(cells: ReplicaCells, rows: RowSet, name: str = name, original: Any = original) -> None:
@@ -116,7 +118,7 @@ def test_a_replica_reads_the_same_in_every_layout(seed: int, is_window: bool, ea
         if chance.random() < 0.1:
             follower.check_held()
     follower.check_held()
-    assert {"_lay_out_by_key", "_lay_out_by_slot"} <= set(eager), "both layouts were used"
+    assert {"lay_out_by_key", "lay_out_by_slot"} <= set(eager), "both layouts were used"
 
 
 def applied(rows: dict[int, list[Any]], update: ReplicaUpdate) -> dict[int, list[Any]]:
@@ -237,11 +239,18 @@ def test_slots_are_a_mapping_that_versions_can_hold(changes: list[dict[int, int]
                 state.plan(RowSet.from_keys([key]))
 
 
-def test_the_cost_of_a_change_follows_the_change() -> None:
+def test_the_cost_of_a_change_follows_the_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few entries are merged when few are changed, on average, however many there are."""
     slots = RowSlots().changed(np.arange(1 << 16), np.arange(1 << 16))
-    before = slots._runs[0]
+    merged: list[int] = []
+
+    def noted(keys: Int64Array, **options: Any) -> tuple[Int64Array, Int64Array]:
+        merged.append(len(keys))
+        return last_of_each(keys, **options)
+
+    monkeypatch.setattr(row_slots, "last_of_each", noted)
     for step in range(200):
         slots = slots.changed(np.array([step * 7, step * 11]), np.array([step, NO_SLOT]))
-    assert slots._runs[0] is before
-    assert len(slots._runs) < 20
+    assert max(merged) <= 2 * 200
+    assert sum(merged) <= 2 * 200 * 10
+    assert slots.nbytes <= 16 * ((1 << 16) + 2 * 200)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -21,7 +20,6 @@ from barrage_server.engine import (
     RingTable,
     UpdateGraph,
 )
-from barrage_server.engine.keyed import last_of_each
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, SchemaMismatchError, WireFormatError
 from barrage_server.rowset import RowSet, RowSetShiftData
 from tests.engine.followers import Follower, rows_of
@@ -187,15 +185,6 @@ def test_structs_are_keys_like_any_other(cycles: list[tuple[str, list[tuple[Any,
 def by_struct(rows: pa.Table) -> dict[str, int]:
     """The value of the last row of each key, as a text in which there is one zero."""
     return {repr((row["where"], row["n"])).replace("-0.0", "0.0"): row["value"] for row in rows.to_pylist()}
-
-
-@pytest.mark.parametrize("first", [0, 2**31 - 2, 2**40])
-def test_of_rows_with_one_key_the_last_counts(first: int) -> None:
-    """Whatever the row keys are."""
-    rows = np.array([7, 3, 7, 3, 0, 5, 3], np.int64) + first
-    keys, last = last_of_each(rows)
-    assert last.tolist() == [4, 6, 5, 2]
-    assert keys.tolist() == rows[last].tolist()
 
 
 def test_an_upsert_modifies_only_cells_that_differ() -> None:

@@ -1,0 +1,67 @@
+"""Stable sorts of numbers together with their positions.
+
+A number and its position are packed into 64 bits and sorted as one, which is much faster than an indirect sort. Where
+they do not fit, the sort is indirect.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barrage_server.engine.plan import Int64Array
+
+__all__ = ["last_of_each", "positions_in_order", "sort_with_positions"]
+
+# Ascending runs up to which a merge, linear in their length, is faster than a sort.
+_FEW_RUNS = 4
+
+
+def sort_with_positions(values: Int64Array, *, runs: int | None = None) -> tuple[Int64Array, Int64Array]:
+    """Numbers in ascending order, and the position that each had.
+
+    Args:
+        values: int64, none negative.
+        runs: of how many ascending runs ``values`` consists, where the caller knows it.
+
+    Returns:
+        Two int64 arrays as long as ``values``: the numbers, and their positions. Equal numbers stay in order.
+
+    """
+    bits = len(values).bit_length()
+    if (runs is not None and runs <= _FEW_RUNS) or len(values) < 2 or int(values.max()) >= 1 << 63 - bits:
+        positions = np.argsort(values, kind="stable")
+        return values.take(positions), positions
+    packed = values << bits
+    packed |= np.arange(len(values), dtype=np.int64)
+    packed.sort()
+    ordered = packed >> bits
+    packed &= (1 << bits) - 1
+    return ordered, packed
+
+
+def positions_in_order(values: Int64Array, width: int) -> Int64Array:
+    """The second result of :func:`sort_with_positions` alone, without a further array.
+
+    Args:
+        values: int64, none negative; overwritten.
+        width: bits of the largest number.
+
+    """
+    bits = len(values).bit_length()
+    if width + bits > 63:
+        return np.argsort(values, kind="stable")
+    values <<= bits
+    values |= np.arange(len(values), dtype=np.int64)
+    values.sort()
+    values &= (1 << bits) - 1
+    return values
+
+
+def last_of_each(values: Int64Array, *, runs: int | None = None) -> tuple[Int64Array, Int64Array]:
+    """The distinct numbers in ``values``, ascending, and the last position of each; see :func:`sort_with_positions`."""
+    ordered, positions = sort_with_positions(values, runs=runs)
+    differs = ordered[1:] != ordered[:-1]
+    if differs.all():
+        return ordered, positions
+    last = np.flatnonzero(np.append(differs, True))
+    return ordered.take(last), positions.take(last)
