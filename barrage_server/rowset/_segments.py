@@ -11,35 +11,22 @@ segment with all its keys listed takes 3 to 20 µs, a rank or an index 3 µs whe
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable
-from itertools import islice, pairwise
-from typing import Any, Final, TypeAlias
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap
 
-from barrage_server.rowset import _ranges
+from barrage_server.rowset import _part, _ranges
+from barrage_server.rowset._part import BITS, FULL, LAST, WALK, WIDTH, Integers, Lows, Part, Parts
 from barrage_server.rowset._ranges import NO_KEYS, Keys, Mask, RangeList
 
-BITS: Final = 18
-"""A segment has ``2**BITS`` keys: more, and small changes copy more; fewer, and large sets have more of them."""
-
-_WIDTH: Final = 1 << BITS
-_LAST: Final = _WIDTH - 1
-_FULL: Final = BitMap(range(_WIDTH))
-_WALK: Final = 1024  # keys next to each other that are read one by one rather than listed with their segment
 _RUN: Final = 5  # mean length of ranges from which adding each costs less than listing their keys
 _BY_HAND: Final = 32  # ranges up to which plain Python is faster than arrays
 _FEW: Final = 4  # look-ups for which the same is true
 _FEW_LOOK_UPS: Final = 16  # look-ups that are made one by one, whatever they cost
 _DENSE: Final = 1 << 14  # keys of a segment from which its containers are probably bitsets
-
-Part: TypeAlias = Any  # a BitMap; the library has no types
-Parts: TypeAlias = npt.NDArray[np.object_]
-_Lows: TypeAlias = npt.NDArray[np.uint32]
-Integers: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
 class Segments:
@@ -66,15 +53,15 @@ class Segments:
     @classmethod
     def _of(cls, numbers: Keys, parts: Iterable[Part]) -> Segments:
         made = np.fromiter(parts, np.object_, numbers.size)
-        return cls(numbers, made, _sizes(made))
+        return cls(numbers, made, _part.sizes(made))
 
     @classmethod
     def from_keys(cls, keys: Keys) -> Segments:
         """Give the segments of strictly increasing keys."""
         numbers = keys >> BITS
         edges = _edges(numbers)
-        lows = (keys & _LAST).astype(np.uint32)
-        return cls._of(numbers[edges[:-1]], (_part_of_keys(lows[begin:stop]) for begin, stop in _pairs(edges)))
+        lows = (keys & LAST).astype(np.uint32)
+        return cls._of(numbers[edges[:-1]], (_part.of_keys(lows[begin:stop]) for begin, stop in _pairs(edges)))
 
     @classmethod
     def from_ranges(cls, starts: Keys, ends: Keys, within: Keys | None = None) -> Segments:
@@ -85,20 +72,20 @@ class Segments:
         if within is None:
             own = np.repeat(np.arange(starts.size), counts)
             numbers = np.arange(own.size) + np.repeat((starts >> BITS) - (np.cumsum(counts) - counts), counts)
-            starts, ends = np.maximum(starts[own], numbers << BITS), np.minimum(ends[own], numbers << BITS | _LAST)
+            starts, ends = np.maximum(starts[own], numbers << BITS), np.minimum(ends[own], numbers << BITS | LAST)
         else:
-            starts, ends, _, own = _ranges.overlaps((starts, ends), (within << BITS, within << BITS | _LAST))
+            starts, ends, _, own = _ranges.overlaps((starts, ends), (within << BITS, within << BITS | LAST))
             numbers = within[own]
         if int((ends - starts).sum()) < _RUN * starts.size:
             return cls.from_keys(_ranges.expand(starts, ends))
         edges = _edges(numbers)
         counts = np.add.reduceat(ends - starts + 1, edges[:-1])
-        lows, highs = starts & _LAST, ends & _LAST
+        lows, highs = starts & LAST, ends & LAST
         parts = np.empty(counts.size, np.object_)
-        parts.fill(_FULL)
-        for place in np.flatnonzero(counts < _WIDTH).tolist():
+        parts.fill(FULL)
+        for place in np.flatnonzero(counts < WIDTH).tolist():
             begin, stop = edges[place : place + 2].tolist()
-            parts[place] = _part_of_ranges(lows[begin:stop], highs[begin:stop])
+            parts[place] = _part.of_ranges(lows[begin:stop], highs[begin:stop])
         return cls(numbers[edges[:-1]], parts, counts)
 
     @classmethod
@@ -106,9 +93,9 @@ class Segments:
         parts: dict[int, Part] = {}
         for start, end in zip(starts, ends, strict=True):
             for number in range(start >> BITS, (end >> BITS) + 1):
-                low, high = max(start - (number << BITS), 0), min(end - (number << BITS), _LAST)
-                if high - low == _LAST:
-                    parts[number] = _FULL
+                low, high = max(start - (number << BITS), 0), min(end - (number << BITS), LAST)
+                if high - low == LAST:
+                    parts[number] = FULL
                 else:
                     parts.setdefault(number, BitMap()).add_range(low, high + 1)
         return cls._of(np.array(list(parts), np.int64), parts.values())
@@ -134,7 +121,7 @@ class Segments:
         """All keys, as a fresh array."""
         keys = np.empty(self.size, np.int64)
         for number, part, (begin, stop) in zip(self.numbers.tolist(), self.parts, _pairs(self.offsets), strict=True):
-            np.add(_list(part), np.int64(number << BITS), out=keys[begin:stop])
+            np.add(_part.list_keys(part), np.int64(number << BITS), out=keys[begin:stop])
         return keys
 
     def ranges(self) -> RangeList:
@@ -149,7 +136,7 @@ class Segments:
         """The number of ranges: of keys whose predecessor is missing."""
         parts = self.parts
         adjacent = np.flatnonzero(np.diff(self.numbers) == 1).tolist()
-        joined = sum(_LAST in parts[place] and 0 in parts[place + 1] for place in adjacent)
+        joined = sum(LAST in parts[place] and 0 in parts[place + 1] for place in adjacent)
         return self.size - joined - int(sum(part.intersection_cardinality(part.shift(1)) for part in parts))
 
     def __eq__(self, other: object) -> bool:
@@ -177,14 +164,14 @@ class Segments:
         """Give the parts, with others at some places, and the number of keys of each."""
         made = np.fromiter(parts, np.object_, places.size)
         all_parts, counts = self.parts.copy(), np.diff(self.offsets)
-        all_parts[places], counts[places] = made, _sizes(made)
+        all_parts[places], counts[places] = made, _part.sizes(made)
         return all_parts, counts
 
     def __or__(self, other: Segments) -> Segments:
         if self.numbers.size < other.numbers.size:
             return other | self
         mine, theirs = self._common(other)
-        parts, counts = self._replaced(mine, map(_or, self.parts[mine], other.parts[theirs]))
+        parts, counts = self._replaced(mine, map(_part.union, self.parts[mine], other.parts[theirs]))
         if theirs.size == other.numbers.size:
             return Segments(self.numbers, parts, counts)
         new = np.ones(other.numbers.size, np.bool_)
@@ -198,11 +185,13 @@ class Segments:
 
     def __and__(self, other: Segments) -> Segments:
         mine, theirs = self._common(other)
-        return Segments._of(self.numbers[mine], map(_and, self.parts[mine], other.parts[theirs]))
+        return Segments._of(self.numbers[mine], map(_part.intersection, self.parts[mine], other.parts[theirs]))
 
     def __sub__(self, other: Segments) -> Segments:
         mine, theirs = self._common(other)
-        return Segments(self.numbers, *self._replaced(mine, map(_sub, self.parts[mine], other.parts[theirs])))
+        return Segments(
+            self.numbers, *self._replaced(mine, map(_part.difference, self.parts[mine], other.parts[theirs]))
+        )
 
     def is_disjoint(self, other: Segments) -> bool:
         """Tell whether no key is in both."""
@@ -228,23 +217,23 @@ class Segments:
         )
         for place in {0, numbers.size - 1} if numbers.size else ():
             base = int(numbers[place]) << BITS
-            parts[place] = part = parts[place] & BitMap(range(max(first - base, 0), min(last - base, _LAST) + 1))
+            parts[place] = part = parts[place] & BitMap(range(max(first - base, 0), min(last - base, LAST) + 1))
             counts[place] = len(part)
         return Segments(numbers, parts, counts)
 
     def shift(self, delta: int) -> Segments:
         """Give every key plus ``delta``; whole segments are kept when it is a multiple of their width."""
-        numbers, rest = self.numbers + (delta >> BITS), delta & _LAST
+        numbers, rest = self.numbers + (delta >> BITS), delta & LAST
         if not rest:
             return Segments(numbers, self.parts, np.diff(self.offsets))
-        leaves = BitMap(range(_WIDTH - rest, _WIDTH))
+        leaves = BitMap(range(WIDTH - rest, WIDTH))
         moved: dict[int, Part] = {}
         for number, part in zip(numbers.tolist(), self.parts, strict=True):
             low = part.shift(rest)
-            low.remove_range(_WIDTH, 2 * _WIDTH)
+            low.remove_range(WIDTH, 2 * WIDTH)
             if number in moved:
                 low |= moved[number]
-            moved[number], moved[number + 1] = low, (part & leaves).shift(rest - _WIDTH)
+            moved[number], moved[number + 1] = low, (part & leaves).shift(rest - WIDTH)
         return Segments._of(np.array(list(moved), np.int64), moved.values())
 
     # -- positions ----------------------------------------------------------------------------------------------------
@@ -260,7 +249,7 @@ class Segments:
         place = int(self.offsets.searchsorted(start, "right")) - 1
         while start < stop:
             before, after = int(self.offsets[place]), int(self.offsets[place + 1])
-            lows = _window(self.parts[place], start - before, min(stop, after) - before)
+            lows = _part.window(self.parts[place], start - before, min(stop, after) - before)
             found.append(lows + (int(self.numbers[place]) << BITS))
             start, place = after, place + 1
         return found[0] if len(found) == 1 else np.concatenate(found)
@@ -268,7 +257,7 @@ class Segments:
     def select(self, positions: Keys) -> Keys:
         """Give the key at each position."""
         place = self.offsets.searchsorted(positions, "right") - 1
-        lows = self._look_up(place, positions - self.offsets[place], BitMap.__getitem__, _take)
+        lows = self._look_up(place, positions - self.offsets[place], BitMap.__getitem__, _part.take)
         return lows + (self.numbers[place] << BITS)
 
     def rank(self, keys: Keys) -> Keys:
@@ -277,7 +266,7 @@ class Segments:
             return np.array([self._rank(key) for key in keys.tolist()], np.int64)
         place, here = self._places(keys)
         ranks = self.offsets[place]
-        ranks[here] += self._look_up(place[here], keys[here] & _LAST, _rank, _search)
+        ranks[here] += self._look_up(place[here], keys[here] & LAST, _part.rank, _part.search)
         return ranks
 
     def find(self, keys: Keys) -> Keys:
@@ -287,7 +276,7 @@ class Segments:
         place, here = self._places(keys)
         place = place[here]
         found = np.full(keys.size, -1, np.int64)
-        inside = self._look_up(place, keys[here] & _LAST, _find, find_in)
+        inside = self._look_up(place, keys[here] & LAST, _part.find, _part.find_in)
         found[here] = np.where(inside < 0, -1, inside + self.offsets[place])
         return found
 
@@ -296,23 +285,21 @@ class Segments:
         before = int(self.offsets[place])
         if place == self.numbers.size or self.numbers[place] != key >> BITS:
             return before
-        return before + _rank(self.parts[place], key & _LAST)
+        return before + _part.rank(self.parts[place], key & LAST)
 
     def holds(self, key: int) -> bool:
         """Tell whether a key is there."""
         place = int(self.numbers.searchsorted(key >> BITS))
-        return (
-            place < self.numbers.size and int(self.numbers[place]) == key >> BITS and key & _LAST in self.parts[place]
-        )
+        return place < self.numbers.size and int(self.numbers[place]) == key >> BITS and key & LAST in self.parts[place]
 
     def contains(self, keys: Keys) -> Mask:
         """Tell for each key whether it is there."""
-        if keys.size > max(_WALK, self.size // 64):
+        if keys.size > max(WALK, self.size // 64):
             return self.find(keys) >= 0
         place, here = self._places(keys)
         found = np.zeros(keys.size, np.bool_)
         parts = self.parts[place[here]].tolist()
-        found[here] = [low in part for part, low in zip(parts, (keys[here] & _LAST).tolist(), strict=True)]
+        found[here] = [low in part for part, low in zip(parts, (keys[here] & LAST).tolist(), strict=True)]
         return found
 
     def _places(self, keys: Keys) -> tuple[Keys, Keys]:
@@ -326,7 +313,7 @@ class Segments:
         places: Keys,
         wanted: Keys,
         one: Callable[[Part, int], int],
-        many: Callable[[_Lows, Keys], Integers],
+        many: Callable[[Lows, Keys], Integers],
     ) -> Integers:
         """Look each of ``wanted`` up in the part at its place.
 
@@ -340,7 +327,7 @@ class Segments:
         if places.size <= _FEW_LOOK_UPS:
             return np.array(list(map(one, self.parts[places].tolist(), wanted.tolist())), np.int64)
         if (places == places[0]).all() and _is_listed(wanted.size, len(self.parts[places[0]])):
-            return many(_list(self.parts[places[0]]), wanted)  # a viewport is mostly in one segment
+            return many(_part.list_keys(self.parts[places[0]]), wanted)  # a viewport is mostly in one segment
         found = np.empty(places.size, np.int64)
         counts = np.bincount(places, minlength=self.numbers.size)
         is_listed = _is_listed(counts, np.diff(self.offsets))[places]
@@ -350,81 +337,13 @@ class Segments:
             listed = listed[np.argsort(places[listed], kind="stable")]
             for begin, stop in _pairs(_edges(places[listed])):
                 chosen = listed[begin:stop]
-                found[chosen] = many(_list(self.parts[places[chosen[0]]]), wanted[chosen])
+                found[chosen] = many(_part.list_keys(self.parts[places[chosen[0]]]), wanted[chosen])
         return found
 
 
 def _is_listed(lookups: Any, size: Any) -> Any:
     """Tell whether to list the ``size`` keys of a part, because that costs less time than its single look-ups do."""
     return lookups * np.where(size > _DENSE, 3000, 150) > 8000 + size // 8
-
-
-def find_in(listed: Integers, wanted: Keys) -> Keys:
-    """Give the place of each of ``wanted`` in ``listed``, which is sorted and not empty; -1 for a missing one."""
-    index = listed.searchsorted(wanted.astype(listed.dtype, copy=False), "left")
-    return np.where(listed[np.minimum(index, listed.size - 1)] == wanted, index, -1)
-
-
-# A segment in which one of the sets has all keys is shared too.
-
-
-def _or(one: Part, two: Part) -> Part:
-    return _FULL if one is _FULL or two is _FULL else one | two
-
-
-def _and(one: Part, two: Part) -> Part:
-    return two if one is _FULL else one if two is _FULL else one & two
-
-
-def _sub(one: Part, two: Part) -> Part:
-    return BitMap() if two is _FULL else one - two
-
-
-def _search(listed: _Lows, wanted: Keys) -> Integers:
-    return listed.searchsorted(wanted.astype(np.uint32), "left")
-
-
-def _take(listed: _Lows, positions: Keys) -> Integers:
-    return listed[positions]
-
-
-def _rank(part: Part, low: int) -> int:
-    return int(part.rank(low - 1)) if low else 0
-
-
-def _find(part: Part, low: int) -> int:
-    return int(part.rank(low)) - 1 if low in part else -1
-
-
-def _list(part: Part) -> _Lows:
-    return np.frombuffer(part.to_array(), np.uint32)
-
-
-def _window(part: Part, begin: int, stop: int) -> Keys:
-    """Give the keys of a part at positions begin..stop-1."""
-    count = stop - begin
-    if count > _WALK:
-        return _list(part)[begin:stop].astype(np.int64)
-    return np.fromiter(islice(part.iter_equal_or_larger(part[begin]), count), np.int64, count)
-
-
-def _part_of_keys(lows: _Lows) -> Part:
-    buffer = array("I")
-    buffer.frombytes(lows.tobytes())
-    return BitMap(buffer)
-
-
-def _part_of_ranges(starts: Keys, ends: Keys) -> Part:
-    if starts.size == 1:
-        return BitMap(range(int(starts[0]), int(ends[0]) + 1))
-    part = BitMap()
-    for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
-        part.add_range(first, last + 1)
-    return part
-
-
-def _sizes(parts: Parts) -> Keys:
-    return np.fromiter(map(len, parts), np.int64, parts.size)
 
 
 def _edges(numbers: Keys) -> Keys:

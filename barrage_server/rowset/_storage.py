@@ -16,8 +16,9 @@ import numpy as np
 
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import _ranges
+from barrage_server.rowset._part import BITS, find_in
 from barrage_server.rowset._ranges import Keys, Mask, RangeList
-from barrage_server.rowset._segments import BITS, Segments, find_in
+from barrage_server.rowset._segments import Segments
 
 RANGES_ALWAYS: Final = 4096
 """Up to this many ranges, two arrays are never slower than segments by more than microseconds."""

@@ -69,7 +69,7 @@ class RowSet:
 
     @classmethod
     def flat(cls, size: int) -> RowSet:
-        """Give the keys 0..size-1."""
+        """Give the keys 0..size-1. RowSetError when ``size`` is negative or no integer."""
         try:
             last = index(size) - 1
         except TypeError:

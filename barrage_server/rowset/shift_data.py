@@ -274,6 +274,7 @@ class RowSetShiftData:
         ``survivors`` are the keys, before this shift, of the rows that live through both. The result is the smallest
         there is: no range reaches beyond the first and last survivor it moves, neighbours that move alike are one,
         and what comes to rest where it was is left out. The cost follows the number of shifts, not of rows.
+        RowSetError when two of the rows would come to lie on one key, or would change their order.
         """
         if not self.size:
             return other.clip(survivors)

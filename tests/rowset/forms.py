@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 from hypothesis import strategies as st
 
 from barrage_server.rowset import RowSet, _ranges
@@ -15,27 +16,36 @@ MAX_KEY = (1 << 63) - 1
 BASES = (0, 65_530, (1 << 18) - 30, (1 << 31) - 20, 1 << 40, MAX_KEY - 60)  # containers, segments, 32 bits, both ends
 
 
+def increasing(keys: Iterable[int]) -> npt.NDArray[np.int64]:
+    return np.unique(keys if isinstance(keys, np.ndarray) else np.array(list(keys), np.int64))
+
+
+def of_ranges(starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], *, is_segmented: bool) -> RowSet:
+    """Give the set of ranges, held in segments or as arrays."""
+    return RowSet._of(Segmented(Segments.from_ranges(starts, ends)) if is_segmented else Ranges(starts, ends))
+
+
 def as_listed(keys: Iterable[int]) -> RowSet:
     """Give the set held as arrays of ranges."""
-    array = np.array(sorted(set(keys)), np.int64)
+    array = increasing(keys)
     return RowSet._of(Ranges(*_ranges.compress(array))) if array.size else RowSet.EMPTY
 
 
 def as_segments(keys: Iterable[int]) -> RowSet:
     """Give the set held in segments."""
-    array = np.array(sorted(set(keys)), np.int64)
+    array = increasing(keys)
     return RowSet._of(Segmented(Segments.from_keys(array))) if array.size else RowSet.EMPTY
 
 
 def as_keys(keys: Iterable[int]) -> RowSet:
     """Give the set held as the keys themselves, to become ranges when it must."""
-    array = np.array(sorted(set(keys)), np.int64)
+    array = increasing(keys)
     return RowSet._of(KeyList(array, is_dense=False)) if array.size else RowSet.EMPTY
 
 
 def as_dense_keys(keys: Iterable[int]) -> RowSet:
     """Give the set held as the keys themselves, to become segments when it must."""
-    array = np.array(sorted(set(keys)), np.int64)
+    array = increasing(keys)
     return RowSet._of(KeyList(array, is_dense=True)) if array.size else RowSet.EMPTY
 
 
@@ -46,7 +56,8 @@ def as_chosen(keys: Iterable[int]) -> RowSet:
 
 def as_undecided_keys(keys: Iterable[int]) -> RowSet:
     """Give the set held as the keys themselves, of which nothing else is known yet."""
-    return RowSet._of(KeyList(np.array(sorted(set(keys)), np.int64))) if keys else RowSet.EMPTY
+    array = increasing(keys)
+    return RowSet._of(KeyList(array)) if array.size else RowSet.EMPTY
 
 
 FORMS = (as_chosen, as_listed, as_segments, as_keys, as_dense_keys, as_undecided_keys)
@@ -58,8 +69,12 @@ def forms(keys: Iterable[int]) -> list[RowSet]:
     return [form(wanted) for form in FORMS]
 
 
+def segments_of(rows: RowSet) -> Segments | None:
+    return rows._segments()
+
+
 def is_segmented(rows: RowSet) -> bool:
-    return rows._segments() is not None
+    return segments_of(rows) is not None
 
 
 def is_listed(rows: RowSet) -> bool:

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pytest
 
 from barrage_server.errors import RowSetError
-from barrage_server.rowset import RowSet, RowSetShiftData, _segments, _storage, decode_row_set, encode_row_set
+from barrage_server.rowset import RowSet, RowSetShiftData, _part, _storage, decode_row_set, encode_row_set
 from barrage_server.rowset._ranges import Keys
 from barrage_server.rowset._segments import Segments
-from tests.rowset.forms import FORMS, MAX_KEY, as_listed, as_segments, forms, is_listed, is_segmented
+from tests.rowset.forms import FORMS, MAX_KEY, as_listed, as_segments, forms, is_listed, is_segmented, segments_of
 
 # -- making -----------------------------------------------------------------------------------------------------------
 
@@ -211,15 +211,15 @@ def big(monkeypatch: pytest.MonkeyPatch) -> RowSet:
     """A set of 2 M scattered keys in 16 segments; listing the keys of more than six in one test fails it."""
     rows = RowSet.from_keys(range(0, 4_000_000, 2))
     assert is_segmented(rows)
-    listed, total = _segments._list, 0
+    listed, total = _part.list_keys, 0
 
-    def count(part: _segments.Part) -> npt.NDArray[np.uint32]:
+    def count(part: _part.Part) -> npt.NDArray[np.uint32]:
         nonlocal total
         total += len(part)
         assert total <= 6 << 17
         return listed(part)
 
-    monkeypatch.setattr(_segments, "_list", count)
+    monkeypatch.setattr(_part, "list_keys", count)
     return rows
 
 
@@ -247,7 +247,7 @@ def test_a_small_update_never_lists_the_table(big: RowSet) -> None:
 
 
 def test_a_small_change_shares_the_segments_that_it_does_not_touch(big: RowSet) -> None:
-    before = big._segments()
+    before = segments_of(big)
     assert before is not None
     for change in (
         big | RowSet.from_keys([1, 3_000_001]),
@@ -259,7 +259,7 @@ def test_a_small_change_shares_the_segments_that_it_does_not_touch(big: RowSet) 
         big | RowSet.from_range(4_000_001, 5_000_000),
         big - RowSet.from_range(3_900_000, 1 << 62),
     ):
-        after = change._segments()
+        after = segments_of(change)
         assert after is not None
         mine = {id(part) for part in before.parts}
         assert sum(id(part) in mine for part in after.parts) >= before.parts.size - 4

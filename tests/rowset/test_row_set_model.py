@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import RowSetError
 from barrage_server.rowset import RowSet
-from barrage_server.rowset._segments import Segments
-from barrage_server.rowset._storage import Ranges, Segmented
-from tests.rowset.forms import FORMS, MAX_KEY, forms, in_some_form, key_sets
+from tests.rowset.forms import FORMS, MAX_KEY, as_segments, forms, in_some_form, key_sets, of_ranges
 
 Form = Callable[[Iterable[int]], RowSet]
 
@@ -161,9 +159,9 @@ def test_ranges_that_fill_segments_mix_with_scattered_keys(
         ends.append(place + gap + length)
         place += gap + length + 2
     ranges = np.array(starts), np.array(ends)
-    long = RowSet._of(Segmented(Segments.from_ranges(*ranges)) if is_segmented else Ranges(*ranges))
+    long = of_ranges(*ranges, is_segmented=is_segmented)
     every = np.arange(0, place, 3, dtype=np.int64)
-    scattered = RowSet._of(Segmented(Segments.from_keys(every)))
+    scattered = as_segments(every)
     inside = np.zeros(place + 1, np.bool_)
     for start, end in zip(starts, ends, strict=True):
         inside[start : end + 1] = True
@@ -197,7 +195,7 @@ def test_ranges_that_fill_segments_mix_with_scattered_keys(
 def test_few_and_many_look_ups_in_segments_agree(step: int) -> None:
     """Keys are looked up one by one, or in the list of their segment: by how many there are, and how dense it is."""
     keys = np.concatenate([np.arange(0, 1 << 20, step), np.arange(1 << 40, (1 << 40) + 5000, 7)])
-    rows = RowSet._of(Segmented(Segments.from_keys(keys)))
+    rows = as_segments(keys)
     random = np.random.default_rng(step)
     for count in (1, 3, 5, 40, 400, 4000):
         for first, last in ((0, 1 << 20), (1000, 3000), (0, 1 << 41), (MAX_KEY - 5, MAX_KEY), (-9, 9)):

@@ -1,0 +1,102 @@
+"""One segment of scattered keys: a roaring bitmap of their lowest bits."""
+
+from __future__ import annotations
+
+from array import array
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from barrage_server.rowset._ranges import Keys
+
+BITS: Final = 18
+"""A segment has ``2**BITS`` keys: more, and small changes copy more; fewer, and large sets have more of them."""
+WIDTH: Final = 1 << BITS
+LAST: Final = WIDTH - 1
+FULL: Final = BitMap(range(WIDTH))
+WALK: Final = 1024
+"""Keys next to each other that are read one by one rather than listed with their segment."""
+
+Part: TypeAlias = Any  # a BitMap; the library has no types
+Parts: TypeAlias = npt.NDArray[np.object_]
+Lows: TypeAlias = npt.NDArray[np.uint32]
+Integers: TypeAlias = npt.NDArray[np.integer[Any]]
+
+
+def union(one: Part, two: Part) -> Part:
+    """Give the keys of either. A part that has all keys is shared, here and below."""
+    return FULL if one is FULL or two is FULL else one | two
+
+
+def intersection(one: Part, two: Part) -> Part:
+    """Give the keys of both."""
+    return two if one is FULL else one if two is FULL else one & two
+
+
+def difference(one: Part, two: Part) -> Part:
+    """Give the keys of the first that the second lacks."""
+    return BitMap() if two is FULL else one - two
+
+
+def search(listed: Lows, wanted: Keys) -> Integers:
+    """Give for each of ``wanted`` how many of ``listed``, which is sorted, lie below it."""
+    return listed.searchsorted(wanted.astype(np.uint32), "left")
+
+
+def take(listed: Lows, positions: Keys) -> Integers:
+    """Give the key at each position."""
+    return listed[positions]
+
+
+def rank(part: Part, low: int) -> int:
+    """Give how many keys lie strictly below ``low``."""
+    return int(part.rank(low - 1)) if low else 0
+
+
+def find(part: Part, low: int) -> int:
+    """Give the position of ``low``, -1 when it is missing."""
+    return int(part.rank(low)) - 1 if low in part else -1
+
+
+def list_keys(part: Part) -> Lows:
+    """Give all keys (uint32, increasing)."""
+    return np.frombuffer(part.to_array(), np.uint32)
+
+
+def window(part: Part, begin: int, stop: int) -> Keys:
+    """Give the keys of a part at positions begin..stop-1."""
+    count = stop - begin
+    if count > WALK:
+        return list_keys(part)[begin:stop].astype(np.int64)
+    return np.fromiter(islice(part.iter_equal_or_larger(part[begin]), count), np.int64, count)
+
+
+def of_keys(lows: Lows) -> Part:
+    """Give the part that has these keys, which increase."""
+    buffer = array("I")
+    buffer.frombytes(lows.tobytes())
+    return BitMap(buffer)
+
+
+def of_ranges(starts: Keys, ends: Keys) -> Part:
+    """Give the part that has these ranges: lowest bits of their first and last keys, increasing."""
+    if starts.size == 1:
+        return BitMap(range(int(starts[0]), int(ends[0]) + 1))
+    part = BitMap()
+    for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
+        part.add_range(first, last + 1)
+    return part
+
+
+def sizes(parts: Parts) -> Keys:
+    """Give the number of keys of each part."""
+    return np.fromiter(map(len, parts), np.int64, parts.size)
+
+
+def find_in(listed: Integers, wanted: Keys) -> Keys:
+    """Give the place of each of ``wanted`` in ``listed``, which is sorted and not empty; -1 for a missing one."""
+    index = listed.searchsorted(wanted.astype(listed.dtype, copy=False), "left")
+    return np.where(listed[np.minimum(index, listed.size - 1)] == wanted, index, -1)
