@@ -12,9 +12,9 @@ from typing import Any, Final
 import pyarrow as pa
 from rich.console import Console
 
+from barrage_server.demo.counting import CountingClient
 from barrage_server.demo.feeder import Feeder, rows_per_file
 from barrage_server.demo.flights import find_flights, read_flights, split_flights
-from barrage_server.demo.followers import Followers
 from barrage_server.demo.options import DemoOptions
 from barrage_server.demo.screen import LineScreen, LiveScreen, Scene, Screen, program
 from barrage_server.demo.spark_process import SparkProcess
@@ -85,18 +85,18 @@ class _Run:
         total = sum(file.rows for file in files)
         self._screen.say(f"Serving at {self._server.uri}. Replaying {total:,} flights through Spark into four tables.")
         feeder = Feeder(files, self._input, options.rate)
-        with SparkProcess(orders, self._folder / "spark.log") as spark, Followers(self._server.uri) as followers:
-            scene = Scene(total, followers.all, self._server.uri, began=began)
+        with SparkProcess(orders, self._folder / "spark.log") as spark, CountingClient(self._server.uri) as client:
+            scene = Scene(total, client.all, self._server.uri, began=began)
             with self._screen:
-                self._replay(spark, feeder, followers, scene)
-                self._finish(spark, followers, scene)
-                followers.wait_for(self._steps(), _SECONDS_TO_ARRIVE)
+                self._replay(spark, feeder, client, scene)
+                self._finish(spark, client, scene)
+                client.wait_for(self._steps(), _SECONDS_TO_ARRIVE)
                 if options.before_verdict is not None:
                     options.before_verdict(self._server.uri)
-                    followers.wait_for(self._steps(), _SECONDS_TO_ARRIVE)
+                    client.wait_for(self._steps(), _SECONDS_TO_ARRIVE)
                 self._screen.show(scene)
-            verdicts = self._verdicts(followers)
-        self._summarize(scene, followers, verdicts)
+            verdicts = self._verdicts(client)
+        self._summarize(scene, client, verdicts)
         return all(verdict.agrees for verdict in verdicts)
 
     def _prepare(self) -> tuple[Any, dict[str, object]]:
@@ -116,7 +116,7 @@ class _Run:
             "memory": self._options.memory,
         }
 
-    def _replay(self, spark: SparkProcess, feeder: Feeder, followers: Followers, scene: Scene) -> None:
+    def _replay(self, spark: SparkProcess, feeder: Feeder, client: CountingClient, scene: Scene) -> None:
         """Feed Spark until all files are there, or the time is up."""
         processed = dict.fromkeys((table.name for table in TABLES), 0)
         moved, state = time.monotonic(), (0, 0)
@@ -137,11 +137,11 @@ class _Run:
                 scene.until = feeder.until
                 if self._options.seconds is not None and scene.replay_seconds >= self._options.seconds:
                     break
-                followers.follow_new()
+                client.follow_new()
             self._screen.show(scene)
         scene.total = feeder.rows
 
-    def _finish(self, spark: SparkProcess, followers: Followers, scene: Scene) -> None:
+    def _finish(self, spark: SparkProcess, client: CountingClient, scene: Scene) -> None:
         """Let Spark work off what is there, and compute the tables as a batch."""
         scene.doing = "working off the last files"
         spark.finish()
@@ -159,28 +159,28 @@ class _Run:
             if time.monotonic() > deadline:
                 raise PublishError(f"Spark did not finish in {_SECONDS_TO_WORK_OFF:g} s (its log: {spark.log}).")
             self._screen.show(scene)
-        followers.follow_new()
+        client.follow_new()
 
     def _steps(self) -> dict[str, int]:
         return {table.name: table.version.step for table in self._server.tables()}
 
-    def _verdicts(self, followers: Followers) -> list[Verdict]:
+    def _verdicts(self, client: CountingClient) -> list[Verdict]:
         verdicts = []
-        for followed in followers.all:
-            table = followed.table
+        for counted in client.all:
+            table = counted.table
             with pa.memory_map(str(self._expected / f"{table.name}.arrow")) as file:
                 expected = pa.ipc.open_file(file).read_all()
-                received = followed.live.to_arrow() if followed.live is not None else expected.schema.empty_table()
+                received = counted.live.to_arrow() if counted.live is not None else expected.schema.empty_table()
                 verdicts.append(compare(table.name, expected, received, table.key))
         return verdicts
 
-    def _summarize(self, scene: Scene, followers: Followers, verdicts: list[Verdict]) -> None:
+    def _summarize(self, scene: Scene, client: CountingClient, verdicts: list[Verdict]) -> None:
         say = self._screen.say
         say(f"Replayed {scene.replayed:,} flights in {scene.replay_seconds:.1f} s: {scene.rate:,.0f} rows/s.")
-        for followed in followers.all:
-            counts = followed.counts
+        for counted in client.all:
+            counts = counted.counts
             say(
-                f"  {followed.table.name}: {counts.updates:,} updates received, with {counts.added:,} rows added, "
+                f"  {counted.table.name}: {counts.updates:,} updates received, with {counts.added:,} rows added, "
                 f"{counts.modified:,} modified, {counts.removed:,} removed"
             )
         say("What the subscribers received, beside a Spark batch job over the same input:")

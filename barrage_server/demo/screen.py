@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from rich.text import Text
 
 from barrage_server.cli.text import count
 from barrage_server.cli.window import GAP, ColumnLayout
-from barrage_server.demo.followers import Followed
+from barrage_server.demo.counting import CountedTable
 from barrage_server.demo.tables import BOARD, CARRIERS, TOP_DELAYS
 
 __all__ = ["LineScreen", "LiveScreen", "Scene", "Screen", "day_of", "frame", "program"]
@@ -45,7 +44,7 @@ class Scene:
     """What there is to see. ``replayed`` counts flights that every table has; ``until`` is where the replay stands."""
 
     total: int
-    followed: Sequence[Followed]
+    counted: Sequence[CountedTable]
     uri: str
     doing: str = "starting Spark"
     replayed: int = 0
@@ -71,9 +70,7 @@ class Screen(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class LineScreen:
@@ -90,7 +87,7 @@ class LineScreen:
         if scene.doing == doing and now < at + _SECONDS_PER_LINE:
             return
         self._shown = (scene.doing, now)
-        sizes = ", ".join(f"{followed.table.name} {followed.size:,}" for followed in scene.followed if followed.live)
+        sizes = ", ".join(f"{counted.table.name} {counted.size:,}" for counted in scene.counted if counted.live)
         self.say(
             f"{now - scene.began:5.1f} s  {scene.doing}: {day_of(scene.until)} {scene.replayed:,} of {scene.total:,} "
             f"flights, {scene.rate:,.0f} rows/s{'; rows: ' + sizes if sizes else ''}"
@@ -103,9 +100,7 @@ class LineScreen:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
 
@@ -132,9 +127,7 @@ class LiveScreen:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
 
@@ -158,9 +151,9 @@ def frame(scene: Scene, width: int, height: int) -> RenderableType:
     )
     bar = Table.grid(expand=True)  # a progress bar by itself does not end its line
     bar.add_row(ProgressBar(total=max(scene.total, 1), completed=scene.replayed, width=None))
-    counts = _tables(scene.followed, width)
-    lines = height - _LINES_AROUND - len(scene.followed)
-    shelves, left_out = _shelves(_views(scene.followed), width, lines)
+    counts = _tables(scene.counted, width)
+    lines = height - _LINES_AROUND - len(scene.counted)
+    shelves, left_out = _shelves(_views(scene.counted), width, lines)
     hint = Text.assemble(
         (f"+{count(left_out, 'tables')} · " if left_out else "", "dim"),
         (f"try: {program()} watch {scene.uri} board", "dim"),
@@ -183,7 +176,7 @@ def program() -> str:
     return str(beside.relative_to(here)) if beside.is_relative_to(here) else str(beside)
 
 
-def _tables(followed: Sequence[Followed], width: int) -> Table:
+def _tables(counted: Sequence[CountedTable], width: int) -> Table:
     names = ("table", "rows", "added", "modified", "removed", "updates", "changes/s", "")
     rows = [
         (
@@ -196,22 +189,22 @@ def _tables(followed: Sequence[Followed], width: int) -> Table:
             f"{one.rate:,.0f}",
             one.table.about,
         )
-        for one in followed
+        for one in counted
     ]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     shown = ColumnLayout(widths, (), width).shown(0)
     grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for number in shown:
         grid.add_column(names[number], justify="left" if number in (0, len(names) - 1) else "right", no_wrap=True)
-    for one, row in zip(followed, rows, strict=True):
+    for one, row in zip(counted, rows, strict=True):
         styles = {0: "bold green" if one.rate else "green", len(names) - 1: "dim"}
         grid.add_row(*(Text(row[number], styles.get(number, "")) for number in shown))
     return grid
 
 
-def _views(followed: Sequence[Followed]) -> list[tuple[str, pa.Table]]:
+def _views(counted: Sequence[CountedTable]) -> list[tuple[str, pa.Table]]:
     """The tables that there is something to see of, with what is worth seeing first."""
-    by_name = {one.table.name: one for one in followed if one.live is not None and one.size}
+    by_name = {one.table.name: one for one in counted if one.live is not None and one.size}
     views = []
     for table, order, columns in (
         (BOARD, "departs", ["origin", "dest", "carrier", "flight", "state"]),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from barrage_server.demo.followers import Counts, Followed
+from barrage_server.demo.counting import CountedTable, Counts
 from barrage_server.demo.screen import Scene, frame, program
 from barrage_server.demo.tables import BOARD, CARRIERS, FLIGHTS, TABLES, TOP_DELAYS
 
@@ -46,7 +46,7 @@ CONTENT: dict[str, dict[str, list[Any]]] = {
 }
 
 
-class Stub(Followed):
+class Stub(CountedTable):
     """A subscription that has received ``CONTENT``."""
 
     def __init__(self, table: Any) -> None:

@@ -6,13 +6,12 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 from barrage_server.client import Client, LiveTable, Update, connect
 from barrage_server.demo.tables import TABLES, DemoTable
 
-__all__ = ["Counts", "Followed", "Followers"]
+__all__ = ["CountedTable", "CountingClient", "Counts"]
 
 _INTERVAL_MS: Final = 100
 _RATE_SECONDS: Final = 5.0
@@ -33,7 +32,7 @@ class Counts:
         return self.added + self.modified + self.removed
 
 
-class Followed:
+class CountedTable:
     """One table with its subscription. ``live`` is None until the table exists."""
 
     def __init__(self, table: DemoTable) -> None:
@@ -82,44 +81,42 @@ class Followed:
             self._recent.append((time.monotonic(), added + removed + modified))
 
 
-class Followers:
+class CountingClient:
     """One client, and a full subscription per table, made as soon as the table is there."""
 
     def __init__(self, uri: str) -> None:
         self._client: Client = connect(uri)
-        self.all = tuple(Followed(table) for table in TABLES)
+        self.all = tuple(CountedTable(table) for table in TABLES)
 
     def follow_new(self) -> None:
         """Subscribe to tables that have appeared since the last call."""
-        waiting = [followed for followed in self.all if followed.live is None]
+        waiting = [counted for counted in self.all if counted.live is None]
         if not waiting:
             return
         there = {info.name for info in self._client.tables()}
-        for followed in waiting:
-            if followed.table.name in there:
-                followed.begin(self._client.subscribe(followed.table.name, interval_ms=_INTERVAL_MS))
+        for counted in waiting:
+            if counted.table.name in there:
+                counted.begin(self._client.subscribe(counted.table.name, interval_ms=_INTERVAL_MS))
 
     def wait_for(self, steps: dict[str, int], timeout: float) -> None:
         """Wait until every subscription has what the server had at the step that ``steps`` gives per table.
 
         DeadlineError when that takes longer than ``timeout`` seconds.
         """
-        for followed in self.all:
-            step = steps.get(followed.table.name)
-            if followed.live is not None and step is not None:
-                followed.live.wait_until(lambda live, step=step: live.step >= step, timeout)  # type: ignore[misc]
+        for counted in self.all:
+            step = steps.get(counted.table.name)
+            if counted.live is not None and step is not None:
+                counted.live.wait_until(lambda live, step=step: live.step >= step, timeout)  # type: ignore[misc]
 
     def close(self) -> None:
         """End the subscriptions and the connection."""
-        for followed in self.all:
-            if followed.live is not None:
-                followed.live.close()
+        for counted in self.all:
+            if counted.live is not None:
+                counted.live.close()
         self._client.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
