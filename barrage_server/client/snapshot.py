@@ -14,11 +14,10 @@ from barrage_server.client.failures import translated
 from barrage_server.client.interruptible import Progress
 from barrage_server.client.names import ticket_of
 from barrage_server.client.server_kind import ServerKind
-from barrage_server.client.stream import SubscriptionStream
+from barrage_server.client.stream import SubscriptionStream, completed
 from barrage_server.client.view import View, tell_left_out, unreadable
 from barrage_server.engine import UpdateGraph
 from barrage_server.errors import UnavailableError
-from barrage_server.flight.errors import decode_end
 from barrage_server.subscription import Window
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionOptions, SubscriptionRequest
@@ -130,13 +129,7 @@ def _only_message(reader: flight.FlightStreamReader, messages: MessageReader, pr
         except StopIteration:
             break
         progress.advance()
-        metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
-        if chunk.data is None:
-            reason = None if metadata is None else decode_end(metadata)
-            if reason is not None:
-                raise reason
-            continue
-        found = messages.feed(chunk.data, metadata) or found
+        found = completed(chunk, messages) or found
     if found is None:
         raise UnavailableError("The server ended the stream before the snapshot was complete.")
     return found

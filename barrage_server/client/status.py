@@ -6,19 +6,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from barrage_server.client.state import LiveState
+from barrage_server.engine.callbacks import Callbacks
 from barrage_server.errors import BarrageError, DeadlineError, UnavailableError
 
-__all__ = ["Callbacks", "Status", "again"]
+__all__ = ["Status", "UserCallbacks", "again"]
 
 T = TypeVar("T")
 
 logger = logging.getLogger("barrage_server.client")
 
 
-class Callbacks(Generic[T]):
+class UserCallbacks(Callbacks[Callable[[T], object]]):
     """Functions of the user that are called with each value. Safe for threads.
 
     Args:
@@ -26,28 +27,15 @@ class Callbacks(Generic[T]):
 
     """
 
+    __slots__ = ("_name",)
+
     def __init__(self, name: str) -> None:
+        super().__init__()
         self._name = name
-        self._lock = threading.Lock()
-        self._callbacks: tuple[Callable[[T], object], ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self._callbacks)
-
-    def add(self, callback: Callable[[T], object]) -> Callable[[], None]:
-        """Have ``callback(value)`` called from now on; returns a function that ends that."""
-        with self._lock:
-            self._callbacks = (*self._callbacks, callback)
-
-        def remove() -> None:
-            with self._lock:
-                self._callbacks = tuple(entry for entry in self._callbacks if entry is not callback)
-
-        return remove
 
     def tell(self, value: T) -> None:
         """Call all of them. What they raise is logged."""
-        for callback in self._callbacks:
+        for callback in self:
             try:
                 callback(value)
             except Exception:  # the callback is the user's: its fault must not end the subscription
@@ -74,7 +62,7 @@ class Status:
         self.state = LiveState.CONNECTING
         self.error: BarrageError | None = None
         self.messages = 0
-        self.callbacks: Callbacks[LiveState] = Callbacks(name)
+        self.callbacks: UserCallbacks[LiveState] = UserCallbacks(name)
         self._name = name
         self._untold: list[LiveState] = []
 
@@ -125,7 +113,7 @@ class Status:
                 self.changed.wait(rest)
 
     def check_open(self) -> None:
-        """Raise why the subscription has ended, if it has."""
+        """Raise why the subscription has ended, if it has; UnavailableError after :meth:`LiveTable.close`."""
         if self.error is not None:
             raise again(self.error)
         if self.state.is_final:

@@ -17,7 +17,23 @@ from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.tickets import DPHN
 
-__all__ = ["SubscriptionStream"]
+__all__ = ["SubscriptionStream", "completed"]
+
+
+def completed(chunk: flight.FlightStreamChunk, reader: MessageReader) -> IncomingMessage | None:
+    """The message that a chunk of a stream completes, if any.
+
+    Raises:
+        BarrageError: the chunk says why the stream ends, or does not fit its message.
+    """
+    metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
+    if chunk.data is not None:
+        return reader.feed(chunk.data, metadata)
+    # No message of the protocol comes without a batch: a sign of life, or why the stream is ending.
+    reason = None if metadata is None else decode_end(metadata)
+    if reason is not None:
+        raise reason
+    return None
 
 
 class SubscriptionStream:
@@ -79,14 +95,7 @@ class SubscriptionStream:
                 raise UnavailableError(f"{self._address} ended the stream.") from None
             except (flight.FlightError, pa.ArrowException, OSError) as error:
                 raise self._reason(error) from None
-            metadata = None if chunk.app_metadata is None else chunk.app_metadata.to_pybytes()
-            if chunk.data is None:
-                # No message of the protocol comes without a batch: a sign of life, or why the stream is ending.
-                reason = None if metadata is None else decode_end(metadata)
-                if reason is not None:
-                    raise reason
-                continue
-            message = reader.feed(chunk.data, metadata)
+            message = completed(chunk, reader)
             if message is not None:
                 yield message
 

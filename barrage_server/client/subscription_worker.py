@@ -19,7 +19,7 @@ from barrage_server.client.positions import Positions
 from barrage_server.client.read_ahead import ReadAhead
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.state import LiveState
-from barrage_server.client.status import Callbacks, Status
+from barrage_server.client.status import Status, UserCallbacks
 from barrage_server.client.stream import SubscriptionStream
 from barrage_server.client.update import Update, together
 from barrage_server.client.view import View, tell_left_out, unreadable
@@ -35,7 +35,7 @@ from barrage_server.wire.schema import key_columns, table_attributes
 __all__ = ["SubscriptionWorker"]
 
 # Seconds after which a callback counts as slow: what comes meanwhile is given to it as one update.
-_SLOW_SECONDS = 0.005
+SLOW_SECONDS = 0.005
 
 logger = logging.getLogger("barrage_server.client")
 
@@ -71,7 +71,7 @@ class SubscriptionWorker:
         self._coalesces = on_update is None
         self.view = view
         self.schema: pa.Schema | None = None
-        self.callbacks: Callbacks[Update] = Callbacks(name)
+        self.callbacks: UserCallbacks[Update] = UserCallbacks(name)
         if on_update is not None:
             self.callbacks.add(on_update)
         self._channel = channel
@@ -254,7 +254,7 @@ class SubscriptionWorker:
         began = time.monotonic()
         for update in updates if is_blink else [together(updates)]:
             self.callbacks.tell(update)
-        if self._coalesces and not is_blink and time.monotonic() - began >= _SLOW_SECONDS:
+        if self._coalesces and not is_blink and time.monotonic() - began >= SLOW_SECONDS:
             ahead.start()
 
     def _take(self, message: IncomingMessage) -> Update | None:

@@ -225,12 +225,9 @@ def _result_of(operation: Operation) -> bytes:
 
 def _of(operation: Operation) -> ResultRequest:
     kind = operation.WhichOneof("op")
-    if kind == "fetch_table":
-        return operation.fetch_table
-    if kind == "apply_preview_columns":
-        return operation.apply_preview_columns
-    if kind == "create_input_table":
-        return operation.create_input_table
+    if kind is not None:
+        request: ResultRequest = getattr(operation, kind)
+        return request
     raise UnsupportedOperationError(
         "This server keeps live tables and computes nothing; of a batch it runs fetch_table, apply_preview_columns and "
         "create_input_table."
