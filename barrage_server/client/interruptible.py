@@ -16,17 +16,25 @@ T = TypeVar("T")
 
 
 class Progress:
-    """Progress of a long call, and its cancellation."""
+    """Progress of a long call, and its cancellation.
 
-    def __init__(self) -> None:
+    Args:
+        clock: seconds, monotonic.
+
+    Attributes:
+        last: time of the last progress, in seconds of the clock.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
         self._cancel: Callable[[], None] | None = None
         self._given_up = False
-        self.last = time.monotonic()
+        self._clock = clock
+        self.last = clock()
 
     def advance(self) -> None:
         """Record progress: the time-out restarts."""
-        self.last = time.monotonic()
+        self.last = self._clock()
 
     def check(self) -> None:
         """Raise UnavailableError if the caller has given up."""
@@ -63,7 +71,9 @@ class _Outcome(Generic[T]):
         self.done.wait(timeout)
 
 
-def run_interruptible(call: Callable[[Progress], T], *, timeout: float, what: str) -> T:
+def run_interruptible(
+    call: Callable[[Progress], T], *, timeout: float, what: str, clock: Callable[[], float] = time.monotonic
+) -> T:
     """Run ``call(progress)`` on a thread of its own, and return its result.
 
     A blocking Flight call delays signals: Ctrl-C would take effect at the next message of the server only. Here it
@@ -73,13 +83,14 @@ def run_interruptible(call: Callable[[Progress], T], *, timeout: float, what: st
         call: the call; it reports to its argument.
         timeout: seconds without progress after which it is cancelled.
         what: the name of the call, for the text.
+        clock: seconds, monotonic.
 
     Raises:
         DeadlineError: no progress for ``timeout`` seconds.
         LimitError: the process cannot start a thread.
         BaseException: any error of ``call``.
     """
-    progress = Progress()
+    progress = Progress(clock)
     outcome: _Outcome[T] = _Outcome(progress)
 
     def run() -> None:
@@ -93,8 +104,8 @@ def run_interruptible(call: Callable[[Progress], T], *, timeout: float, what: st
     start_thread(threading.Thread(target=run, name="barrage-call", daemon=True))
     end_with_process(outcome, Ending.SUBSCRIPTION)  # a thread inside of Flight must not outlive the interpreter
     try:
-        while not outcome.done.wait(max(0.0, progress.last + timeout - time.monotonic())):
-            if time.monotonic() - progress.last >= timeout:
+        while not outcome.done.wait(max(0.0, progress.last + timeout - clock())):
+            if clock() - progress.last >= timeout:
                 raise DeadlineError(f"{what}: nothing came for {timeout:g} s.")
     except BaseException:
         progress.give_up()

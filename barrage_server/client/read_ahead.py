@@ -13,8 +13,8 @@ from barrage_server.wire.reader import IncomingMessage
 
 __all__ = ["ReadAhead"]
 
-_MOST_BYTES: Final = 64 << 20
-_MESSAGE_BYTES: Final = 4096
+MOST_BYTES: Final = 64 << 20
+MESSAGE_BYTES: Final = 4096
 """What a message costs beside its values."""
 _JOIN_SECONDS: Final = 5.0
 
@@ -43,11 +43,6 @@ class ReadAhead:
         self._error: BaseException | None = None
         self._closed = False
         self._thread: threading.Thread | None = None
-
-    @property
-    def is_started(self) -> bool:
-        """Whether messages are read ahead."""
-        return self._thread is not None
 
     def start(self) -> None:
         """Read ahead from now on, on a thread. Nothing changes when the process can start none."""
@@ -88,7 +83,7 @@ class ReadAhead:
             for message in self._messages:
                 size = _weight(message)
                 with self._changed:
-                    self._changed.wait_for(lambda: self._size < _MOST_BYTES or self._closed)
+                    self._changed.wait_for(lambda: self._size < MOST_BYTES or self._closed)
                     if self._closed:
                         return
                     self._queue.append(message)
@@ -102,4 +97,4 @@ class ReadAhead:
 
 def _weight(message: IncomingMessage) -> int:
     columns = (*message.add_columns, *message.mod_columns)
-    return _MESSAGE_BYTES + sum(int(column.get_total_buffer_size()) for column in columns)
+    return MESSAGE_BYTES + sum(int(column.get_total_buffer_size()) for column in columns)

@@ -24,7 +24,7 @@ _SCANNED = 1 << 11
 _ONE_CHUNK = 1 << 20
 # Values processed at a time, and at first.
 _STEP = 1 << 16
-_FIRST_STEP = 1 << 12
+FIRST_STEP = 1 << 12
 
 
 class Interner:
@@ -64,7 +64,7 @@ class Interner:
         parts: list[IndexArray] = []
         start = 0
         while start < len(values) and self.is_active:
-            stop = start + (_STEP if self._seen else _FIRST_STEP)
+            stop = start + (_STEP if self._seen else FIRST_STEP)
             parts.append(self._append(values.slice(start, stop - start)))
             start = stop
         if start < len(values):

@@ -36,6 +36,10 @@ class KeyIndex:
             column.
         hasher: a hash for each key.
 
+    Attributes:
+        direct: the rows of dense integer keys; ``None`` when the keys are not one column of integers. It has every key
+            within its range, and the hash table has none of them.
+
     Raises:
         UnsupportedTypeError: values of one of the types cannot be keys.
 
@@ -54,17 +58,16 @@ class KeyIndex:
         self._read_keys = read_keys
         self._hasher = hasher
         self._slots = Slots(self._hash_rows)
-        # It has every key within its range, and ``_slots`` has none of them.
-        self._direct = DirectRows() if len(types) == 1 and is_integer_like(types[0]) else None
+        self.direct = DirectRows() if len(types) == 1 and is_integer_like(types[0]) else None
 
     def __len__(self) -> int:
         """Number of keys."""
-        return self._slots.count + (self._direct.count if self._direct else 0)
+        return self._slots.count + (self.direct.count if self.direct else 0)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the table."""
-        return self._slots.nbytes + (self._direct.nbytes if self._direct else 0)
+        return self._slots.nbytes + (self.direct.nbytes if self.direct else 0)
 
     def lookup(self, keys: KeyValues) -> Int64Array:
         """For each key, the row key of its row; -1 when there is none."""
@@ -72,13 +75,13 @@ class KeyIndex:
             blocks = range(0, keys.count, _BLOCK)
             return np.concatenate([self.lookup(keys.slice(start, start + _BLOCK)) for start in blocks])
         covered = self._covered(keys)
-        if self._direct is None or not covered.any():
+        if self.direct is None or not covered.any():
             return self._search(keys)
         numbers, _ = keys.numbers
         if covered.all():
-            return self._direct.lookup(numbers)
+            return self.direct.lookup(numbers)
         found = np.empty(keys.count, np.int64)
-        found[covered] = self._direct.lookup(numbers[covered])
+        found[covered] = self.direct.lookup(numbers[covered])
         found[~covered] = self._search(keys.take(np.flatnonzero(~covered)))
         return found
 
@@ -95,10 +98,10 @@ class KeyIndex:
         """
         if len(rows) == 0:
             return
-        if self._direct is not None:
+        if self.direct is not None:
             self._cover(keys)
             covered = self._covered(keys)
-            self._direct.set(keys.numbers[0][covered], rows[covered])
+            self.direct.set(keys.numbers[0][covered], rows[covered])
             if covered.all():
                 return
             if covered.any():
@@ -114,15 +117,15 @@ class KeyIndex:
             return
         rows = np.unique(rows)
         for part, keys in self._stored(rows):
-            if self._direct is not None:
+            if self.direct is not None:
                 covered = self._covered(keys)
-                self._direct.remove(keys.numbers[0][covered], part[covered])
+                self.direct.remove(keys.numbers[0][covered], part[covered])
                 rest = np.flatnonzero(~covered)
                 self._unhash(keys.take(rest), part[rest])
             else:
                 self._unhash(keys, part)
-        if self._direct is not None and self._direct.is_sparse:
-            given_up = self._direct.shrink(_GIVEN_UP * len(rows) + _MIN_GIVEN_UP)
+        if self.direct is not None and self.direct.is_sparse:
+            given_up = self.direct.shrink(_GIVEN_UP * len(rows) + _MIN_GIVEN_UP)
             if len(given_up):
                 self._slots.insert(self._hash_rows(given_up), given_up)
 
@@ -131,7 +134,7 @@ class KeyIndex:
         positions.
         """
         everything = np.arange(keys.count, dtype=np.int64)
-        if keys.count < 2 or (self._direct is not None and _is_increasing(*keys.numbers)):
+        if keys.count < 2 or (self.direct is not None and _is_increasing(*keys.numbers)):
             return everything
         hashes = self._hasher(keys)
         ordered = np.sort(hashes)
@@ -189,25 +192,25 @@ class KeyIndex:
 
     def _covered(self, keys: KeyValues) -> npt.NDArray[np.bool_]:
         """Which keys direct rows cover."""
-        if self._direct is None or self._direct.end == self._direct.first:
+        if self.direct is None or self.direct.end == self.direct.first:
             return np.zeros(keys.count, np.bool_)
         numbers, valid = keys.numbers
-        covered = self._direct.covers(numbers)
+        covered = self.direct.covers(numbers)
         return covered if valid is None else covered & valid
 
     def _cover(self, keys: KeyValues) -> None:
         """Extend the direct rows over some of ``keys``, which are new, where they are dense."""
-        assert self._direct is not None
+        assert self.direct is not None
         numbers, valid = keys.numbers
-        outside = ~self._direct.covers(numbers)
+        outside = ~self.direct.covers(numbers)
         numbers = numbers[outside if valid is None else outside & valid]
         if len(numbers) == 0:
             return
-        end = self._direct.end_for(numbers)
-        begin = self._direct.end
+        end = self.direct.end_for(numbers)
+        begin = self.direct.end
         if end == begin:
             return
-        self._direct.grow(end)
+        self.direct.grow(end)
         if self._slots.count:
             # Existing keys of the new part move.
             between = KeyValues.of_numbers(np.arange(begin, end, dtype=np.int64), self._type)
@@ -216,7 +219,7 @@ class KeyIndex:
             if len(there):
                 moving, rows = between.take(there), rows[there]
                 self._unhash(moving, rows)
-                self._direct.set(moving.numbers[0], rows)
+                self.direct.set(moving.numbers[0], rows)
 
     def _equals_stored(self, keys: KeyValues, rows: Int64Array) -> npt.NDArray[np.bool_]:
         """Which keys equal those stored under ``rows``."""

@@ -13,7 +13,7 @@ from pyarrow import csv, parquet
 import barrage_server as bs
 from barrage_server.cli.boundary import EXIT_FAILURE
 from barrage_server.engine import KeyedTable
-from tests.server.follower import until
+from tests.waiting import until
 
 from .conftest import Command, Program
 

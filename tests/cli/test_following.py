@@ -85,6 +85,7 @@ def test_what_cannot_be_followed_is_told_with_its_uri(server: bs.Server, tmp_pat
 
 
 def test_the_token_for_all_goes_to_those_without_one(server: bs.Server) -> None:
+    """The one becomes live, and the other is refused for the token of its own."""
     with bs.Server(token="for-most") as upstream:
         upstream.append_table("t", pa.schema([("a", pa.int8())]))
         default = load_settings(None, {"follow_token": "for-most"}).follow_token

@@ -18,7 +18,7 @@ from barrage_server.cli.terminal import Terminal
 from barrage_server.cli.watch import View, Watch
 from barrage_server.cli.watch_screen import Line, Screen
 from barrage_server.cli.window import Scroll
-from tests.server.follower import until
+from tests.waiting import until
 
 SOON = 30.0
 WIDTH, HEIGHT = 80, 24

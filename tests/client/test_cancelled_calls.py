@@ -20,7 +20,8 @@ import pytest
 import barrage_server as bs
 from barrage_server.client.access import Access
 from barrage_server.client.channel import Channel
-from tests.server.follower import until
+from barrage_server.client.keepalive import KeepAlive
+from tests.waiting import until
 
 PACKAGE = Path(bs.__file__).parent
 
@@ -117,9 +118,7 @@ def test_a_relay_goes_on(cancels: tuple[str, Cancels], interrupts: list[int]) ->
 def test_the_keep_alive_goes_on(cancels: tuple[str, Cancels], interrupts: list[int]) -> None:
     uri, handler = cancels
     channel = Channel(uri, Access(), timeout=5)
-    keep_alive = channel._keep_alive
-    keep_alive._pause = 0.01
-    with keep_alive.held():
+    with KeepAlive(channel.greet, "barrage-session", pause=0.01).held():
         until(lambda: len(handler.calls) >= 3, 60)
     channel.close()
     assert interrupts == []

@@ -8,6 +8,7 @@ import pytest
 
 from barrage_server.client.interruptible import Progress, run_interruptible
 from barrage_server.errors import DeadlineError, UnavailableError
+from tests.waiting import until
 
 
 def test_the_result_comes_back() -> None:
@@ -35,13 +36,23 @@ def test_standing_still_ends_it_and_cancels() -> None:
 
 
 def test_progress_counts_the_deadline_anew() -> None:
+    now, looks, waiter = 0.0, 0, threading.get_ident()
+
+    def clock() -> float:
+        nonlocal looks
+        looks += threading.get_ident() == waiter
+        return now
+
     def call(progress: Progress) -> str:
+        nonlocal now
         for _ in range(6):
-            threading.Event().wait(0.1)
+            now += 0.015
             progress.advance()
+            seen = looks
+            until(lambda: looks > seen + 1)  # noqa: B023  # the waiting thread has compared the times
         return "done"
 
-    assert run_interruptible(call, timeout=0.3, what="reading") == "done"
+    assert run_interruptible(call, timeout=0.02, what="reading", clock=clock) == "done"
 
 
 def test_a_cancel_that_comes_late_is_called_at_once() -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 import barrage_server as bs
+from barrage_server.client.cursor import Cursor
+from barrage_server.client.positions import Positions
 from barrage_server.engine import AppendTable
 
 LONG = 20.0
@@ -105,18 +107,18 @@ def test_threads_that_share_an_iterator_get_each_row_once(live: bs.LiveTable, ta
     assert sorted(seen) == list(range(300))
 
 
-def test_an_iterator_that_is_dropped_frees_its_place(live: bs.LiveTable, table: AppendTable) -> None:
+def test_an_iterator_that_is_dropped_frees_its_place(live: bs.LiveTable) -> None:
+    def places() -> int:
+        gc.collect()
+        return sum(isinstance(entry, Cursor) for entry in gc.get_objects())
+
     held = live.updates()
+    before = places()
     dropped = [live.updates() for _ in range(5)]
-    places = [weakref.ref(entry._cursor) for entry in dropped]
+    assert places() == before + 5
     del dropped
-    gc.collect()
-    assert sum(place() is not None for place in places) <= 1, "only the one that the next iterator takes over"
+    assert places() <= before + 1, "only the one that the next iterator takes over"
     del held
-
-
-def _wake(loop: asyncio.AbstractEventLoop) -> None:
-    loop.call_soon_threadsafe(print)
 
 
 def run(coroutine: object) -> None:
@@ -163,23 +165,25 @@ def test_async_for_sees_every_row_while_the_loop_goes_on(client: bs.Client, tabl
 
 
 def test_cancelling_ends_at_once_and_leaves_nothing(live: bs.LiveTable, table: AppendTable) -> None:
+    """Not even the event loop, which what is to be woken would hold."""
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
     async def main() -> None:
         async def read() -> None:
             async for _ in live:
                 pass
 
-        positions = live._worker.positions
+        loops.append(weakref.ref(asyncio.get_running_loop()))
         for _ in range(3):
             task = asyncio.create_task(read())
-            while not positions._watchers:
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # now it waits for an update
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert not positions._watchers
-            assert not positions._taken
 
     run(main())
+    gc.collect()
+    assert [loop() for loop in loops] == [None]
     add(live, table, 7)
     assert numbers_of(next(live.updates(LONG))) == [7], "the next iterator takes over"
 
@@ -204,8 +208,7 @@ def test_async_for_ends_with_the_live_table(live: bs.LiveTable) -> None:
             return len([update async for update in live])
 
         task = asyncio.create_task(read())
-        while not live._worker.positions._watchers:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # now it waits for an update
         await asyncio.to_thread(live.close)
         assert await task == 0
 
@@ -224,16 +227,17 @@ def test_async_for_raises_what_the_subscription_failed_with(
     run(main())
 
 
-def test_a_closed_event_loop_stops_no_other(live: bs.LiveTable, table: AppendTable) -> None:
+def test_a_closed_event_loop_stops_no_other() -> None:
+    positions, calls = Positions(collects=False), list[str]()
     loop = asyncio.new_event_loop()
-    updates = live.__aiter__()
-    task = loop.create_task(updates.__anext__())
-    while not live._worker.positions._watchers:
-        loop.run_until_complete(asyncio.sleep(0))
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        loop.run_until_complete(task)
-    live._worker.positions.watch(lambda: _wake(loop))
+
+    def into_the_loop() -> None:
+        calls.append("loop")
+        loop.call_soon_threadsafe(print)
+
+    positions.watch(into_the_loop)
+    positions.watch(lambda: calls.append("other"))
     loop.close()
-    add(live, table, 1)
-    assert not live._worker.positions._watchers, "what cannot be woken any more is forgotten"
+    for _ in range(3):
+        positions.wake()
+    assert calls == ["loop", "other", "other", "other"], "what cannot be woken any more is forgotten"

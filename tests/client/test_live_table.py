@@ -21,7 +21,7 @@ from barrage_server.client.view import View
 from barrage_server.client.view_change import changed_view
 from barrage_server.engine import UpdateGraph
 from barrage_server.rowset import RowSet
-from tests.server.follower import until
+from tests.waiting import until
 
 SCHEMA = pa.schema([("sym", pa.string()), ("price", pa.float64()), ("size", pa.int32())])
 DIALECTS = ["key-space", "flattened"]

@@ -13,9 +13,10 @@ import pyarrow.flight
 import pytest
 
 import barrage_server as bs
+from barrage_server.client import publication as publication_module
 from barrage_server.engine import KeyedTable, UpdateGraph
 from barrage_server.spark.publisher import Publisher
-from barrage_server.subscription import Poll
+from barrage_server.subscription import Poll, Subscription
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY, CommitRequest, PublishMode, PutOptions, StageRequest
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
@@ -171,17 +172,19 @@ def test_a_change_right_after_a_look_at_the_table_is_published(
 ) -> None:
     """It comes when the sender does not wait for changes yet, and may be the last one for long."""
     table = KeyedTable(UpdateGraph(), "local", SCHEMA, ["key"])
-    with client.publish_live("mine", table, interval_ms=1) as publication:
-        publication.flush()
-        poll, late = publication._subscription.poll, [_rows(1), _rows(2)]
+    late: list[pa.Table] = []
 
-        def look(now: float, *, at_once: bool = False) -> Poll:
-            found = poll(now, at_once=at_once)
+    class Late(Subscription):
+        def poll(self, now: float, *, at_once: bool = False) -> Poll:
+            found = super().poll(now, at_once=at_once)
             if late and not found.messages and found.wake_at is None:
                 table.upsert(late.pop())
             return found
 
-        monkeypatch.setattr(publication._subscription, "poll", look)
+    monkeypatch.setattr(publication_module, "Subscription", Late)
+    with client.publish_live("mine", table, interval_ms=1) as publication:
+        publication.flush()
+        late += [_rows(1), _rows(2)]
         table.upsert(_rows(3))
         with client.subscribe("mine", interval_ms=1) as live:
             live.wait_until(lambda view: sorted(view["key"].to_pylist()) == [1, 2, 3], timeout=20)

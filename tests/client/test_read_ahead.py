@@ -9,13 +9,14 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.client import read_ahead
+from barrage_server.client import read_ahead, subscription_worker
 from barrage_server.client.read_ahead import ReadAhead
+from barrage_server.engine import Table
 from barrage_server.errors import UnavailableError
 from barrage_server.rowset import RowSet
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.reader import IncomingMessage
-from tests.server.follower import until
+from tests.waiting import until
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
@@ -84,7 +85,7 @@ def test_what_ends_the_stream_comes_after_its_last_message() -> None:
 
 
 def test_what_is_read_ahead_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_ahead, "_MOST_BYTES", 10 * read_ahead._MESSAGE_BYTES)
+    monkeypatch.setattr(read_ahead, "MOST_BYTES", 10 * read_ahead.MESSAGE_BYTES)
     source = Source()
     ahead = ReadAhead(iter(source), "reader", source.end)
     ahead.start()
@@ -98,6 +99,18 @@ def test_what_is_read_ahead_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ahead.close()
 
 
+@pytest.fixture
+def _slow_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every callback counts as one that takes its time."""
+    monkeypatch.setattr(subscription_worker, "SLOW_SECONDS", 0.0)
+
+
+def has_sent_all(server: bs.Server, table: Table) -> bool:
+    (gauges,) = server.statistics().subscriptions
+    return gauges.sent_step == table.version.step
+
+
+@pytest.mark.usefixtures("_slow_callbacks")
 @pytest.mark.parametrize("door", ["flight", "deephaven"])
 def test_what_comes_while_a_callback_runs_is_one_update(door: str) -> None:
     with bs.Server(deephaven_port=0) as server:
@@ -110,7 +123,6 @@ def test_what_comes_while_a_callback_runs_is_one_update(door: str) -> None:
 
             def callback(update: bs.Update) -> None:
                 seen.append((update.step, update.modified["v"].size))
-                threading.Event().wait(0.05)  # this is what makes it a slow one
                 if len(seen) == 2:
                     inside.set()
                     assert gate.wait(60)
@@ -121,13 +133,9 @@ def test_what_comes_while_a_callback_runs_is_one_update(door: str) -> None:
             table.upsert({"k": [0], "v": [2]})
             assert inside.wait(30)
 
-            def is_sent() -> bool:
-                (gauges,) = server.statistics().subscriptions
-                return gauges.sent_step == table.version.step
-
             for number in range(50):  # each in a message of its own
                 table.upsert({"k": [number], "v": [100 + number]})
-                until(is_sent)
+                until(lambda: has_sent_all(server, table))
             gate.set()
             until(lambda: seen[-1][0] == table.version.step)
             assert len(seen) <= 10
@@ -140,29 +148,30 @@ def test_a_slow_callback_of_a_blink_table_gets_every_row() -> None:
         table = server.blink_table("t", SCHEMA)
         with bs.connect(server.uri) as client, client.subscribe("t", interval_ms=1) as live:
             found: list[int] = []
+            gate = threading.Event()
 
             def callback(update: bs.Update) -> None:
-                threading.Event().wait(0.02)
+                assert gate.wait(60)
                 found.extend(update.added_values()["v"].to_pylist())
 
             live.on_update(callback)
             for number in range(40):
                 table.append({"k": [number], "v": [number]})
-            until(lambda: len(found) == 40, 60)
+                until(lambda: has_sent_all(server, table))
+            gate.set()
+            until(lambda: len(found) == 40)
             assert found == list(range(40))
 
 
+@pytest.mark.usefixtures("_slow_callbacks")
 def test_a_subscription_that_reads_ahead_comes_back_and_closes() -> None:
-    def slow(_update: bs.Update) -> None:
-        threading.Event().wait(0.02)
-
     server = bs.Server()
     table = server.keyed_table("t", SCHEMA, key=["k"])
     table.upsert({"k": [1], "v": [0]})
     port = server.port
     with bs.connect(server.uri) as client:
         live = client.subscribe("t", interval_ms=1)
-        live.on_update(slow)
+        live.on_update(lambda update: None)
         for number in range(5):
             table.upsert({"k": [1], "v": [number + 1]})
             live.wait_until(lambda live, number=number: live.to_arrow()["v"].to_pylist() == [number + 1])  # type: ignore[misc]

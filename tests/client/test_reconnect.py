@@ -12,8 +12,8 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.rowset import RowSet
-from tests.live.process import until
 from tests.live.proxy import Proxy
+from tests.waiting import until
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 IDLE = 64
@@ -77,7 +77,7 @@ def test_a_subscription_survives_that_its_idle_connection_is_closed_just_now() -
         server.keyed_table("t", SCHEMA, key=["key"]).upsert(_rows(1, 2))
         proxy.stall()
         subscribing = pool.submit(client.subscribe, "t")
-        until(lambda: proxy.held > IDLE, "the request is on its way")
+        until(lambda: proxy.held > IDLE, what="the request is on its way")
         proxy.cut()
         proxy.resume()
         with subscribing.result(60) as live:

@@ -63,7 +63,6 @@ def test_calls_that_come_together_begin_one_session(there: SessionServer) -> Non
     count = 8
     with bs.connect(there.uri) as client, ThreadPoolExecutor(count) as pool:
         there.sessions.end_all()
-        client._channel.refused(client._channel.login.header)
         together = threading.Barrier(count)
 
         def ask() -> int:
@@ -119,13 +118,10 @@ def test_a_user_of_ours_is_known_again_after_a_restart() -> None:
         first.append_table("t", SCHEMA).append({"x": [1]})
         client = bs.connect(first.uri, retry=QUICK, **login)  # type: ignore[arg-type]
         live = client.subscribe("t", interval_ms=1)
-        before = client._channel.login.header
-        assert before.startswith("Bearer ")
         assert not client.is_deephaven
     with client, bs.Server(port=port, token="secret") as second:
         second.append_table("t", SCHEMA).append({"x": [1, 2]})
         live.wait_until(lambda view: view.size == 2, timeout=30)
-        assert client._channel.login.header != before
         assert client.append("t", pa.table({"x": [3]})) == 1
         live.wait_until(lambda view: view.size == 3)
         assert client.snapshot("t", viewport=range(1, 3)).to_pydict() == {"x": [2, 3]}

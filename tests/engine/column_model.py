@@ -33,7 +33,7 @@ SMALL_NUMBERS: Final[list[tuple[ModuleType, str, int]]] = [
     (heap_column, "_WORN", 1),
     (interner, "_FEW_VALUES", 2),
     (interner, "_SCANNED", 2),
-    (interner, "_FIRST_STEP", 5),
+    (interner, "FIRST_STEP", 5),
     (interner, "_STEP", 7),
     (interner, "MAX_VALUES", 6),
 ]

@@ -69,8 +69,8 @@ class Model:
 
     @property
     def direct(self) -> DirectRows:
-        assert self.index._direct is not None
-        return self.index._direct
+        assert self.index.direct is not None
+        return self.index.direct
 
 
 runs = st.builds(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import random
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from tests.engine.followers import Follower
 from tests.engine.operators import OneRow, count
 from tests.properties.sources import SCHEMA as ROWS
 from tests.properties.sources import make_row, to_table
+from tests.waiting import until
 
 SCHEMA = pa.schema([("n", pa.int64())])
 SECONDS = 30.0
@@ -46,14 +46,6 @@ class Gate(AppendTable):
         self.entered.set()
         assert self.opened.wait(SECONDS)
         return super().apply_operations(operations)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another thread does."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0)  # the others need the interpreter
 
 
 @contextmanager

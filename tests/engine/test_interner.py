@@ -83,7 +83,7 @@ def test_what_is_given_in_another_order_is_not_kept_for_nothing(active: bool, mo
     assert read(column, rows)[::999] == ["new 0", "new 999"]
     if not active:
         assert column.heap.garbage <= column.heap.nbytes / 2
-        assert len(column.heap) < 3 * interner._FIRST_STEP + 1000
+        assert len(column.heap) < 3 * interner.FIRST_STEP + 1000
 
 
 @pytest.mark.parametrize("limit", ["MAX_VALUES", "MAX_BYTES"])

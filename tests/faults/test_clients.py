@@ -19,7 +19,8 @@ from barrage_server.wire.protocol import StageRequest
 from tests.faults import clients
 from tests.faults.clients import BLOBS, MANY_BYTES, SUBSCRIBE_BLOBS, stalled, where
 from tests.faults.conftest import SCHEMA
-from tests.server.follower import DPHN, QUICK, Follower, until
+from tests.server.follower import DPHN, QUICK, Follower
+from tests.waiting import until
 
 SUBSCRIBE_QUOTES = SubscriptionRequest(b"s/quotes", options=QUICK).encode()
 

@@ -31,7 +31,8 @@ from tests.faults import clients
 from tests.faults.conftest import SCHEMA
 from tests.fuzz import protobuf
 from tests.fuzz.mutations import damaged_bytes
-from tests.server.follower import DPHN, Follower, until
+from tests.server.follower import DPHN, Follower
+from tests.waiting import until
 
 grpc: Any = import_module("grpc")  # it has no types
 

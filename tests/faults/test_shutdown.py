@@ -15,7 +15,8 @@ from barrage_server.server import Server
 from tests.faults import clients
 from tests.faults.clients import BLOBS, MANY_BYTES, SUBSCRIBE_BLOBS, stalled
 from tests.faults.conftest import SCHEMA
-from tests.server.follower import DPHN, until
+from tests.server.follower import DPHN
+from tests.waiting import until
 
 
 def _stalled(server: Server, held: ExitStack) -> None:

@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed
 import barrage_server as bs
 from barrage_server.server import Limits
 from barrage_server.server.strangers import Strangers
-from tests.server.follower import until
+from tests.waiting import until
 
 FLIGHT = "/arrow.flight.protocol.FlightService"
 CONSTANTS = "/io.deephaven.proto.backplane.grpc.ConfigService/GetAuthenticationConstants"

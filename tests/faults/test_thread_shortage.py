@@ -12,7 +12,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.engine import AppendTable, UpdateGraph
 from barrage_server.errors import LimitError
-from tests.server.follower import until
+from tests.waiting import until
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

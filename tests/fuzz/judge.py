@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Self
 
 import pyarrow as pa
@@ -16,7 +16,8 @@ from tests.engine.samples import SAMPLES
 from tests.fuzz.corpus import SCHEMA, golden_tables
 from tests.fuzz.senders import HANGS_AFTER, Outcome
 from tests.live.figures import growth
-from tests.live.process import ROOT, Figures, ServerProcess, until
+from tests.live.process import ROOT, Figures, ServerProcess
+from tests.waiting import until
 
 STEADY = "steady"
 """The table of the good client; no call of the corpus writes to it."""
@@ -96,7 +97,7 @@ class GoodClient:
             return f"{uploads} uploads, {downloads} downloads, {entries} staged entries, subscriptions {streams}"
 
         try:
-            until(lambda: not left(), "")
+            until(lambda: not left())
         except AssertionError:
             raise AssertionError(f"clients have gone, and these are left: {left()}") from None
 
@@ -118,13 +119,16 @@ class GoodClient:
 
 def settled(server: ServerProcess, before: Figures, calls: int) -> tuple[Figures, list[str]]:
     """The figures once they are back where they were, or after a while those that did not."""
-    pause = threading.Event()
-    for _ in range(30):
+    figures, found = before, list[str]()
+
+    def is_back() -> bool:
+        nonlocal figures, found
         figures = server.settled()
         found = growth(before, figures, memory=calls * _BYTES_PER_CALL)
-        if not found:
-            break
-        pause.wait(1)
+        return not found
+
+    with suppress(AssertionError):
+        until(is_back, 30, pause=1)
     return figures, found
 
 

@@ -245,7 +245,7 @@ def make(generator: Generator, sender: Sender, call: Call, number: int) -> Outco
         frames = generator.frames(sender.frames(call), number)
         if frames is not None:
             return sender.send_frames(frames)
-        sender._next -= 1
+        sender.next_stream -= 1
     outcome = sender.send(call)
     if call.then is None or complaint(outcome) is not None:
         return outcome

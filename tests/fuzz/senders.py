@@ -108,7 +108,7 @@ class WebSender:
         self._url = f"ws://{address}/io.deephaven.proto.backplane.grpc.SessionService/NewSession"
         self._socket: ClientConnection | None = None
         self._stack = ExitStack()
-        self._next = 0
+        self.next_stream = 0
         self._token = ""
 
     def send(self, call: Call) -> Outcome:
@@ -142,7 +142,7 @@ class WebSender:
 
     def frames(self, call: Call) -> list[bytes]:
         """The frames of a call: headers, messages, end."""
-        stream, self._next = self._next, self._next + 1
+        stream, self.next_stream = self.next_stream, self.next_stream + 1
         lines = {"grpc-websockets-path": call.method}
         if call.session and self._token:
             lines["authorization"] = f"Bearer {self._token}"
@@ -154,7 +154,7 @@ class WebSender:
     def _call(self, call: Call, timeout: float) -> Outcome:
         try:
             web = self._connected()
-            stream = self._next
+            stream = self.next_stream
             frames = self.frames(call)
             # The end of a stream is how this protocol cancels: answers are asked for before it, where there are any.
             for frame in frames:
@@ -169,7 +169,7 @@ class WebSender:
 
     def _connected(self) -> ClientConnection:
         if self._socket is None:
-            self._next = 0
+            self.next_stream = 0
             opening = connect(
                 self._url,
                 subprotocols=[_MULTIPLEX],

@@ -11,7 +11,8 @@ from tests.fuzz.corpus import FLIGHT, Call, messages_of, path_descriptor, valid_
 from tests.fuzz.known import ends_pyarrow
 from tests.fuzz.protobuf import field
 from tests.fuzz.run import LIMITS, sender_of
-from tests.live.process import ServerProcess, until
+from tests.live.process import ServerProcess
+from tests.waiting import until
 
 
 def test_no_valid_call_is_left_out() -> None:
@@ -29,6 +30,6 @@ def test_a_message_without_a_header_behind_a_dictionary(endpoint: str, ends: boo
         sender.send(Call(FLIGHT + "DoPut", messages))
         sender.close()
         if ends:
-            until(lambda: not server.is_alive, "the server ends")
+            until(lambda: not server.is_alive, what="the server ends")
         else:
             server.settled()

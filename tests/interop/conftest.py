@@ -8,11 +8,11 @@ import pytest
 
 from barrage_server import Server
 from barrage_server.subscription import SubscriptionLimits
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
 from .javascript import JavaScript, extract_api
 from .python_client import Pydeephaven
-from .waiting import until
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,10 @@ import pytest
 from pyarrow import types
 
 from barrage_server import Server
+from tests.waiting import until
 
 from .environments import FOLDER, ROOT, missing, node, python_of
 from .peer import CALL_SECONDS, Peer
-from .waiting import until
 
 __all__ = [
     "ANONYMOUS",

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from barrage_server import Server
 from barrage_server.server import Limits
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
 from .python_client import port_of
-from .waiting import until
 
 __all__ = ["PATIENCE", "Remote"]
 

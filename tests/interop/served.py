@@ -20,8 +20,7 @@ from tests.properties.sources import (
     ShiftingSource,
     Source,
 )
-
-from .waiting import until
+from tests.waiting import until
 
 __all__ = ["KINDS", "Served", "served"]
 

@@ -16,13 +16,13 @@ from barrage_server import Server
 from barrage_server.server import Limits
 from barrage_server.subscription import SubscriptionLimits
 from tests.properties.sources import SCHEMA
+from tests.waiting import until
 
 from .deephaven import PSK_TYPE, DeephavenServer
 from .peer import PeerError
 from .python_client import port_of
 from .remote import PATIENCE, Remote
 from .served import KINDS, served
-from .waiting import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

@@ -14,10 +14,10 @@ import pytest
 from barrage_server import Server
 from barrage_server.subscription import SubscriptionLimits
 from tests.engine.samples import SAMPLES, pick
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
 from .remote import PATIENCE, Remote
-from .waiting import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

@@ -10,10 +10,10 @@ import pytest
 
 from barrage_server import Server
 from tests.people.markdown import DOCUMENTS, Code, code, is_for_a_peer
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
 from .environments import node, python_of
-from .waiting import until
 
 PROGRAMS = [block for document in DOCUMENTS for block in code(document, "python") if is_for_a_peer(block)]
 CLIENT_PROGRAMS = [block for block in PROGRAMS if "from pydeephaven" in block.text]

@@ -14,11 +14,11 @@ import pytest
 
 from barrage_server import Server
 from barrage_server.subscription import SubscriptionLimits
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
 from .javascript import Cells, JavaScript, Page, nothing_left
 from .javascript import Table as PageTable
-from .waiting import until
 
 pytestmark = pytest.mark.interop
 

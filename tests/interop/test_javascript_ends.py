@@ -16,11 +16,11 @@ from barrage_server import AuthenticationError, Server
 from barrage_server.server import Limits
 from barrage_server.server.authentication import Credentials
 from barrage_server.subscription import SubscriptionLimits
+from tests.waiting import until
 
 from .deephaven import PSK_TYPE
 from .javascript import ANONYMOUS, JavaScript, Page, extract_api, nothing_left
 from .peer import PeerError
-from .waiting import until
 
 pytestmark = pytest.mark.interop
 

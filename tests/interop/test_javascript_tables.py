@@ -24,11 +24,11 @@ from tests.properties.sources import (
     ShiftingSource,
     Source,
 )
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
 from .javascript import Cells, JavaScript, Page, Subscription, View, nothing_left, shown
 from .peer import PeerError
-from .waiting import until
 
 pytestmark = pytest.mark.interop
 

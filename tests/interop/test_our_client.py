@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
-from .waiting import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

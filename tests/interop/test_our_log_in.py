@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives import serialization
 
 import barrage_server as bs
 from barrage_server.client.keepalive import PAUSE
+from barrage_server.client.login import Login
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
-from .waiting import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
@@ -116,16 +117,22 @@ def test_tables_of_applications_have_names_too(guarded: DeephavenServer, authori
 
 
 def test_while_something_is_open_the_session_is_kept_and_its_newest_token_used(
-    guarded: DeephavenServer, authority: trustme.CA
+    guarded: DeephavenServer, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sessions of ten seconds get a new token every two, with some call."""
+    shown, received = list[str](), Login.received
+
+    def noted(login: Login, values: Iterable[str | bytes]) -> None:
+        received(login, values)
+        shown.append(login.header)
+
+    monkeypatch.setattr(Login, "received", noted)
     uri = f"dh://127.0.0.1:{guarded.port}"
     with bs.connect(uri, token=SECRET, tls_root_certs=authority.cert_pem.bytes()) as client:
-        login = client._channel.login
         with client.subscribe("app/demo/field/numbers"):
-            before = login.header
-            until(lambda: login.header != before, timeout=PAUSE + 10)
-            assert login.header.startswith("Bearer ")
+            before = shown[-1]
+            until(lambda: shown[-1] != before, timeout=PAUSE + 10)
+            assert shown[-1].startswith("Bearer ")
         threads = [thread for thread in threading.enumerate() if thread.name.startswith("barrage-session dh://")]
         until(lambda: not any(thread.is_alive() for thread in threads))
         assert client.ping() > 0

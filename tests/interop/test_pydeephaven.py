@@ -10,11 +10,11 @@ from barrage_server import AuthenticationError, Server
 from barrage_server.engine import KeyedTable
 from barrage_server.server import Limits
 from barrage_server.server.authentication import Credentials
+from tests.waiting import until
 
 from .deephaven import PSK_TYPE
 from .peer import PeerError
 from .python_client import Pydeephaven, port_of
-from .waiting import until
 
 pytestmark = pytest.mark.interop
 

@@ -16,12 +16,12 @@ import barrage_server as bs
 from barrage_server import Server
 from barrage_server.engine import KeyedTable
 from barrage_server.server import Limits
-from barrage_server.server.deephaven import exports
+from barrage_server.server.deephaven.exports import Exports
 from tests.engine.samples import SAMPLES, pick
+from tests.waiting import until
 
 from .peer import Peer, PeerError
 from .python_client import Pydeephaven, port_of
-from .waiting import until
 
 pytestmark = pytest.mark.interop
 
@@ -142,7 +142,7 @@ def test_a_message_far_beyond_what_grpc_takes_by_default(client: Pydeephaven) ->
 def test_an_upload_is_the_sessions_own_and_static(
     server: Server, client: Pydeephaven, quotes: KeyedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(Exports, "patience", 0.1)
     client.execute("t = session.import_table(session.open_table('quotes').to_arrow())")
     client.execute("again = session.table_service.fetch_etcr(t.pb_ticket)")
     assert client.evaluate("again.is_refreshing") is False

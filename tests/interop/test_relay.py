@@ -12,10 +12,10 @@ import pytest
 import barrage_server as bs
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import SubscriptionLimits
+from tests.waiting import until
 
 from .deephaven import DeephavenServer
 from .remote import Remote
-from .waiting import until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 

@@ -11,12 +11,12 @@ import barrage_server as bs
 from barrage_server import Server
 from barrage_server.subscription import SubscriptionLimits
 from tests.properties.sources import SCHEMA, make_row, to_table
+from tests.waiting import until
 
 from .listener import Listener
 from .peers.arrow_text import from_text
 from .python_client import Pydeephaven
 from .served import KINDS, served
-from .waiting import until
 
 pytestmark = pytest.mark.interop
 

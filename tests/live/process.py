@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -17,16 +15,6 @@ ROOT = Path(__file__).parent.parent.parent
 ADDRESS_SPACE = 10 << 30
 PATIENCE = 60.0
 """Seconds after which something that must happen counts as hanging, on a machine that does much else."""
-
-
-def until(condition: Callable[[], Any], what: str, timeout: float = PATIENCE) -> Any:
-    """Wait for a condition that nothing announces; its value."""
-    pause, deadline = threading.Event(), time.monotonic() + timeout
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout:g} s: {what}")
-        pause.wait(0.02)
-    return value
 
 
 @dataclass(frozen=True, slots=True)

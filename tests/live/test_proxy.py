@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.live.process import Figures, until
+from tests.live.process import Figures
 from tests.live.proxy import Proxy
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_it_passes_on_and_cuts(echo: int) -> None:
         assert client.recv(5, socket.MSG_WAITALL) == b"hello"
         assert proxy.cut() == 1
         assert client.recv(1) == b""
-        until(lambda: proxy.connections == 0, "the connection is forgotten")
+        until(lambda: proxy.connections == 0, what="the connection is forgotten")
 
 
 def test_what_it_holds_up_comes_later(echo: int) -> None:
@@ -72,9 +73,9 @@ def test_what_it_holds_up_is_counted_wherever_it_stands(echo: int) -> None:
         assert answer.read(1) == b"x"
         proxy.stall()
         client.sendall(b"yyy")
-        until(lambda: proxy.held == 3, "the first piece is held")
+        until(lambda: proxy.held == 3, what="the first piece is held")
         client.sendall(b"yyyy")
-        until(lambda: proxy.held == 7, "the second does, in the socket")
+        until(lambda: proxy.held == 7, what="the second does, in the socket")
         proxy.resume()
         assert answer.read(7) == b"y" * 7
         assert proxy.held == 0
@@ -98,4 +99,4 @@ def test_it_leaves_nothing_behind(echo: int) -> None:
         now = Figures.of(os.getpid())
         return now.threads <= before.threads and now.descriptors <= before.descriptors
 
-    until(is_back, "threads and descriptors are back")
+    until(is_back, what="threads and descriptors are back")

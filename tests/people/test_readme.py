@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import barrage_server as bs
-from tests.server.follower import until
+from tests.waiting import until
 
 from .markdown import ROOT, Code, code, is_for_a_peer
 

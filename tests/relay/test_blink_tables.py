@@ -11,7 +11,7 @@ import barrage_server as bs
 from barrage_server.engine import BlinkTable, DerivedTable
 from tests.engine.operators import OneRow, attached, count
 from tests.relay.conftest import Upstream
-from tests.server.follower import until
+from tests.waiting import until
 
 SCHEMA = pa.schema([("x", pa.int64()), ("text", pa.string())])
 

@@ -13,7 +13,7 @@ import barrage_server as bs
 from barrage_server.engine import KeyedTable
 from barrage_server.flight.sockets import shut_all
 from tests.relay.conftest import Upstream
-from tests.server.follower import until
+from tests.waiting import until
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 

@@ -11,7 +11,7 @@ import barrage_server as bs
 from barrage_server.engine import AppendTable, KeyedTable, ReplicaTable, ReplicaUpdate
 from barrage_server.rowset import RowSet
 from tests.relay.conftest import Upstream
-from tests.server.follower import until
+from tests.waiting import until
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 

@@ -8,7 +8,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.relay.attributes import ROUTE, forwarded, on_route, route_entry
 from tests.relay.conftest import Upstream
-from tests.server.follower import until
+from tests.waiting import until
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 

@@ -12,7 +12,7 @@ from barrage_server.engine import Table, TableUpdate, TableVersion
 from barrage_server.flight.sockets import shut_all
 from barrage_server.rowset import RowSet
 from tests.properties.sources import SOURCES, Row, Source, rows_of
-from tests.server.follower import until
+from tests.waiting import until
 
 KINDS = list(dict.fromkeys(SOURCES))
 ROUNDS, CHANGES = 12, 8

@@ -16,7 +16,7 @@ from barrage_server.engine import KeyedTable, Table, TableUpdate
 from barrage_server.flight.sockets import shut_all
 from barrage_server.rowset import RowSet
 from tests.relay.conftest import Upstream
-from tests.server.follower import until
+from tests.waiting import until
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -15,19 +14,10 @@ from barrage_server.flight.errors import decode_end, from_flight
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.tickets import scope_ticket
+from tests.waiting import until as until
 
 QUICK = SubscriptionOptions(min_update_interval_ms=1)
 DPHN = fl.FlightDescriptor.for_command(b"dphn")
-
-
-def until(condition: Callable[[], Any], timeout: float = 10.0) -> Any:
-    """Wait until ``condition`` returns a true value, and return it."""
-    pause = threading.Event()
-    deadline = time.monotonic() + timeout
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not happen in time"
-        pause.wait(0.005)
-    return value
 
 
 class Follower:

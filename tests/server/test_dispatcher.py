@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from barrage_server.server.dispatcher import ChangeSignal, Dispatcher, ScheduledTask
-from tests.server.follower import until
+from tests.waiting import until
 
 
 class Counting:
@@ -36,12 +36,45 @@ class Counting:
             self.turns += 1
 
 
-@pytest.fixture
-def dispatcher() -> Iterator[Dispatcher]:
-    dispatcher = Dispatcher()
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def running(dispatcher: Dispatcher) -> Iterator[Dispatcher]:
     yield dispatcher
     dispatcher.close()
     until(lambda: dispatcher.threads == 0)
+
+
+@pytest.fixture
+def dispatcher() -> Iterator[Dispatcher]:
+    yield from running(Dispatcher())
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def timed(clock: Clock) -> Iterator[Dispatcher]:
+    """A dispatcher by the test's clock. Its threads read it when there is something to do."""
+    yield from running(Dispatcher(clock=clock))
+
+
+def look(dispatcher: Dispatcher) -> None:
+    """Have a thread look at the queue and the timers, and serve what is due."""
+    task, signal = Counting(), ChangeSignal()
+    scheduled = dispatcher.add(task, signal)
+    dispatcher.changed(signal)
+    until(lambda: task.turns == 1)
+    dispatcher.remove(scheduled)
 
 
 def test_a_change_serves_all_tasks_waiting_for_it_and_no_other(dispatcher: Dispatcher) -> None:
@@ -74,37 +107,40 @@ def test_a_change_during_a_step_is_seen_by_another_step(dispatcher: Dispatcher) 
     assert not task.overlapped
 
 
-def test_a_task_that_waits_for_a_time_is_not_woken_by_changes_before(dispatcher: Dispatcher) -> None:
-    task, signal = Counting(lambda task: time.monotonic() + 0.2 if task.turns == 0 else None), ChangeSignal()
-    scheduled = dispatcher.add(task, signal)
-    began = time.monotonic()
-    dispatcher.run(scheduled)
+def test_a_task_that_waits_for_a_time_is_not_woken_by_changes_before(timed: Dispatcher, clock: Clock) -> None:
+    task, signal = Counting(lambda task: clock.now + 10 if task.turns == 0 else None), ChangeSignal()
+    timed.run(timed.add(task, signal))
     for _ in range(100):
-        dispatcher.changed(signal)
+        timed.changed(signal)
+        clock.now += 0.09
+    look(timed)
+    assert task.turns == 1
+    clock.now += 1
+    look(timed)
     until(lambda: task.turns == 2)
-    assert time.monotonic() - began >= 0.2
+    look(timed)
     assert task.turns == 2
 
 
-def test_a_change_that_comes_while_a_task_rests_is_served_when_it_has_rested(dispatcher: Dispatcher) -> None:
+def test_a_change_that_comes_while_a_task_rests_is_served_when_it_has_rested(timed: Dispatcher, clock: Clock) -> None:
     """One turn, however many changes there were: subscribers are not asked before their interval has passed."""
-    times: list[float] = []
     scheduled: ScheduledTask
 
     def then(_: Counting) -> None:
-        times.append(time.monotonic())
-        scheduled.not_before = times[-1] + 0.2
+        scheduled.not_before = clock.now + 10
 
     task, signal = Counting(then), ChangeSignal()
-    scheduled = dispatcher.add(task, signal)
-    dispatcher.run(scheduled)
+    scheduled = timed.add(task, signal)
+    timed.run(scheduled)
     for _ in range(100):
-        dispatcher.changed(signal)
-    until(lambda: len(times) == 2)
-    assert times[1] - times[0] >= 0.2
-    dispatcher.wake(scheduled)  # a request, which is answered at once
-    until(lambda: len(times) == 3)
-    assert times[2] - times[1] < 0.2
+        timed.changed(signal)
+    look(timed)
+    assert task.turns == 1
+    clock.now += 10
+    look(timed)
+    until(lambda: task.turns == 2)
+    timed.wake(scheduled)  # a request, which is answered at once
+    until(lambda: task.turns == 3)
 
 
 def test_a_task_that_is_removed_while_it_waits_for_a_time_is_let_go(dispatcher: Dispatcher) -> None:
@@ -165,13 +201,9 @@ def test_no_task_waits_for_stuck_tasks(dispatcher: Dispatcher) -> None:
         assert entered.acquire(timeout=10)
     task, other = Counting(), ChangeSignal()
     dispatcher.add(task, other)
-    waits = []
     for round_ in range(20):
-        began = time.monotonic()
         dispatcher.changed(other)
-        until(lambda: task.turns == round_ + 1)  # noqa: B023
-        waits.append(time.monotonic() - began)
-    assert max(waits) < 2.0
+        until(lambda: task.turns == round_ + 1, 10)  # noqa: B023
     release.set()
     for scheduled in stuck:
         dispatcher.remove(scheduled)
@@ -203,7 +235,7 @@ def test_removing_waits_for_the_step_that_is_under_way_and_none_follows(dispatch
     assert task.turns == 1
 
 
-def test_a_task_that_moves_to_another_topic_misses_no_change(dispatcher: Dispatcher) -> None:
+def test_a_task_that_moves_to_another_signal_misses_no_change(dispatcher: Dispatcher) -> None:
     task, first, second = Counting(), ChangeSignal(), ChangeSignal()
     scheduled = dispatcher.add(task, first)
     dispatcher.changed(second)

@@ -26,7 +26,8 @@ from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.metadata import PublicationRequest, SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from tests.server.conftest import SCHEMA, address
-from tests.server.follower import DPHN, QUICK, Follower, until
+from tests.server.follower import DPHN, QUICK, Follower
+from tests.waiting import until
 
 FAILURES = (pa.ArrowException, OSError)
 QUOTES = SubscriptionRequest(b"s/quotes", options=QUICK)

@@ -7,7 +7,8 @@ import pyarrow.flight as fl
 from barrage_server.engine import KeyedTable
 from barrage_server.server import Server
 from tests.engine.test_views import SquareTable
-from tests.server.follower import Follower, until
+from tests.server.follower import Follower
+from tests.waiting import until
 
 
 def test_a_view_that_fails_ends_one_stream(server: Server, client: fl.FlightClient, quotes: KeyedTable) -> None:

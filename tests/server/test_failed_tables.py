@@ -10,7 +10,8 @@ from barrage_server.engine import AppendTable, DerivedTable, KeyedTable
 from barrage_server.errors import InternalError
 from barrage_server.server import Server
 from tests.engine.operators import OneRow, attached, count
-from tests.server.follower import Follower, until
+from tests.server.follower import Follower
+from tests.waiting import until
 
 
 def test_subscribers_of_a_failed_table_are_told_and_others_go_on(

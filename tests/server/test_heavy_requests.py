@@ -15,11 +15,14 @@ import pytest
 from barrage_server.rowset import RowSet
 from barrage_server.server import Server, exchange_state
 from barrage_server.server.exchange_state import ExchangeState
+from barrage_server.server.streams import Stream as OpenStream
+from barrage_server.server.streams import Streams
 from barrage_server.subscription import snapshot_message
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from tests.server.conftest import DEEPHAVEN, address
-from tests.server.follower import QUICK, until
+from tests.server.follower import QUICK
 from tests.server.test_exchange import Stream
+from tests.waiting import until
 
 ROWS = 100_000
 SCATTERED = RowSet.from_keys(np.arange(0, ROWS, 2))
@@ -43,9 +46,22 @@ def heavy_requests() -> dict[str, Any]:
     }
 
 
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a stream has left the server's list."""
+    event, release = threading.Event(), Streams.release
+
+    def noted(self: Streams, stream: OpenStream) -> None:
+        release(self, stream)
+        event.set()
+
+    monkeypatch.setattr(Streams, "release", noted)
+    return event
+
+
 @pytest.mark.parametrize("kind", heavy_requests())
 def test_what_takes_long_does_not_run_on_the_event_loop(
-    big: Server, kind: str, monkeypatch: pytest.MonkeyPatch
+    big: Server, kind: str, monkeypatch: pytest.MonkeyPatch, released: threading.Event
 ) -> None:
     threads: dict[str, set[str]] = {}
 
@@ -68,7 +84,7 @@ def test_what_takes_long_does_not_run_on_the_event_loop(
         stream.send(request)
         assert len(stream.message().add_columns[0]) > 0
         stream.reader.cancel()
-    until(lambda: not big._hub.streams.count("subscription"))
+    assert released.wait(30)
     assert set(threads) == {"serve", "due"} | ({"read"} if is_long else set())
     assert "barrage-deephaven" not in set().union(*threads.values())
 
@@ -103,7 +119,7 @@ def test_answers_that_are_not_read_are_not_made(big: Server, door: str, monkeypa
 
 
 def test_a_client_that_goes_while_its_request_is_served_leaves_nothing(
-    big: Server, monkeypatch: pytest.MonkeyPatch
+    big: Server, monkeypatch: pytest.MonkeyPatch, released: threading.Event
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
     serve = ExchangeState.serve
@@ -119,7 +135,7 @@ def test_a_client_that_goes_while_its_request_is_served_leaves_nothing(
         stream.send(heavy_requests()["scattered viewport"])
         assert begun.wait(30)
         stream.reader.cancel()
-        until(lambda: not big._hub.streams.count("subscription"))
+        assert released.wait(30)
         go_on.set()
         with fl.connect(address(big, DEEPHAVEN)) as other:  # behind the first on those threads
             further = [Stream(other) for _ in range(4)]

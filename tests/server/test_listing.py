@@ -11,7 +11,7 @@ from barrage_server.errors import InvalidRequestError, UnknownTableError
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
 from tests.server.conftest import SCHEMA, address
-from tests.server.follower import until
+from tests.waiting import until
 
 
 def test_every_table_is_listed_with_what_a_client_needs(

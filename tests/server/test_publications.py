@@ -21,8 +21,9 @@ from barrage_server.wire.metadata import PublicationRequest, SubscriptionRequest
 from barrage_server.wire.protocol import (
     FLUSH,
 )
-from tests.server.follower import Follower, until
+from tests.server.follower import Follower
 from tests.server.putting import Message, put, refused, send
+from tests.waiting import until
 
 NAMED = fl.FlightDescriptor.for_path("feed")
 PUBLISH = PublicationRequest(b"s/feed").encode()

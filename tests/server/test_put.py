@@ -30,8 +30,9 @@ from barrage_server.wire.protocol import (
     TableKind,
 )
 from tests.server.conftest import SCHEMA, address
-from tests.server.follower import Follower, until
+from tests.server.follower import Follower
 from tests.server.putting import ROWS, put, refused, send
+from tests.waiting import until
 
 
 def test_a_stock_client_makes_a_table_and_adds_to_it(server: Server, client: fl.FlightClient) -> None:

@@ -12,8 +12,9 @@ from barrage_server.server import Server
 from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.reading import ReadingReport
-from tests.server.follower import QUICK, until
+from tests.server.follower import QUICK
 from tests.server.test_exchange import FAILURES, Stream
+from tests.waiting import until
 
 QUOTES = SubscriptionRequest(b"s/quotes", options=QUICK)
 

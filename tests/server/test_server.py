@@ -29,7 +29,8 @@ from barrage_server.errors import (
 from barrage_server.server import Server
 from barrage_server.wire.protocol import TableKind
 from tests.server.conftest import SCHEMA
-from tests.server.follower import Follower, until
+from tests.server.follower import Follower
+from tests.waiting import until
 
 
 def test_each_kind_of_table_is_made_and_given_again(server: Server) -> None:

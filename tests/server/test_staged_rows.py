@@ -23,8 +23,8 @@ from barrage_server.wire.protocol import (
     StageResult,
 )
 from tests.server.conftest import SCHEMA, address
-from tests.server.follower import until
 from tests.server.putting import ROWS, Message, refused, send
+from tests.waiting import until
 
 STAGE = fl.FlightDescriptor.for_command(b"barrage.stage")
 REQUEST = StageRequest("query", "mine", 0, "attempt").to_json()

@@ -13,7 +13,7 @@ from barrage_server.server.access import Right
 from barrage_server.server.limits import Limits
 from barrage_server.server.principal import Principal
 from barrage_server.server.streams import Streams, Watchdog
-from tests.server.follower import until
+from tests.waiting import until
 
 
 class Fake:

@@ -16,10 +16,10 @@ from barrage_proto import deephaven_pb2 as proto
 from barrage_server.errors import LimitError
 from barrage_server.flight.errors import from_flight
 from barrage_server.rowset import RowSet
-from barrage_server.server import Limits, Server
+from barrage_server.server import Limits, Server, table_feeds
 from barrage_server.server.catalog import has_at_most
 from barrage_server.server.deephaven import table_service
-from barrage_server.server.table_feeds import TableFeeds
+from barrage_server.subscription import TableFeed
 from barrage_server.wire.arrow_message import read_schema
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from barrage_server.wire.protocol import CREATE_ACTION, CreateRequest, TableKind
@@ -115,7 +115,7 @@ def test_wide_schemas_are_not_made_on_the_event_loop(
     server.append_table("wide", WIDE)
     bearer = log_in(channel)[1]
     threads: set[str] = set()
-    monkeypatch.setattr(TableFeeds, "_new_feed", noted(threads, TableFeeds._new_feed))
+    monkeypatch.setattr(table_feeds, "TableFeed", noted(threads, TableFeed))
 
     def call(method: str, request: Any) -> None:
         answer = proto.ExportedTableCreationResponse.FromString(

@@ -19,8 +19,8 @@ from barrage_server.spark.gap import check_gap
 from barrage_server.spark.publisher import Publisher
 from barrage_server.spark.settings import OnGap, PublishSettings
 from barrage_server.wire.protocol import PublishMode, TableKind
-from tests.server.follower import until
 from tests.spark.feeding import Drain, Feed, by
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,11 +18,12 @@ import pyarrow.flight as fl
 
 import barrage_server as bs
 from tests.live.figures import faults_of, growth
-from tests.live.process import PATIENCE, Figures, ServerProcess, until
+from tests.live.process import PATIENCE, Figures, ServerProcess
 from tests.live.proxy import Proxy
 from tests.stress.cells import Row, rows
 from tests.stress.subscribers import PASSING, Subscriber
 from tests.stress.writers import PublishingWriter, Shapes, Writer, all_writers, difference
+from tests.waiting import until
 
 SUBSCRIBERS = 12
 ROUND_SECONDS = 3.0
@@ -198,7 +199,7 @@ class Scene:
                 return rows(client.do_get(fl.Ticket(writer.name.encode())).read_all())
 
             if isinstance(writer, PublishingWriter):
-                until(lambda: writer.wait_published(served()), f"the publication of '{writer.name}' is complete")
+                until(lambda: writer.wait_published(served()), what=f"the publication of '{writer.name}' is complete")
             found = served()
         writer.check(found)
         return found
@@ -219,7 +220,7 @@ class Scene:
             return subscriber.seen() == subscriber.expected(content[subscriber.table], names)
 
         try:
-            until(equal, "", max(5.0, deadline - time.monotonic()))
+            until(equal, max(5.0, deadline - time.monotonic()))
         except AssertionError:
             live = subscriber.live
             if live is None:
@@ -247,9 +248,13 @@ class Scene:
             upstream, relay = statistics
             followed = len(self._writers)
             until(
-                lambda: len(upstream.statistics()["subscriptions"]) <= followed, "subscriptions end with their clients"
+                lambda: len(upstream.statistics()["subscriptions"]) <= followed,
+                what="subscriptions end with their clients",
             )
-            until(lambda: not relay.statistics()["subscriptions"], "subscriptions of the relay end with their clients")
+            until(
+                lambda: not relay.statistics()["subscriptions"],
+                what="subscriptions of the relay end with their clients",
+            )
         finally:
             for client in statistics:
                 client.close()
@@ -258,18 +263,19 @@ class Scene:
             self._before = self._figures()
             return
         found: list[str] = []
-        for _ in range(30):
-            figures = self._figures()
-            whose = ("server", "relay", "clients")
-            found = [
+
+        def is_back() -> bool:
+            found[:] = [
                 f"{name}: {text}"
-                for name, first, last in zip(whose, before, figures, strict=True)
+                for name, first, last in zip(("server", "relay", "clients"), before, self._figures(), strict=True)
                 for text in growth(first, last)
             ]
-            if not found:
-                return
-            threading.Event().wait(1)
-        raise AssertionError("; ".join(found))
+            return not found
+
+        with suppress(AssertionError):
+            until(is_back, pause=1)
+        if found:
+            raise AssertionError("; ".join(found))
 
     def _figures(self) -> tuple[Figures, ...]:
         gc.collect()

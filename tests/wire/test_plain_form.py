@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,6 @@ import pytest
 
 from barrage_server.engine.storage import to_storage
 from barrage_server.errors import LimitError
-from barrage_server.wire import plain_size as plain_size_module
 from barrage_server.wire.plain_form import is_plain, to_plain
 from barrage_server.wire.plain_size import held_size, plain_size
 from barrage_server.wire.plain_type import plain_type
@@ -169,26 +169,34 @@ def _views_of_unions(items: pa.Array) -> pa.Array:
     return _views_of(pa.UnionArray.from_dense(codes, places, [items]))
 
 
+def _calls(work: Callable[[], object]) -> int:
+    """Calls of functions that ``work`` makes."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
 @pytest.mark.parametrize("wrap", [_views_of, _lists_of_dictionaries, _views_of_unions])
-def test_work_does_not_double_with_each_level_of_nesting(
-    wrap: Callable[[pa.Array], pa.Array], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_does_not_double_with_each_level_of_nesting(wrap: Callable[[pa.Array], pa.Array]) -> None:
     """A few kilobytes of two rows, nested deep, must not occupy a core without end."""
-    walks = 0
-    walk = plain_size_module._spans
-
-    def counting(*arguments: Any) -> Any:
-        nonlocal walks
-        walks += 1
-        return walk(*arguments)
-
-    monkeypatch.setattr(plain_size_module, "_spans", counting)
-    array = pa.array([1, 2])
-    for _ in range(20):
+    array, calls = pa.array([1, 2]), dict[int, int]()
+    for level in range(1, 21):
         array = wrap(array)
+        target = plain_type(array.type)
+        if level in (10, 20):
+            calls[level] = _calls(lambda array=array, target=target: plain_size(array, target))  # type: ignore[misc]
+    assert calls[20] < 8 * calls[10]
     check_sound(array)
-    target = plain_type(array.type)
     assert plain_size(array, target) > 0
-    assert walks < 500
     plain = to_plain(array, target)
     assert plain.to_pylist() == array.to_pylist()

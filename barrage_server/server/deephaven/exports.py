@@ -16,8 +16,6 @@ from barrage_server.errors import BarrageError, InvalidRequestError, LimitError,
 
 __all__ = ["Exports"]
 
-_PATIENCE_SECONDS: Final = 5.0
-"""Seconds to wait for an undefined number, which an earlier call may define late."""
 _RELEASED_KEPT: Final = 256
 """Numbers remembered as released, which no call waits for."""
 _NO_LIMIT: Final = 1 << 32
@@ -32,9 +30,12 @@ class Exports:
 
     Attributes:
         may_come: whether another call may define a number; False for a call without a session, which does not wait.
+        patience: seconds to wait for an undefined number, which an earlier call may define late.
         listeners: called when an export is settled.
 
     """
+
+    patience: float = 5.0
 
     def __init__(self, limit: int = _NO_LIMIT, *, may_come: bool = True) -> None:
         self.may_come = may_come
@@ -46,6 +47,11 @@ class Exports:
 
     def __len__(self) -> int:
         return len(self._defined)
+
+    @property
+    def awaited(self) -> int:
+        """Undefined numbers that calls wait for."""
+        return len(self._awaited)
 
     def tables(self) -> dict[int, Table]:
         """Those that are there, by number."""
@@ -109,7 +115,7 @@ class Exports:
         awaited: asyncio.Future[asyncio.Future[Table]] = asyncio.get_running_loop().create_future()
         self._awaited.setdefault(number, set()).add(awaited)
         try:
-            return await asyncio.wait_for(awaited, _PATIENCE_SECONDS)
+            return await asyncio.wait_for(awaited, self.patience)
         except TimeoutError:
             raise InvalidRequestError(f"There is no export {number} in this session: no call has defined it.") from None
         finally:
@@ -120,7 +126,7 @@ class Exports:
                     del self._awaited[number]
 
     def release(self, number: int) -> None:
-        """Let go of an export; fine when there is none."""
+        """Release an export; fine when there is none."""
         future = self._defined.pop(number, None)
         if future is not None:
             self._released.append(number)
@@ -128,7 +134,7 @@ class Exports:
             future.set_exception(UnavailableError(f"Export {number} was released before it was complete."))
 
     def clear(self) -> None:
-        """Let go of all of them."""
+        """Release all exports."""
         for number in tuple(self._defined):
             self.release(number)
 

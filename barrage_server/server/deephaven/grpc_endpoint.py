@@ -179,7 +179,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         method = str(details.method)
         if not method.startswith(_OURS):
             return self._own.find(method)
-        handler: Callable[..., Awaitable[None]] = _handler(method, self._service, self._slow_client_seconds)
+        handler: Callable[..., Awaitable[None]] = call_handler(method, self._service, self._slow_client_seconds)
         return grpc.stream_stream_rpc_method_handler(handler)
 
 
@@ -188,7 +188,9 @@ def _certificate(tls: tuple[bytes, bytes], client_roots: bytes | None) -> Any:
     return grpc.ssl_server_certificate_configuration([(key, chain)], client_roots)
 
 
-def _handler(method: str, service: Service, slow_client_seconds: float = 30.0) -> Callable[..., Awaitable[None]]:
+def call_handler(method: str, service: Service, slow_client_seconds: float = 30.0) -> Callable[..., Awaitable[None]]:
+    """What gRPC calls for a call of ``method``; ``slow_client_seconds`` bounds each write."""
+
     async def handle(_requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         call = GrpcCall(method, context, slow_client_seconds)
         status = await service(call)

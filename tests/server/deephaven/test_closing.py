@@ -14,7 +14,7 @@ from barrage_proto import deephaven_pb2 as proto
 from barrage_server.server import Server
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.raw import encode_flight_data
-from tests.server.follower import until
+from tests.waiting import until
 
 PACKAGE = "/io.deephaven.proto.backplane.grpc"
 

@@ -9,7 +9,6 @@ import pytest
 
 from barrage_server.engine import AppendTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, LimitError, UnavailableError, WireFormatError
-from barrage_server.server.deephaven import exports
 from barrage_server.server.deephaven.exports import Exports
 
 TABLE = AppendTable(UpdateGraph(), "t", pa.schema([("a", pa.int64())]))
@@ -64,11 +63,10 @@ def test_a_number_that_was_released_is_not_waited_for() -> None:
     asyncio.run(run())
 
 
-def test_waiting_for_an_undefined_number_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 0.01)
-
+def test_waiting_for_an_undefined_number_ends() -> None:
     async def run() -> None:
         session = Exports()
+        session.patience = 0.01
         session.define(2, TABLE)
         with pytest.raises(InvalidRequestError, match="no call has defined it"):
             await session.resolve(1)
@@ -78,16 +76,16 @@ def test_waiting_for_an_undefined_number_ends(monkeypatch: pytest.MonkeyPatch) -
     asyncio.run(run())
 
 
-def test_each_call_that_waits_for_a_number_waits_for_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_call_that_waits_for_a_number_waits_for_its_own_time() -> None:
     """One that gives up, or is cut off, takes nothing from those that came later."""
-    monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 0.05)
 
     async def run() -> None:
         session = Exports()
+        session.patience = 0.05
         first = asyncio.ensure_future(session.resolve(7))
         cancelled = asyncio.ensure_future(session.resolve(7))
         await asyncio.sleep(0)
-        monkeypatch.setattr(exports, "_PATIENCE_SECONDS", 30.0)
+        session.patience = 30.0
         later = [asyncio.ensure_future(session.resolve(7)) for _ in range(2)]
         await asyncio.sleep(0)
         cancelled.cancel()
@@ -97,7 +95,7 @@ def test_each_call_that_waits_for_a_number_waits_for_its_own_time(monkeypatch: p
         session.define(7, TABLE)
         session.release(7)  # before those that wait have had a turn
         assert await asyncio.gather(*later) == [TABLE] * 2
-        assert not session._awaited
+        assert session.awaited == 0
 
     asyncio.run(run())
 
@@ -110,7 +108,7 @@ def test_a_call_that_is_cut_off_leaves_nothing() -> None:
         for entry in asked:
             entry.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
-        assert not session._awaited
+        assert session.awaited == 0
 
     asyncio.run(run())
 

@@ -21,8 +21,8 @@ import barrage_server as bs
 from barrage_server.errors import DependencyError, InvalidRequestError, UnavailableError
 from barrage_server.server import Limits, Server
 from barrage_server.server.deephaven.call import Call, Status
-from barrage_server.server.deephaven.grpc_endpoint import GrpcCall, _handler
-from tests.server.follower import until
+from barrage_server.server.deephaven.grpc_endpoint import GrpcCall, call_handler
+from tests.waiting import until
 
 CONFIG = "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants"
 SERVICES = {
@@ -310,7 +310,7 @@ def test_a_call_whose_connection_broke_waits_to_be_cancelled() -> None:
             ran.set()
             return Status.of("UNAVAILABLE", "gone")
 
-        handling = asyncio.ensure_future(_handler("/a/b", service)(None, Broken()))
+        handling = asyncio.ensure_future(call_handler("/a/b", service)(None, Broken()))
         await ran.wait()
         for _ in range(10):
             await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from barrage_server.engine import Table
 from barrage_server.server import Limits, Server
 from barrage_server.wire.tickets import export_ticket
 from tests.server.deephaven.test_grpc_endpoint import log_in
-from tests.server.follower import until
+from tests.waiting import until
 
 _PACKAGE = "/io.deephaven.proto.backplane.grpc"
 _CONSOLE = "/io.deephaven.proto.backplane.script.grpc.ConsoleService"

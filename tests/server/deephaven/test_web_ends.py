@@ -176,6 +176,8 @@ class TestStop:
         bounded(body)
 
     def test_a_visitor_that_says_nothing_does_not_hold_it_up(self) -> None:
+        """Stopping ends in bounded time."""
+
         async def body() -> None:
             async with serving(echo) as (front, url):
                 host, port = url.removeprefix("ws://").split(":")
@@ -188,6 +190,8 @@ class TestStop:
         bounded(body)
 
     def test_a_client_that_does_not_read_does_not_hold_it_up(self) -> None:
+        """Stopping ends in bounded time."""
+
         async def body() -> None:
             begun = asyncio.Event()
 

@@ -1,0 +1,63 @@
+"""How tests are written: they use public names, and wait for conditions and never for a time."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+ANYONES = {"_exit", "_repr_html_", "_jsc"}
+"""Names with an underscore that other makers have made public: of Python, of notebooks, and of Spark."""
+EXEMPT = {"rowset/forms.py", "interop/peers/pydeephaven_client.py", "faults/test_strangers.py"}
+"""Makes row sets in each of the forms that the room chooses by itself; reads what the peer has no public name for;
+counts handshakes, which no figure of the server shows.
+"""
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(TESTS.rglob("*.py")):
+        yield path.relative_to(TESTS).as_posix(), ast.parse(path.read_text())
+
+
+def is_own(value: ast.expr) -> bool:
+    """Whether an expression is the object, or the class, whose method is read."""
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "super"
+    return isinstance(value, ast.Name) and value.id in ("self", "cls", "other")
+
+
+def test_private_members_are_not_reached_for() -> None:
+    found = [
+        f"{name}:{node.lineno} {ast.unparse(node)}"
+        for name, tree in trees()
+        if name not in EXEMPT
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr.startswith("_")
+        and not node.attr.startswith("__")
+        and node.attr not in ANYONES
+        and not is_own(node.value)
+    ]
+    assert found == []
+
+
+def test_nothing_waits_for_a_time() -> None:
+    """A number that ``wait`` is given bounds it: it is for an event that some code sets, and not for one made here."""
+
+    def pauses(call: ast.Call) -> bool:
+        function = call.func
+        if not isinstance(function, ast.Attribute):
+            return isinstance(function, ast.Name) and function.id == "sleep"
+        if function.attr == "sleep":
+            return [ast.unparse(argument) for argument in call.args] != ["0"]
+        made_here = isinstance(function.value, ast.Call) and ast.unparse(function.value.func).endswith("Event")
+        return function.attr == "wait" and made_here and bool(call.args)
+
+    found = [
+        f"{name}:{node.lineno} {ast.unparse(node)}"
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and pauses(node)
+    ]
+    assert found == []
