@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -98,7 +97,12 @@ class Client:
         return self._channel.server_kind is ServerKind.DEEPHAVEN
 
     def ping(self) -> float:
-        """Seconds that the server takes to answer; raises when it does not."""
+        """Seconds that the server takes to answer.
+
+        Raises:
+            UnavailableError: it does not answer, or this client is closed.
+            AuthenticationError: it refuses the credentials.
+        """
         start = time.monotonic()
         self._channel.greet()
         return time.monotonic() - start
@@ -110,7 +114,7 @@ class Client:
     # Tables.
 
     def tables(self) -> TableList:
-        """The tables that the server has now, by name."""
+        """The tables that the server has now, by name. Raises what :meth:`ping` does."""
         server_kind = self._channel.server_kind
 
         def ask() -> list[flight.FlightInfo]:
@@ -128,7 +132,7 @@ class Client:
     def table(self, name: str) -> TableInfo:
         """One table of the server.
 
-        Raises:
+        Raises what :meth:`ping` does, and:
             UnknownTableError: there is none of that name.
         """
         return look_up(self._channel, name)
@@ -146,6 +150,7 @@ class Client:
 
         Raises:
             UnknownTableError, UnknownColumnError: there is no such table or column.
+            UnavailableError: the server is unreachable.
             DeadlineError: the server sent nothing for as long as the client's timeout.
         """
         checked_name(name)
@@ -159,9 +164,9 @@ class Client:
         )
 
     def statistics(self) -> dict[str, Any]:
-        """The server's statistics: tables, subscriptions, memory.
+        """The server's statistics: tables, subscriptions, memory. Sizes are bytes, times seconds.
 
-        Raises:
+        Raises what :meth:`ping` does, and:
             UnsupportedOperationError: the server is Deephaven's.
         """
         self._channel.need("these figures")
@@ -203,6 +208,8 @@ class Client:
             UnknownTableError, UnknownColumnError: there is no such table or column.
             UnavailableError: the server is unreachable.
             DeadlineError: the first content did not come in time.
+            InvalidRequestError: an argument is out of its range.
+            UnsupportedOperationError: the dialect is one that a Deephaven server lacks.
         """
         checked_name(name)
         integer(interval_ms, "interval_ms", most=(1 << 31) - 1)
@@ -270,7 +277,14 @@ class Client:
         """
         if isinstance(data, LiveTable | Table):
             raise InvalidRequestError("Publish a ticking table with publish_live(name, table).")
-        return self._upload(name, data, key=key, mode=mode, kind=kind, capacity=capacity)
+        self._channel.need(_PUBLISHING)
+        keys = optional_names(key, "key", single=True) if key is not None and key != () else None
+        wanted, named = choice(mode, PublishMode, "mode"), choice(kind, TableKind, "kind")
+        rows = None if capacity is None else integer(capacity, "capacity", least=1)
+        check_target(named, keys, rows, wanted, is_new=False)
+        chosen = wanted or (PublishMode.UPSERT if keys else PublishMode.APPEND)
+        target = CommitRequest("", checked_name(name), 0, mode=chosen, key=keys, kind=named, capacity=rows)
+        return self._uploader.publish(target, data)
 
     def publish_live(self, name: str, table: Table | LiveTable, *, interval_ms: int = 10) -> Publication:
         """Keep a table on the server equal to one that ticks here, until the result is closed.
@@ -298,20 +312,29 @@ class Client:
         return publication
 
     def append(self, name: str, rows: Uploadable) -> int:
-        """Add rows to a table; returns how many."""
-        return self._upload(name, rows, mode=PublishMode.APPEND)
+        """Add rows to a table; returns how many. Raises what :meth:`publish` does."""
+        return self.publish(name, rows, mode=PublishMode.APPEND)
 
     def upsert(self, name: str, rows: Uploadable) -> int:
-        """Insert rows into a keyed table, or overwrite those with the same key; the last of a key wins."""
-        return self._upload(name, rows, mode=PublishMode.UPSERT)
+        """Insert rows into a keyed table, or overwrite those with the same key; the last of a key wins.
+
+        Returns how many rows were sent. Raises what :meth:`publish` does.
+        """
+        return self.publish(name, rows, mode=PublishMode.UPSERT)
 
     def delete(self, name: str, keys: Uploadable) -> int:
-        """Delete rows of a keyed table: ``keys`` has its key columns."""
-        return self._upload(name, keys, mode=PublishMode.DELETE)
+        """Delete rows of a keyed table: ``keys`` has its key columns. Keys that are not there are ignored.
+
+        Returns how many keys were sent. Raises what :meth:`publish` does.
+        """
+        return self.publish(name, keys, mode=PublishMode.DELETE)
 
     def replace(self, name: str, rows: Uploadable) -> int:
-        """Make ``rows`` the whole content of a table; subscribers get only what differs."""
-        return self._upload(name, rows, mode=PublishMode.REPLACE)
+        """Make ``rows`` the whole content of a table; subscribers get only what differs.
+
+        Returns how many rows were sent. Raises what :meth:`publish` does.
+        """
+        return self.publish(name, rows, mode=PublishMode.REPLACE)
 
     def create_table(
         self,
@@ -336,6 +359,11 @@ class Client:
 
         Raises:
             AlreadyExistsError: there is another one of that name.
+            InvalidRequestError: kind, key and capacity do not go together.
+            KeyMismatchError: the schema lacks a key column.
+            UnsupportedTypeError: a column has a type that tables cannot hold.
+            UnsupportedOperationError: it is a Deephaven server.
+            UnavailableError: the server is unreachable.
         """
         self._channel.need("making tables")
         spec = TableSpec.requested(kind, key, capacity, durable)
@@ -343,7 +371,13 @@ class Client:
         act(self._channel, CREATE_ACTION, request.to_json())
 
     def drop(self, name: str) -> None:
-        """Take a table off the server. Subscriptions to it end with an error."""
+        """Take a table off the server. Subscriptions to it end with an error.
+
+        Raises:
+            UnknownTableError: there is none of that name.
+            UnsupportedOperationError: it is a Deephaven server.
+            UnavailableError: the server is unreachable.
+        """
         self._channel.need("dropping tables")
         act(self._channel, DROP_ACTION, DropRequest(checked_name(name)).to_json())
 
@@ -356,9 +390,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -367,25 +399,6 @@ class Client:
     def _repr_html_(self) -> str:
         """The open streams of this connection, for notebooks."""
         return self._session.html()
-
-    def _upload(
-        self,
-        name: str,
-        data: Uploadable,
-        *,
-        key: Sequence[str] | str | None = None,
-        mode: PublishMode | str | None = None,
-        kind: TableKind | str | None = None,
-        capacity: int | None = None,
-    ) -> int:
-        self._channel.need(_PUBLISHING)
-        keys = optional_names(key, "key", single=True) if key is not None and key != () else None
-        wanted, named = choice(mode, PublishMode, "mode"), choice(kind, TableKind, "kind")
-        rows = None if capacity is None else integer(capacity, "capacity", least=1)
-        check_target(named, keys, rows, wanted, is_new=False)
-        chosen = wanted or (PublishMode.UPSERT if keys else PublishMode.APPEND)
-        target = CommitRequest("", checked_name(name), 0, mode=chosen, key=keys, kind=named, capacity=rows)
-        return self._uploader.publish(target, data)
 
     def _dialect(self, dialect: Dialect | str | None) -> Dialect | None:
         try:

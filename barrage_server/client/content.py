@@ -65,7 +65,7 @@ class Content:
 
     @property
     def table(self) -> ReplicaTable:
-        """The replica in view."""
+        """The replica in view; InternalError before :attr:`is_complete`."""
         if self._table is None:
             raise InternalError("The first snapshot is not complete yet.")
         return self._table

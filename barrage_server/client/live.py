@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, overload
 
 import pyarrow as pa
@@ -120,7 +119,7 @@ class LiveTable:
 
     @property
     def attributes(self) -> dict[str, object]:
-        """The attributes of the table on the server, such as ``AppendOnly``."""
+        """The attributes of the table on the server, by name, such as ``AppendOnly``; a copy."""
         return self.table.attributes
 
     @property
@@ -134,12 +133,12 @@ class LiveTable:
         return tuple(self.schema.names)
 
     def head(self, rows: int = 5) -> pa.Table:
-        """The first ``rows`` rows in view, in order. Only those are read."""
+        """The first ``rows`` rows in view, in order. Only those are read. InvalidRequestError for a negative number."""
         version = self.version
         return version.to_table(rows=version.row_set.slice(0, integer(rows, "rows")))
 
     def tail(self, rows: int = 5) -> pa.Table:
-        """The last ``rows`` rows in view, in order. Only those are read."""
+        """The last ``rows`` rows in view, in order. Only those are read. InvalidRequestError for a negative number."""
         version = self.version
         return version.to_table(rows=version.row_set.slice(max(0, version.size - integer(rows, "rows")), version.size))
 
@@ -169,7 +168,7 @@ class LiveTable:
         return column in self.schema.names
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows in view, in order; only ``columns`` when given.
+        """The rows in view, in order; only ``columns``, by name, when given.
 
         Raises:
             UnknownColumnError: a column that is not in view.
@@ -272,6 +271,9 @@ class LiveTable:
     def wait_for_update(self, timeout: float | None = None) -> None:
         """Wait for the next message, whether or not it changes what is in view.
 
+        Args:
+            timeout: seconds; the client's timeout when None.
+
         Raises:
             DeadlineError: none came in time.
             BarrageError: the subscription has ended.
@@ -283,7 +285,15 @@ class LiveTable:
         )
 
     def wait_for_content(self, timeout: float) -> None:
-        """Wait for the first content to be complete; no more than ``timeout`` seconds may pass without any of it."""
+        """Wait for the first content to be complete.
+
+        Args:
+            timeout: most seconds without any of it.
+
+        Raises:
+            DeadlineError: nothing came for that time.
+            BarrageError: the subscription has ended.
+        """
         worker = self._worker
         text = f"The first content of '{self.name}' did not come: nothing for {timeout:g} s."
 
@@ -357,6 +367,8 @@ class LiveTable:
 
         Raises:
             UnknownColumnError: the table has no such column; nothing changes.
+            InvalidRequestError: the positions are invalid; nothing changes.
+            UnsupportedOperationError: a callback waits for its own subscription, or the process was forked.
             DeadlineError: the rows did not come in time; they may still come.
             BarrageError: the subscription has ended.
         """
@@ -398,17 +410,13 @@ class LiveTable:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             await asyncio.to_thread(self.close)
         except RuntimeError:  # there is no further thread

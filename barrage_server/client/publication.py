@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections import deque
-from types import TracebackType
 from typing import Final, Self
 
 import pyarrow as pa
@@ -36,7 +35,7 @@ _FINISH_SECONDS: Final = 5.0
 
 @public
 class Publication:
-    """Keeps a table on the server equal to a table here. Made by :meth:`Client.publish`.
+    """Keeps a table on the server equal to a table here. Made by :meth:`Client.publish_live`.
 
     It runs on a thread of its own. Changes that come faster than they can be sent, or than ``interval_ms``, travel
     together, so a slow connection costs staleness and not memory. The table is on the server once this is made. Use it
@@ -111,8 +110,11 @@ class Publication:
     def flush(self, timeout: float | None = None) -> None:
         """Wait until the server's table has the present content of this one. Does not wait for ``interval_ms``.
 
+        Args:
+            timeout: seconds; the client's timeout when None.
+
         Raises:
-            DeadlineError: it took longer than ``timeout`` seconds (the client's timeout when None).
+            DeadlineError: it took longer.
             BarrageError: the publication has ended.
         """
         step = self.table.version.step
@@ -132,6 +134,7 @@ class Publication:
         """Send what is outstanding, and end. May be called repeatedly.
 
         Raises:
+            DeadlineError: it did not end within the client's timeout.
             BarrageError: what the server had against it, unless that was raised before.
         """
         if self._pid != os.getpid():
@@ -157,9 +160,7 @@ class Publication:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         try:
             self.close()
         except BarrageError:

@@ -88,17 +88,28 @@ class Update:
         return self._change.modified_rows
 
     def added_values(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows that are new, in the order of :attr:`added`; only ``columns`` when given."""
+        """The rows that are new, in the order of :attr:`added`; only ``columns``, by name, when given.
+
+        Raises:
+            UnknownColumnError: a column that is not in view.
+
+        """
         return _table(self.after, self.added, columns)
 
     def removed_values(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The former values of the removed rows, in the order of :attr:`removed`."""
+        """The former values of the removed rows, in the order of :attr:`removed`. Takes and raises what
+        :meth:`added_values` does.
+        """
         return _table(self.before, self.removed, columns)
 
     def modified_values(self, column: str | None = None) -> pa.Table:
         """New values of modified rows, one table row each, in key order.
 
         With ``column``: that column, for the rows modified in it. Without: all columns, for :attr:`modified_rows`.
+
+        Raises:
+            UnknownColumnError: a column that is not in view.
+
         """
         return _table(self.after, self._modified_in(column), None if column is None else [column])
 

@@ -30,7 +30,18 @@ _MIN_PAGE_BITS = 10
 
 @public
 class AppendTable(RestorableTable):
-    """Rows are added at the end, and stay as they are."""
+    """Rows are added at the end, and stay as they are. Row ``i`` has the row key ``i``.
+
+    Args:
+        graph: the update graph whose cycles move this table.
+        name: its name in messages and logs.
+        schema: column names and Arrow types, in order; or a mapping of names to types.
+        is_input: whether clients of Deephaven may write to it.
+
+    Raises:
+        UnsupportedTypeError: a column has a type that tables cannot hold.
+
+    """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, *, is_input: bool = False) -> None:
         self._next_key = 0
@@ -38,10 +49,16 @@ class AppendTable(RestorableTable):
         super().__init__(graph, name, schema, traits=traits, overwrites=False)
 
     def append(self, rows: Rows) -> None:
-        """Add ``rows`` at the end, in their order.
+        """Add ``rows`` at the end, in their order; visible when the cycle of this thread ends, at once outside of one.
+
+        Args:
+            rows: a pyarrow table or record batch, a data frame, or a mapping of column names to values, with the
+                columns of the table in any order.
 
         Raises:
             SchemaMismatchError: the columns are not those of the table. Nothing is added then.
+            UnavailableError: the update graph is closed, as it is with its server, or the table was dropped.
+            TableFailedError: a cycle failed in this table.
 
         """
         batch = conform(self.schema, rows, table=self.name)
@@ -106,7 +123,18 @@ class _BoundedTable(AppendTable):
 class RingTable(_BoundedTable):
     """The last ``capacity`` rows that were appended; older ones are removed.
 
-    Rows of one cycle that would be pushed out by the same cycle never appear.
+    Rows of one cycle that would be pushed out by the same cycle never appear. Row keys count up from 0.
+
+    Args:
+        graph: the update graph whose cycles move this table.
+        name: its name in messages and logs.
+        schema: column names and Arrow types, in order; or a mapping of names to types.
+        capacity: rows that are kept, at least one.
+
+    Raises:
+        InvalidRequestError: ``capacity`` is not a positive number.
+        UnsupportedTypeError: a column has a type that tables cannot hold.
+
     """
 
     def __init__(self, graph: UpdateGraph, name: str, schema: SchemaLike, capacity: int) -> None:
@@ -129,7 +157,19 @@ class BlinkTable(_BoundedTable):
     """Rows live for one cycle: the next cycle of the graph removes them, whether or not it brings new ones.
 
     The last ``history`` rows stay readable for subscribers that look less often than the table blinks, so that they
-    miss none.
+    miss none. Row keys count up from 0.
+
+    Args:
+        graph: the update graph whose cycles move this table.
+        name: its name in messages and logs.
+        schema: column names and Arrow types, in order; or a mapping of names to types.
+        history: rows that stay readable, at least one; those of the last cycle do in any case.
+        is_input: whether clients of Deephaven may write to it.
+
+    Raises:
+        InvalidRequestError: ``history`` is not a positive number.
+        UnsupportedTypeError: a column has a type that tables cannot hold.
+
     """
 
     def __init__(

@@ -170,7 +170,7 @@ class Cells:
         return gather(self.pages, plan, self.dtype, self.page_bits)
 
     def drop_before(self, first_key: int) -> None:
-        """Let go of the pages that lie wholly below ``first_key``."""
+        """Free the pages that lie wholly below ``first_key``."""
         gone = [page for page in self.pages if page < first_key >> self.page_bits]
         if gone:
             self.dropped_before = max(self.dropped_before, (max(gone) + 1) << self.page_bits)
@@ -178,7 +178,7 @@ class Cells:
             self.pages = {page: cells for page, cells in self.pages.items() if page >= first_key >> self.page_bits}
 
     def drop_after(self, last_key: int) -> None:
-        """Let go of the pages that lie wholly above ``last_key``."""
+        """Free the pages that lie wholly above ``last_key``."""
         gone = [page for page in self.pages if page > last_key >> self.page_bits]
         if gone:
             self.dropped_from = min(self.dropped_from, min(gone) << self.page_bits)

@@ -100,7 +100,7 @@ def table(
     """A live table with the columns and the content of ``rows``.
 
     It ticks like any other: ``upsert``, ``append`` and so on change it. ``server.add_table`` serves it, and
-    ``client.publish`` keeps a table of another server equal to it.
+    ``client.publish_live`` keeps a table of another server equal to it.
 
     >>> quotes = server.add_table("quotes", bs.table(frame, key="sym"))
     >>> quotes.upsert({"sym": ["A"], "price": [1.5]})
@@ -116,6 +116,7 @@ def table(
         SchemaMismatchError: ``rows`` hold no rows, do not fit ``schema``, or a column has no values to tell its type
             from.
         KeyMismatchError: the rows lack a key column.
+        InvalidRequestError: there is a key and a capacity, or the capacity is not positive.
         UnsupportedTypeError: a column has a type that tables cannot hold.
     """
     text(name, "name")

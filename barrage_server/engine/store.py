@@ -16,7 +16,7 @@ from barrage_server.engine.view import StoredView
 __all__ = ["ColumnStore"]
 
 # Cycles between two compactions of the undo records for held versions, which keep the chain short.
-_VERSIONS_BETWEEN_ABSORBING: Final = 256
+_VERSIONS_BETWEEN_COMPACTIONS: Final = 256
 
 
 class ColumnStore:
@@ -83,13 +83,13 @@ class ColumnStore:
         frozen = not self._overwrites
         if not frozen:
             self._versions += 1
-            if self._versions % _VERSIONS_BETWEEN_ABSORBING == 0:
-                self._absorb()
+            if self._versions % _VERSIONS_BETWEEN_COMPACTIONS == 0:
+                self._compact()
             self._held.append(weakref.ref(cursor))
         slots = self.slots
         return tuple(StoredView(column.snapshot(), cursor, slots, frozen) for column in self.columns)
 
-    def _absorb(self) -> None:
+    def _compact(self) -> None:
         held = [(entry, cursor) for entry in self._held if (cursor := entry()) is not None]
         for _, cursor in held:
             cursor.compact()

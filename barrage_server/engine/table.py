@@ -129,7 +129,12 @@ class Table(ABC):
         """Bytes of storage held for the columns, garbage that is not yet collected included."""
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The current content, in the order of the row keys; only ``columns`` when given."""
+        """The current content, in the order of the row keys; only ``columns``, by name, when given.
+
+        Raises:
+            UnknownColumnError: a name that the schema lacks.
+
+        """
         numbers = None if columns is None else self.column_numbers(columns)
         return self._version.to_table(numbers)
 
@@ -142,7 +147,7 @@ class Table(ABC):
         return to_polars(self.to_arrow())
 
     def head(self, rows: int = 5) -> pa.Table:
-        """The first ``rows`` rows of the current content, in the order of the row keys."""
+        """The first ``rows`` rows of the current content, in the order of the row keys. Only those are read."""
         version = self._version
         return version.to_table(rows=version.row_set.slice(0, integer(rows, "rows")))
 
@@ -334,7 +339,13 @@ class StoredTable(SourceTable):
 
 
 def check_schema(schema: pa.Schema) -> None:
-    """Raise when a table cannot have ``schema``: no columns, a name twice, or a type that tables cannot hold."""
+    """Raise when a table cannot have ``schema``.
+
+    Raises:
+        InvalidRequestError: there are no columns, or a name stands twice.
+        UnsupportedTypeError: a column has a type that tables cannot hold.
+
+    """
     if len(schema) == 0:
         raise InvalidRequestError("A table needs at least one column.")
     names = Counter(schema.names)

@@ -141,8 +141,8 @@ class UpdateNode:
 def coalesce_nodes(start: UpdateNode, end: UpdateNode) -> TableUpdate:
     """All changes after ``start`` up to and including ``end``, as one update.
 
-    ``end`` must be ``start`` or come after it. The result is cached at ``start``, so that readers at the same node
-    share the work, and a later call only adds newer changes.
+    ``end`` must be ``start`` or come after it, else ValueError. The result is cached at ``start``, so that readers at
+    the same node share the work, and a later call only adds newer changes.
     """
     memo = start._coalesced
     if memo is not None and memo[0].step <= end.step:

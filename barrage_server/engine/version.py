@@ -73,6 +73,14 @@ class TableVersion:
             rows: row keys out of :attr:`readable`.
             columns: column numbers, in the order wanted; all when ``None``.
 
+        Returns:
+            Arrays of the types of :attr:`schema`, each as long as ``rows``. Where cells are never overwritten they may
+            share the memory of the table.
+
+        Raises:
+            LimitError: the values of a column are together too large for one array; read fewer rows.
+            RowSetError: ``rows`` has row keys that were never written.
+
         """
         plan = ReadPlan.from_row_set(rows)
         views = self._views
@@ -89,6 +97,10 @@ class TableVersion:
             rows: only these row keys.
             rows_per_batch: how many rows a batch has, the last one excepted.
 
+        Raises:
+            InvalidRequestError: ``rows_per_batch`` is not positive.
+            LimitError: the values of a column are too large for one array even in one batch.
+
         """
         if rows_per_batch < 1:
             raise InvalidRequestError(f"A batch needs at least one row, not {rows_per_batch}.")
@@ -99,7 +111,7 @@ class TableVersion:
             yield pa.RecordBatch.from_arrays(self.read(part, columns), schema=schema)
 
     def to_table(self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None) -> pa.Table:
-        """The content in key order; see :meth:`batches`."""
+        """The content in key order, with a chunk per batch. Takes and raises what :meth:`batches` does."""
         schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
         return pa.Table.from_batches(list(self.batches(columns, rows=rows)), schema=schema)
 

@@ -132,6 +132,7 @@ def run_action(server_state: ServerState, principal: Principal, name: str, body:
         NotFoundError: there is no action of that name.
         UnknownTableError: there is no such table, or the caller has no right on it.
         ForbiddenError: the caller lacks the right that the action takes.
+        LimitError: ``body`` has more than ``limits.request_bytes``.
         BarrageError: the error of the action.
 
     """

@@ -152,8 +152,8 @@ class Endpoints:
     @property
     def ports(self) -> list[int]:
         """The open ports."""
-        door = self._deephaven
-        others = () if door is None else (door.port, door.web_port)
+        second = self._deephaven
+        others = () if second is None else (second.port, second.web_port)
         return [self.port, *(port for port in others if port is not None)]
 
     @property

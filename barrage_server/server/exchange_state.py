@@ -195,7 +195,7 @@ class ExchangeState:
             self._subscription.tidy(now)
 
     def close(self) -> None:
-        """Leave the table's followers. What :meth:`serve` has begun on another thread is undone when that ends."""
+        """Leave the feed of the table. What :meth:`serve` has begun on another thread is undone when that ends."""
         self._closed = True
         self._leave()
 
@@ -261,7 +261,10 @@ class ExchangeState:
 
 
 def dialect_of(header: str | None, default: Dialect) -> Dialect:
-    """The viewport dialect that a call's ``barrage-viewport`` header asks for; the default when there is none."""
+    """The viewport dialect that a call's ``barrage-viewport`` header asks for; the default when there is none.
+
+    InvalidRequestError for a name that no dialect has.
+    """
     if header is None:
         return default
     try:

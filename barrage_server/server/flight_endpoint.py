@@ -36,7 +36,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
     Args:
         location: the address to listen on.
         server_state: the server's state; must be complete.
-        gate: checks every call.
+        auth: checks every call.
         handshake: Flight's handshake.
         let_in: called with the peer of each call with valid credentials.
         advertised: returns the URI in listings, or ``None`` for clients to keep their connection.
@@ -50,7 +50,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         self,
         location: str,
         server_state: ServerState,
-        gate: AuthMiddlewareFactory,
+        auth: AuthMiddlewareFactory,
         handshake: HandshakeHandler,
         let_in: Callable[[str], None],
         advertised: Callable[[], str | None],
@@ -65,7 +65,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
             location,
             auth_handler=handshake if client_roots is None else None,
             tls_certificates=None if tls is None else [tls],
-            middleware={MIDDLEWARE: gate},
+            middleware={MIDDLEWARE: auth},
             **({} if client_roots is None else {"verify_client": True, "root_certificates": client_roots}),
         )
 

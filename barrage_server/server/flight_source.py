@@ -45,7 +45,7 @@ class FlightSource:
         self._writer = writer
 
     def schema(self) -> pa.Schema:
-        """The schema that the stream begins with, checked."""
+        """The schema that the stream begins with, checked; WireFormatError when there is none or it is damaged."""
         try:
             schema = self._reader.schema
         except (pa.ArrowException, OSError) as error:
@@ -54,7 +54,7 @@ class FlightSource:
         return schema
 
     def messages(self) -> Iterator[RawMessage]:
-        """The messages, until the publisher half-closes or disconnects."""
+        """The messages, until the publisher half-closes or disconnects; WireFormatError for a damaged one."""
         while True:
             try:
                 chunk = self._reader.read_chunk()
@@ -70,7 +70,7 @@ class FlightSource:
         return bool(self._context.is_cancelled())
 
     def reply(self, app_metadata: bytes) -> None:
-        """Send a result."""
+        """Send a result; UnavailableError when the publisher has disconnected."""
         try:
             self._writer.write(pa.py_buffer(app_metadata))
         except (pa.ArrowException, OSError) as error:

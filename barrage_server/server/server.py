@@ -11,7 +11,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from barrage_server.arguments import choice, instance, integer, names, seconds, shown, text
@@ -291,22 +290,16 @@ class Server:
             UnsupportedTypeError: a column has a type that tables cannot hold.
 
         """
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableSpec(TableKind.APPEND))
-        assert isinstance(table, AppendTable)
-        return table
+        return self._ensure(name, schema, TableSpec(TableKind.APPEND), AppendTable)
 
     def ring_table(self, name: str, schema: SchemaLike, *, capacity: int) -> RingTable:
         """A table that keeps the last ``capacity`` rows of those appended. Raises what :meth:`append_table` does."""
         spec = TableSpec(TableKind.RING, capacity=integer(capacity, "capacity", least=1))
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
-        assert isinstance(table, RingTable)
-        return table
+        return self._ensure(name, schema, spec, RingTable)
 
     def blink_table(self, name: str, schema: SchemaLike) -> BlinkTable:
         """A table whose rows live for one cycle. Raises what :meth:`append_table` does."""
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableSpec(TableKind.BLINK))
-        assert isinstance(table, BlinkTable)
-        return table
+        return self._ensure(name, schema, TableSpec(TableKind.BLINK), BlinkTable)
 
     def keyed_table(self, name: str, schema: SchemaLike, *, key: Sequence[str] | str) -> KeyedTable:
         """A table with one row per value of the ``key`` columns.
@@ -315,14 +308,15 @@ class Server:
             KeyMismatchError: the schema lacks a key column.
         """
         spec = TableSpec(TableKind.KEYED, tuple(names(key, "key", single=True)))
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
-        assert isinstance(table, KeyedTable)
-        return table
+        return self._ensure(name, schema, spec, KeyedTable)
 
     def replaced_table(self, name: str, schema: SchemaLike) -> ReplacedTable:
         """A table without keys that is replaced as a whole. Raises what :meth:`append_table` does."""
-        table, _ = self._hub.catalog.ensure(name, as_schema(schema), TableSpec(TableKind.REPLACED))
-        assert isinstance(table, ReplacedTable)
+        return self._ensure(name, schema, TableSpec(TableKind.REPLACED), ReplacedTable)
+
+    def _ensure(self, name: str, schema: SchemaLike, spec: TableSpec, made: type[AnyTable]) -> AnyTable:
+        table, _ = self._hub.catalog.ensure(name, as_schema(schema), spec)
+        assert isinstance(table, made)
         return table
 
     def add_table(self, name: str, table: AnyTable) -> AnyTable:
@@ -513,9 +507,7 @@ class Server:
         """The server itself, which serves already."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 

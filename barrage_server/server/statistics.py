@@ -51,7 +51,7 @@ class SubscriptionGauges:
         batches: number of record batches passed to Flight for it.
         sent_step: the cycle up to which the client has been sent everything; -1 before the first snapshot is complete.
         behind: cycles since then.
-        interval_ms: its update interval.
+        interval_ms: its update interval, in milliseconds.
         viewport_rows: rows in its window; ``None`` for a full subscription.
         columns: number of its columns.
         writing_seconds: seconds of the present write so far; 0 without one.
@@ -87,7 +87,7 @@ class ServerStatistics:
         uploads: ``DoPut`` streams that are open.
         downloads: ``DoGet`` streams that are open.
         evicted: connections that were ended because their client took or sent nothing for too long.
-        writer_threads: threads that serve subscriptions now.
+        writer_threads: number of threads that serve subscriptions now.
         staging: what is staged.
         sessions: sessions of Deephaven clients.
         exports: tables that those sessions hold by number.

@@ -117,7 +117,12 @@ class Publisher(CommitCalls):
         return flight.FlightCallOptions(headers=headers, timeout=seconds)
 
     def act(self, action: str, body: bytes, doing: str) -> bytes:
-        """The first result of an action, which is repeated while the server cannot be reached."""
+        """The first result of an action, which is repeated while the server cannot be reached.
+
+        Raises:
+            PublishError: there is no result.
+            BarrageError: the error of the action.
+        """
         doing = f"{doing} at {self.address}"
 
         def once() -> bytes:

@@ -204,7 +204,10 @@ def no_key_text(table: str, mode: PublishMode) -> str:
 
 
 def parse_key(key: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    r"""Key columns: a list of names, or one text with commas between them (``\,`` for a comma within a name)."""
+    r"""Key columns: a list of names, or one text with commas between them (``\,`` for a comma within a name).
+
+    InvalidRequestError when it is something else.
+    """
     if isinstance(key, str):
         names = [name.replace("\0", ",").strip() for name in key.replace("\\,", "\0").split(",")]
     else:
@@ -236,7 +239,7 @@ def parse_on_gap(on_gap: str | OnGap) -> OnGap:
 
 
 def parse_retry_seconds(seconds: float | str | None) -> float:
-    """Seconds, which may be ``inf``; None for the default."""
+    """Seconds, which may be ``inf``; None for the default. InvalidRequestError when it is no number, or negative."""
     if seconds is None:
         return DEFAULT_RETRY_SECONDS
     try:
@@ -251,7 +254,10 @@ def parse_retry_seconds(seconds: float | str | None) -> float:
 
 
 def parse_token(token: str | None) -> str | None:
-    """The token to log in with: the one given, else that of the environment variable ``BARRAGE_TOKEN``."""
+    """The token to log in with: the one given, else that of the environment variable ``BARRAGE_TOKEN``.
+
+    InvalidRequestError when the one given is blank.
+    """
     if token is None:
         return os.environ.get(TOKEN_VARIABLE, "").strip() or None
     if not token.strip():

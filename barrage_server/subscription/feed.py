@@ -22,7 +22,7 @@ from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.schema import barrage_schema
 
 # Least number of subscribers, and most changed rows for each, for which rows are read once for all.
-_CROWD = 8
+_MANY_MEMBERS = 8
 _ROWS_PER_MEMBER = 256
 _MOST_RANGES = 64  # of a viewport with shared messages
 # Seconds within which members arrive at a tick; a later one sends a later version.
@@ -174,7 +174,7 @@ class TableFeed:
             if shared is not None:
                 return shared
             rows = max((rows.size for rows in update.modified), default=0)
-            if self._members < _CROWD or rows > min(_ROWS_PER_MEMBER * self._members, self.limits.shared_rows):
+            if self._members < _MANY_MEMBERS or rows > min(_ROWS_PER_MEMBER * self._members, self.limits.shared_rows):
                 return None
             if len(self._shared) >= _KEPT:
                 oldest = min(self._shared, key=lambda kept: kept[1])
@@ -216,7 +216,7 @@ class TableFeed:
             if group is None:
                 group = self._groups[key] = SubscriberGroup(key)
                 # rows of one update differ in number from column to column, which only lists and ragged batches carry
-                if positions is not None and window.is_run and encoder.carries_uneven:
+                if positions is not None and window.is_run and encoder.carries_ragged:
                     group.viewport_key = (window.columns, window.reverse, encoder.key)
                     viewports = self._viewport_groups.get(group.viewport_key)
                     if viewports is None:

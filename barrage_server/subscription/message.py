@@ -148,7 +148,7 @@ class MessageEncoder:
         self.key = (*chosen, dialect.value, lengths.value)
 
     @property
-    def carries_uneven(self) -> bool:
+    def carries_ragged(self) -> bool:
         """Whether columns of one message may differ in length without padding."""
         return self.options.columns_as_list or self.lengths is LengthMode.RAGGED
 

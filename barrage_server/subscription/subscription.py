@@ -110,7 +110,7 @@ class Subscription:
         self._folded_at = -math.inf  # time of the last message, or of the last fold of its history
         self._change: Window | None = None
         self._due = -math.inf
-        self._absorbed = -1  # the step up to which history was folded; no message can end before it
+        self._folded_to = -1  # the step up to which history was folded; no message can end before it
         self._unsent = RowSet.empty()
         self._counted: UpdateNode | None = None  # of a full subscription of a blink table: the end of ``_unsent``
         self._shown = RowSet.empty()  # of a full subscription of a blink table: rows that the last message added
@@ -198,14 +198,14 @@ class Subscription:
                     self._folded_at = now
                     version.compact()
                     self._growing = (version, start, fold_nodes(node, end))
-                    self._absorbed = end.step
+                    self._folded_to = end.step
             elif self._node is not None and end.step > self._node.step:
                 self._folded_at = now
                 if self._counted is not None:
                     self._unsent = self._unsent | added_since(self._counted, end)
                     self._counted = end
                 self._node = fold_nodes(self._node, end)
-                self._absorbed = end.step
+                self._folded_to = end.step
 
     def close(self) -> None:
         """Leave the group. Later polls return nothing."""
@@ -310,7 +310,7 @@ class Subscription:
         assert self._node is not None
         if self._interval >= _SHORTEST_TICK:
             version = self._feed.version_at(self._interval, now)
-            if version.step > self._node.step and version.step >= self._absorbed:
+            if version.step > self._node.step and version.step >= self._folded_to:
                 return version
         return self._table.version
 

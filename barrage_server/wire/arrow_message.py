@@ -77,7 +77,10 @@ class BatchHeader:
 
     @classmethod
     def of_dictionary(cls, header: bytes | memoryview) -> tuple[int, bool, BatchHeader]:
-        """Of a dictionary batch: the id of the dictionary, whether it is a delta, and the header of its values."""
+        """Of a dictionary batch: the id of the dictionary, whether it is a delta, and the header of its values.
+
+        WireFormatError when ``header`` is that of another message, or damaged.
+        """
         message = FlatTable.root(header)
         dictionary = message.table(2)
         values = None if dictionary is None else dictionary.table(1)

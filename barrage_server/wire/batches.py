@@ -158,11 +158,6 @@ class MessageWriter:
             yield header, app_metadata, parts.body
 
     @property
-    def max_bytes(self) -> int:
-        """The most bytes of data in one message."""
-        return self._max_bytes
-
-    @property
     def batch_rows(self) -> int:
         """The most rows in one batch."""
         return self._rows
@@ -293,7 +288,7 @@ def record_batches(
 ) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
     """:meth:`MessageWriter.record_batches` for one message; for several, keep a writer.
 
-    ``lengths`` must be PADDED: columns of a record batch have one length.
+    ``lengths`` must be PADDED, else ValueError: columns of a record batch have one length.
     """
     if lengths is not LengthMode.PADDED:
         raise ValueError("record batches cannot be ragged: use ipc_messages, or LengthMode.PADDED")

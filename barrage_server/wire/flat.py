@@ -23,7 +23,12 @@ _INT32: Final = struct.Struct("<i")
 class FlatTable:
     """One table of a flatbuffer; fields are read by slot number (their order in the schema, from 0).
 
-    An absent field reads as its default. Nothing is copied: vectors are views of the buffer.
+    An absent field reads as its default. Nothing is copied: vectors are views of the buffer. All methods raise
+    WireFormatError where the bytes contradict themselves.
+
+    Args:
+        data: the whole message.
+        position: of the table within it, in bytes.
     """
 
     __slots__ = ("_data", "_position", "_size", "_slots", "_vtable")
@@ -46,7 +51,7 @@ class FlatTable:
 
     @classmethod
     def root(cls, data: bytes | memoryview) -> FlatTable:
-        """The root table of a finished flatbuffer."""
+        """The root table of a finished flatbuffer; WireFormatError when the bytes are none."""
         view = memoryview(data)
         if len(view) < 8:
             raise WireFormatError(f"damaged flatbuffer: {len(view)} bytes are too few")

@@ -33,7 +33,7 @@ class JsonObject:
 
     @classmethod
     def parse(cls, data: bytes | str, what: str) -> JsonObject:
-        """Parse UTF-8 JSON; ``what`` names the message in error texts."""
+        """Parse UTF-8 JSON; ``what`` names the message in error texts. WireFormatError unless it is one JSON object."""
         if len(data) > MAX_JSON_BYTES:
             raise WireFormatError(f"{what}: {len(data)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed")
         try:
@@ -99,7 +99,7 @@ class JsonObject:
         return JsonObject(value, f"{self._what}.{name}")
 
     def schema(self, name: str) -> pa.Schema:
-        """An Arrow schema as base64 of its encapsulated IPC message."""
+        """An Arrow schema as base64 of its encapsulated IPC message; WireFormatError when the field has none."""
         if name not in self:
             raise WireFormatError(
                 f"{self._what}: field {name!r} is missing; send base64 of the Arrow schema's IPC message"

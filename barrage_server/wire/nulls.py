@@ -18,18 +18,15 @@ decimals, structs, maps, and the unsigned and half-precision numbers that Deepha
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
 from barrage_server.wire.buffers import bitmap_of, cells_of, offsets_of, valid_of, validity_of
 
 __all__ = ["from_deephaven_nulls", "has_deephaven_null", "to_deephaven_nulls"]
-
-_Numbers = npt.NDArray[Any]
 
 _LEAST_INT32: Final = np.int32(np.iinfo(np.int32).min)
 _LEAST_INT64: Final = np.int64(np.iinfo(np.int64).min)

@@ -160,7 +160,7 @@ def _spans_and_all(
 def _has_encoding(data_type: pa.DataType) -> bool:
     while isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
-    if data_type.id in _UNEVEN and data_type.id not in _BYTES and data_type.id not in _LISTS:
+    if data_type.id in _VARIABLE_WIDTH and data_type.id not in _BYTES and data_type.id not in _LISTS:
         return True
     return types.is_run_end_encoded(data_type) or any(
         _has_encoding(data_type.field(number).type) for number in range(data_type.num_fields)
@@ -254,7 +254,7 @@ def _uniform_width(data_type: pa.DataType) -> float | None:
     """Bytes of a value of a type of uniform size, else None."""
     while isinstance(data_type, pa.BaseExtensionType):
         data_type = data_type.storage_type
-    return None if types.is_nested(data_type) or data_type.id in _UNEVEN else _fixed_width(data_type)
+    return None if types.is_nested(data_type) or data_type.id in _VARIABLE_WIDTH else _fixed_width(data_type)
 
 
 def _fixed_width(data_type: pa.DataType) -> float:
@@ -279,6 +279,6 @@ _FIXED: Final = frozenset(
 _BYTES: Final = frozenset({lib.Type_BINARY, lib.Type_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_STRING})
 _LISTS: Final = frozenset({lib.Type_LIST, lib.Type_LARGE_LIST, lib.Type_MAP})
 _LIST_VIEWS: Final = frozenset({lib.Type_LIST_VIEW, lib.Type_LARGE_LIST_VIEW})
-_UNEVEN: Final[frozenset[Any]] = (
+_VARIABLE_WIDTH: Final[frozenset[Any]] = (
     _BYTES | _LISTS | _LIST_VIEWS | {lib.Type_STRING_VIEW, lib.Type_BINARY_VIEW, lib.Type_DICTIONARY}
 )

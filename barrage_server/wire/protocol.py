@@ -102,7 +102,11 @@ def is_single_write(publisher: str) -> bool:
 
 @public
 class PublishMode(StrEnum):
-    """How a published delta applies to the existing rows."""
+    """How a published delta applies to the existing rows.
+
+    ``APPEND`` adds rows at the end; ``UPSERT`` inserts rows by key, or overwrites those with the same key; ``REPLACE``
+    makes the rows the whole content; ``DELETE`` removes the rows with the given keys.
+    """
 
     APPEND = "append"
     UPSERT = "upsert"
@@ -112,7 +116,11 @@ class PublishMode(StrEnum):
 
 @public
 class TableKind(StrEnum):
-    """Kinds of source tables that a publisher can create."""
+    """Kinds of source tables that a publisher can create.
+
+    ``APPEND``: rows are added at the end. ``RING``: the last of them, up to a capacity. ``BLINK``: rows live for one
+    cycle. ``KEYED``: one row per key. ``REPLACED``: no key; the content is replaced as a whole.
+    """
 
     APPEND = "append"
     RING = "ring"

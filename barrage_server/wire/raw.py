@@ -1,4 +1,4 @@
-"""FlightData as raw bytes, for endpoints on plain gRPC: protobuf by hand, batches with uneven columns.
+"""FlightData as raw bytes, for endpoints on plain gRPC: protobuf by hand, batches of columns of unequal lengths.
 
 Deephaven's readers require the body's tag on every record batch even when the body is empty, and in this order: header,
 app_metadata, body. Generated protobuf code omits empty fields, and is therefore not used.
@@ -67,7 +67,18 @@ class FlightDataParts:
 def encode_flight_data(
     header: bytes, app_metadata: bytes | None, body: Iterable[Any] | None, descriptor: bytes | None = None
 ) -> bytes:
-    """One serialized FlightData; ``body`` as pieces, None for a message without a body (a schema)."""
+    """One serialized FlightData message.
+
+    Args:
+        header: the Arrow message's flatbuffer; empty for none.
+        app_metadata: None for none.
+        body: in pieces, each a buffer; None for a message without a body (a schema).
+        descriptor: the serialized FlightDescriptor, with the first message of an upload.
+
+    Raises:
+        MessageTooLargeError: it has more bytes than gRPC carries.
+
+    """
     pieces: list[Any] = []
     if descriptor is not None:
         pieces += (b"\x0a", _varint(len(descriptor)), descriptor)
@@ -164,9 +175,14 @@ def _read_by_arrow(
 
 
 def check_decompressed_size(batch: BatchHeader, body: bytes | memoryview, most: int) -> int:
-    """Decompressed size of a batch in bytes; LimitError when it exceeds ``most``.
+    """Decompressed size of a batch in bytes.
 
     Every buffer begins with its size as an int64, -1 if it is not compressed.
+
+    Raises:
+        LimitError: the size exceeds ``most``.
+        WireFormatError: a buffer lies outside the body.
+
     """
     total = 0
     for offset, size in struct.iter_unpack("<qq", batch.buffers):

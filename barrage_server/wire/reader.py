@@ -127,7 +127,7 @@ class MessageReader:
     ) -> IncomingMessage | None:
         """As :meth:`feed`, for columns that may differ in length, and are sound and plain.
 
-        ``length``: the length of the batch in its header.
+        ``length``: the length of the batch in its header. WireFormatError as there.
         """
         pending = self._begin(app_metadata) if app_metadata is not None else self._pending
         if pending is None:

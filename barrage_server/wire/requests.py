@@ -223,7 +223,10 @@ def _around(request: SubscriptionRequest, length: int) -> tuple[bytes, int]:
 
 
 def viewport_span(data: bytes) -> tuple[int, int]:
-    """Where the viewport of a sound message with a subscription request starts and stops."""
+    """Where the viewport of a sound message with a subscription request starts and stops, in bytes.
+
+    WireFormatError when it has none.
+    """
     payload = FlatTable.root(data).bytes_span(PAYLOAD_SLOT)
     span = None if payload is None else FlatTable.root(data[payload[0] : payload[1]]).bytes_span(_VIEWPORT_SLOT)
     if payload is None or span is None:

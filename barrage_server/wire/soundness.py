@@ -109,7 +109,12 @@ def check_storage(data_type: pa.DataType) -> None:
 
 
 def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> None:
-    """:func:`check_sound` for columns of one length, save those whose numbers are ``left_out``."""
+    """:func:`check_sound` for columns of one length, save those whose numbers are ``left_out``.
+
+    Raises:
+        WireFormatError: a column is damaged, or of another length than the batch.
+
+    """
     try:
         batch.validate()
     except (pa.ArrowException, ValueError) as error:

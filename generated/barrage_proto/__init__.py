@@ -1,1 +1,1 @@
-"""Messages of the gRPC door, compiled from schema/*.proto."""
+"""Messages of the Deephaven endpoint, compiled from schema/*.proto."""

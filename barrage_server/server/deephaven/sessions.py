@@ -42,7 +42,7 @@ class Session:
         self.is_closed = False
 
     def close(self) -> None:
-        """Let go of its exports, and end its calls."""
+        """Release its exports, and end its calls."""
         self.is_closed = True
         self.exports.clear()
         for task in tuple(self.calls):

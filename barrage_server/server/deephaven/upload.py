@@ -130,7 +130,7 @@ class PutStream:
             yield self._decoded(decode_flight_data(message))
 
     def reply(self, app_metadata: bytes) -> None:
-        """Send a result."""
+        """Send a result; UnavailableError when the client has disconnected."""
         result = flight_pb2.PutResult(app_metadata=app_metadata)
         try:
             self._wait(self._call.write(result.SerializeToString()))
