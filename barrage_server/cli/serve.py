@@ -79,7 +79,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
                 sys.stdout.write(f"{uri}\n")
         sys.stdout.flush()
         asked = threading.Event()
-        if hasattr(signal, "SIGHUP"):
+        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGHUP, lambda *_: asked.set())
         while not server.wait(_POLL_SECONDS):
             if asked.is_set():

@@ -11,6 +11,7 @@ import grpc
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+import trustme
 from barrage_proto import console_pb2, deephaven_pb2, flight_pb2
 from barrage_proto import deephaven_pb2 as proto
 
@@ -360,29 +361,80 @@ CASES = [
 ]
 
 
+DESCRIBED = {
+    f"/{service.full_name}/{method.name}"
+    for module in (flight_pb2, deephaven_pb2, console_pb2)
+    for service in module.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+FLIGHT_SERVICE = "/arrow.flight.protocol.FlightService"
+OPEN = {f"{FLIGHT_SERVICE}/Handshake", f"{PACKAGE}.ConfigService/GetAuthenticationConstants"}
+"""Calls without credentials: one that brings them, and one that says which there may be."""
 NAMING: list[Any] = [case for case in CASES if getattr(case.values[1], "needs", None) is not None]
 
 
 def test_every_call_has_a_line() -> None:
     """The services are those of the descriptors, which the handlers implement."""
-    described = {
-        f"/{service.full_name}/{method.name}"
-        for module in (flight_pb2, deephaven_pb2, console_pb2)
-        for service in module.DESCRIPTOR.services_by_name.values()
-        for method in service.methods
-    }
-    flight = {f"/arrow.flight.protocol.FlightService/{name}" for name in FLIGHT_LINES}
-    assert described == flight | set(DEEPHAVEN_LINES)
+    flight = {f"{FLIGHT_SERVICE}/{name}" for name in FLIGHT_LINES}
+    assert flight | set(DEEPHAVEN_LINES) == DESCRIBED
     assert {name for name, _ in list_actions()} == set(ACTION_LINES)
 
 
 def test_the_lines_are_those_of_the_handlers(server: Server) -> None:
     service: Any = server._endpoints._deephaven
-    flight = {f"/arrow.flight.protocol.FlightService/{name}" for name in FLIGHT_LINES}
+    flight = {f"{FLIGHT_SERVICE}/{name}" for name in FLIGHT_LINES}
     assert set(service._service._methods) == flight | set(DEEPHAVEN_LINES)
     assert (
         len(fl.FlightMethod.__members__) - 1 == len(FLIGHT_LINES) if hasattr(fl.FlightMethod, "__members__") else True
     )
+
+
+@pytest.fixture(scope="module", params=["plain", "TLS"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[tuple[Server, trustme.CA | None]]:
+    authority = trustme.CA() if request.param == "TLS" else None
+    tls = None
+    if authority is not None:
+        issued = authority.issue_cert("localhost", "127.0.0.1")
+        tls = b"".join(part.bytes() for part in issued.cert_chain_pems), issued.private_key_pem.bytes()
+    with Server(token="open sesame", tls=tls, deephaven_port=0) as server:
+        server.append_table(VISIBLE, SCHEMA)
+        yield server, authority
+
+
+NAMED = flight_pb2.FlightDescriptor(type="PATH", path=["scope", VISIBLE]).SerializeToString()
+SHOWN = {
+    "nothing": (),
+    "an empty header": (("authorization", ""),),
+    "a wrong token": (("authorization", "Bearer open sesam"),),
+    "a wrong password": (("authorization", "Basic bWU6b3BlbiBzZXNhbQ=="),),
+    "a certificate in words": (("authorization", "client certificate me"),),
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN.values(), ids=SHOWN)
+@pytest.mark.parametrize("door", [FLIGHT, DEEPHAVEN])
+def test_no_call_is_answered_without_credentials(
+    guarded: tuple[Server, trustme.CA | None], door: str, shown: tuple[tuple[str, str], ...]
+) -> None:
+    """Every call of the descriptors, at every port, with TLS and without: one status, and one text."""
+    server, authority = guarded
+    uri = server.uri if door == FLIGHT else (server.deephaven_uri or "")
+    place = uri.partition("://")[2]
+    if authority is None:
+        channel: Any = grpc.insecure_channel(place)
+    else:
+        channel = grpc.secure_channel(place, grpc.ssl_channel_credentials(authority.cert_pem.bytes()))
+    methods = {method for method in DESCRIBED if door == DEEPHAVEN or method.startswith(FLIGHT_SERVICE)}
+    with channel:
+        texts = set()
+        for method in sorted(methods - OPEN):
+            with pytest.raises(grpc.RpcError) as caught:
+                # Flight reads a descriptor before it asks anyone
+                request = NAMED if method.endswith(("/GetFlightInfo", "/GetSchema")) else b""
+                list(channel.stream_stream(method)(iter([request]), timeout=20, metadata=shown))
+            assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED, (method, caught.value.details())
+            texts.add(str(caught.value.details()).split(" [AuthenticationError]")[0])
+        assert len(texts) == 1, texts
 
 
 def calling(server: Server, door: str, holder: str) -> Caller:
