@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
@@ -119,6 +118,8 @@ class _Writers:
         sink = _Sink(file)
         writer: Any
         if name.endswith(_PARQUET):
+            import pyarrow.parquet as pq  # not before there is a checkpoint: it takes a while
+
             writer = pq.ParquetWriter(sink, schema, compression="zstd", store_schema=True)
         else:
             writer = pa.ipc.new_file(pa.PythonFile(sink, mode="w"), schema)
@@ -153,6 +154,8 @@ def read_rows(directory: Directory, stem: str, schema: pa.Schema) -> Iterator[li
         for ending, numbers in _split(stored).items():
             data = pa.py_buffer(directory.read(f"{stem}{ending}"))
             if ending == _PARQUET:
+                import pyarrow.parquet as pq
+
                 rows: Iterator[pa.RecordBatch] = pq.ParquetFile(data).iter_batches(batch_size=GROUP_ROWS)
             else:
                 reader = pa.ipc.open_file(data)

@@ -35,7 +35,7 @@ from barrage_server.wire.protocol import PUT_OPTIONS_KEY
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
 
-__all__ = ["Catalog", "has_at_most", "own_schema"]
+__all__ = ["Catalog", "has_at_most", "never", "own_schema"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -44,6 +44,11 @@ _MOST_COMPARED = 1000  # names that a wrong one is compared with
 
 _TYPE_TAG = b"deephaven:type"
 _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
+
+
+def never(_table: Table) -> bool:
+    """False: no table is durable."""
+    return False
 
 
 class Catalog:
@@ -67,7 +72,7 @@ class Catalog:
         replaced: Callable[[Table], None] = lambda _before: None,
         *,
         columns: int = 10_000,
-        is_durable: Callable[[Table], bool] = lambda _table: False,
+        is_durable: Callable[[Table], bool] = never,
     ) -> None:
         self._graph = graph
         self._columns = columns

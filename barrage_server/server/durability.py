@@ -7,7 +7,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,10 +30,10 @@ from barrage_server.journal.recovery import Recovered, read_identity, recover, w
 from barrage_server.journal.segments import Journal
 from barrage_server.log import count
 from barrage_server.process import start_thread
-from barrage_server.public import public
 from barrage_server.publish.notes import BatchCommitted, TableDropped, TableExchanged, TableMade
+from barrage_server.server.fsync import Fsync
 
-__all__ = ["Durability", "Fsync", "is_durable"]
+__all__ = ["Durability", "is_durable"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -45,18 +44,6 @@ _RETRY_SECONDS: Final = 60.0
 """Seconds between attempts at a checkpoint that cannot be written."""
 
 Entries = Callable[[], Sequence[tuple[Table, Mapping[str, Any]]]]
-
-
-@public
-class Fsync(StrEnum):
-    """When changes of durable tables reach the disk."""
-
-    ALWAYS = "always"
-    """Before publishers get their answer."""
-    INTERVAL = "interval"
-    """Ten milliseconds later at most. The end of the process loses nothing; a loss of power loses that time."""
-    OS = "os"
-    """When the operating system writes them."""
 
 
 def is_durable(table: Table) -> bool:
@@ -97,11 +84,19 @@ class Durability(CycleLog):
         self._synced = self._journal.number  # the first record that may not be
         self._wanted = 0
         self._closed = False
+        self._is_idle = False  # the thread that syncs waits for a record
         self._void: dict[CycleNote, Callable[[], object]] = {}
         self._numbers: dict[CycleNote, int] = {}
+        works = (
+            {"checkpoint": self._checkpoint_on}
+            if fsync is Fsync.OS
+            else {
+                "journal": self._sync_on,
+                "checkpoint": self._checkpoint_on,
+            }
+        )
         self._threads = [
-            threading.Thread(target=self._sync_on, name="barrage-journal", daemon=True),
-            threading.Thread(target=self._checkpoint_on, name="barrage-checkpoint", daemon=True),
+            threading.Thread(target=work, name=f"barrage-{name}", daemon=True) for name, work in works.items()
         ]
 
     @classmethod
@@ -195,7 +190,7 @@ class Durability(CycleLog):
         try:
             if self._failure is not None:
                 raise ReadOnlyError(f"Nothing durable can be changed: {self._failure}")
-            return self._journal.append(RecordType.CYCLE, encode_cycle(record, self._records))
+            position = self._journal.append(RecordType.CYCLE, encode_cycle(record, self._records))
         except OSError as error:
             self._undo_notes(notes)
             self._fail(error)
@@ -203,6 +198,10 @@ class Durability(CycleLog):
         except BaseException:
             self._undo_notes(notes)
             raise
+        if self._is_idle:
+            with self._changed:
+                self._changed.notify_all()
+        return position
 
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
         """Write down what the cycle at ``position`` has not done."""
@@ -345,11 +344,12 @@ class Durability(CycleLog):
                 if self._fsync is Fsync.ALWAYS:
                     self._changed.wait_for(lambda: self._wanted > self._synced or self._closed)
                 else:
-                    self._changed.wait_for(lambda: self._closed, _INTERVAL_SECONDS if self._is_dirty else 0.05)
+                    self._is_idle = True
+                    self._changed.wait_for(lambda: self._is_dirty or self._closed)
+                    self._is_idle = False
+                    self._changed.wait_for(lambda: self._closed, _INTERVAL_SECONDS)
                 if self._closed or self._failure is not None:
                     return
-            if self._fsync is Fsync.OS or not self._is_dirty:
-                continue
             self.sync()
 
     def sync(self) -> None:

@@ -8,10 +8,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from barrage_server.arguments import choice, instance, integer, names, seconds, shown, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
@@ -24,11 +24,11 @@ from barrage_server.process import Ending, end_with_process
 from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.access import AccessControl, Role, checked_roles
 from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator
-from barrage_server.server.catalog import Catalog
+from barrage_server.server.catalog import Catalog, never
 from barrage_server.server.dispatcher import Dispatcher
-from barrage_server.server.durability import Durability, Fsync, is_durable
 from barrage_server.server.endpoints import Endpoints
 from barrage_server.server.flight_endpoint import TlsIdentity
+from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
 from barrage_server.server.server_state import ServerState
@@ -41,6 +41,9 @@ from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
+
+if TYPE_CHECKING:
+    from barrage_server.server.durability import Durability
 
 __all__ = ["Server"]
 
@@ -181,7 +184,13 @@ class Server:
         roles: Mapping[str, Role] | None,
     ) -> ServerState:
         graph, ledger, dispatcher = UpdateGraph(), Ledger(), Dispatcher(writers)
-        durability = None if self._data_dir is None else Durability.of_folder(self._data_dir, graph, self._fsync)
+        durability: Durability | None = None
+        is_durable: Callable[[Table], bool] = never
+        if self._data_dir is not None:
+            from barrage_server.server import durability as durable_tables  # reads and writes files: only if asked for
+
+            durability = durable_tables.Durability.of_folder(self._data_dir, graph, self._fsync)
+            is_durable = durable_tables.is_durable
         staging = StagingArea(limits.staging)
         streams = Streams({"subscription": limits.subscriptions, "upload": limits.uploads})
         ends = StreamEnds(ledger, streams)
@@ -192,7 +201,7 @@ class Server:
             ledger.pass_on,
             ends.replaced,
             columns=limits.columns,
-            is_durable=lambda table: durability is not None and is_durable(table),
+            is_durable=is_durable,
         )
         committer = Committer(catalog, staging, ledger)
         if durability is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from barrage_server.errors import BarrageError
 from barrage_server.publish import Committer, Ledger, StagingArea
@@ -12,12 +13,14 @@ from barrage_server.server.access import AccessControl
 from barrage_server.server.authentication import Authentication
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.dispatcher import Dispatcher
-from barrage_server.server.durability import Durability
 from barrage_server.server.limits import Limits
 from barrage_server.server.statistics import ServerStatistics
 from barrage_server.server.streams import Streams
 from barrage_server.server.table_feeds import TableFeeds
 from barrage_server.server.workers import Workers
+
+if TYPE_CHECKING:
+    from barrage_server.server.durability import Durability
 
 __all__ = ["ServerState"]
 
