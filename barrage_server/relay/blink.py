@@ -1,4 +1,4 @@
-"""FollowedTable blink tables."""
+"""Blink tables that follow those of other servers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from barrage_server.engine import BlinkTable, Rows, TableTraits, UpdateGraph
+from barrage_server.engine.operation import Operation, OperationKind
 from barrage_server.errors import UnsupportedOperationError
 from barrage_server.wire.empty import empty_array
 
@@ -37,7 +38,8 @@ class FollowedBlinkTable(BlinkTable):
     def clear(self) -> None:
         """Remove all rows: the upstream has none."""
         if self.size:
-            self.graph.stage(self, [empty_array(data_type) for data_type in self.schema.types])
+            nothing = [empty_array(data_type) for data_type in self.schema.types]
+            self.graph.stage(self, Operation(OperationKind.APPEND, nothing))
 
 
 class BlinkSink:

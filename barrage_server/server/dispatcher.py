@@ -290,7 +290,7 @@ class Dispatcher:
                     self._busy_threads -= 1
 
     def _next(self) -> ScheduledTask | None:
-        """Wait for the next scheduled to serve; ``None`` when this thread is to end. Holds the lock but for waiting."""
+        """Wait for the next task to serve; ``None`` when this thread is to end. Holds the lock but for waiting."""
         idle_since = self._clock()
         while not self._closed:
             now = self._clock()

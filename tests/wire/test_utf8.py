@@ -78,7 +78,7 @@ def test_under_nulls_there_may_be_anything(texts: list[tuple[bytes, bool]]) -> N
 
 @pytest.mark.parametrize("first", TELLING)
 def test_every_second_byte(first: int) -> None:
-    """FollowedTable by what completes a character, and by what does not."""
+    """Followed by what completes a character, and by what does not."""
     for second in range(256):
         for rest in (b"", b"\x80", b"a"):
             text = bytes([first, second]) + rest
