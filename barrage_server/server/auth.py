@@ -19,7 +19,7 @@ from itsdangerous import BadData, URLSafeSerializer
 
 from barrage_server.errors import AuthenticationError, BarrageError
 from barrage_server.server.authentication import CERTIFICATE, Authentication, Credentials
-from barrage_server.server.principal import ANONYMOUS, Principal
+from barrage_server.server.principal import NOBODY, Principal
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.translate import boundary
 
@@ -32,7 +32,6 @@ __all__ = [
     "parse_authorization",
 ]
 
-_NOBODY: Final = Principal(ANONYMOUS)
 _UNKNOWN = "a caller whose address Flight does not tell"
 MIDDLEWARE = "barrage"
 _VIEWPORT_HEADER = "barrage-viewport"
@@ -144,16 +143,16 @@ class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  
             header = _text(lower.get("authorization"))
             if info.method == fl.FlightMethod.HANDSHAKE and header is None:
                 self._strangers.check_room()
-                return AuthMiddleware(_NOBODY, viewport, None)  # credentials come in the handshake itself
+                return AuthMiddleware(NOBODY, viewport, None)  # credentials come in the handshake itself
             shown = header if header is not None else _bearer_of(lower.get("auth-token-bin"))
             if shown is None and self._certificates:
-                return AuthMiddleware(_NOBODY, viewport, None, by_certificate=self._of_certificate)
+                return AuthMiddleware(NOBODY, viewport, None, by_certificate=self._of_certificate)
             try:
                 return self._admit(info, shown, viewport)
             except AuthenticationError as error:
                 if info.method not in _TOLD_BY_HANDLER:
                     raise
-                return AuthMiddleware(_NOBODY, viewport, None, error)
+                return AuthMiddleware(NOBODY, viewport, None, error)
 
     def _of_certificate(self, identity: str) -> Principal:
         return self._authentication.principal(Credentials(CERTIFICATE, identity, identity))

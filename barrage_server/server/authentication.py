@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Final, Protocol, runtime_checkable
 from barrage_server.arguments import shown as repr_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.public import public
-from barrage_server.server.principal import ANONYMOUS, Principal
+from barrage_server.server.principal import ANONYMOUS, OPEN, SHARED, Principal
 
 __all__ = [
     "CERTIFICATE",
@@ -37,8 +38,8 @@ REFUSED: Final = (
     "'authorization: Bearer <token>'."
 )
 """The one text for missing, wrong and expired credentials."""
-_SHARED: Final = "shared:"
 _ANY_CERTIFICATE: Final = "any certificate"
+_OWN: Final = "own:"
 
 
 @public
@@ -105,7 +106,7 @@ class SharedTokens:
         self._tokens = [
             (
                 token.encode(),
-                Principal("token", self._roles, None, _SHARED + hashlib.sha256(token.encode()).hexdigest()),
+                Principal("token", self._roles, None, f"{SHARED}:" + hashlib.sha256(token.encode()).hexdigest()),
             )
             for token in tokens
         ]
@@ -203,7 +204,7 @@ class AnyOf:
     def holds(self, principal: Principal) -> bool:
         """Whether the authenticator that accepted ``principal`` still does."""
         stores = [store for store in self._authenticators if isinstance(store, CredentialStore)]
-        return not principal.credential or any(store.holds(principal) for store in stores)
+        return any(store.holds(principal) for store in stores)
 
     def refresh(self, *, force: bool = False) -> None:
         """Have all read what has changed."""
@@ -265,6 +266,8 @@ class Authentication:
         self._store = authenticate if isinstance(authenticate, CredentialStore) else None
         self._default_roles = frozenset(default_roles)
         self._clock = clock
+        # of principals that functions give without one, until these functions are replaced
+        self._own = f"{_OWN}{secrets.token_hex(4)}"
 
     @property
     def is_open(self) -> bool:
@@ -279,7 +282,7 @@ class Authentication:
 
         """
         if self._authenticate is None:
-            return Principal(credentials.user.strip() or ANONYMOUS, self._default_roles)
+            return Principal(credentials.user.strip() or ANONYMOUS, self._default_roles, None, OPEN)
         return self._checked(self._authenticate(credentials))
 
     def quick(self, credentials: Credentials) -> Principal | None:
@@ -291,7 +294,11 @@ class Authentication:
 
     def holds(self, principal: Principal) -> bool:
         """Whether the credentials of ``principal`` are neither expired nor revoked."""
-        return not principal.is_expired(self._clock()) and (self._store is None or self._store.holds(principal))
+        if principal.is_expired(self._clock()):
+            return False
+        if principal.credential.startswith(_OWN):
+            return principal.credential == self._own
+        return self._store is None or self._store.holds(principal)
 
     def replace(self, authenticate: Authenticator, default_roles: Collection[str] = ()) -> None:
         """Check credentials in another way from now on. Streams of callers that it does not accept end soon.
@@ -305,6 +312,7 @@ class Authentication:
         self._authenticate = authenticate
         self._store = authenticate if isinstance(authenticate, CredentialStore) else None
         self._default_roles = frozenset(default_roles)
+        self._own = f"{_OWN}{secrets.token_hex(4)}"
 
     def refresh(self, *, force: bool = False) -> None:
         """Have credentials read again that have changed, or all of them. Called about once a second."""
@@ -318,7 +326,7 @@ class Authentication:
 
     def _checked(self, found: str | Principal) -> Principal:
         if not isinstance(found, Principal):
-            return Principal(found.strip() or ANONYMOUS, self._default_roles)
+            return Principal(found.strip() or ANONYMOUS, self._default_roles, None, self._own)
         if found.is_expired(self._clock()):
             raise AuthenticationError(REFUSED)
-        return found
+        return found if found.credential else replace(found, credential=self._own)

@@ -10,9 +10,21 @@ from barrage_server.arguments import text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
 
-__all__ = ["ANONYMOUS", "Principal"]
+__all__ = ["ANONYMOUS", "NOBODY", "OPEN", "SHARED", "Principal"]
 
 ANONYMOUS: Final = "anonymous"
+OPEN: Final = "open"
+"""Kind of the credentials of callers that are accepted with any."""
+SHARED: Final = "shared"
+"""Kind of a token that many callers have."""
+_NAMESPACES: Final = {
+    "token": "file",
+    "password": "file",
+    "certificate": "file",
+    "any certificate": "certificate",
+    "key": "web",
+}
+"""Where names come from, by the kind of credentials: two callers of one name and namespace are one principal."""
 
 
 @public
@@ -25,7 +37,8 @@ class Principal:
         roles: names of its roles. Unknown ones grant nothing.
         expires: Unix time in seconds from which its credentials are invalid; ``None``: no end. Its streams and sessions
             end then.
-        credential: identifies the credentials it came with, so that their revocation ends its streams. Not secret.
+        credential: identifies the credentials it came with, as ``kind:id``, so that their revocation ends its streams.
+            Not secret; left empty by functions that are passed as ``token=``.
 
     >>> Principal("desk-7", roles=["trader"])
 
@@ -48,6 +61,21 @@ class Principal:
         assert isinstance(self.roles, frozenset)
         return self.roles
 
+    @property
+    def identity(self) -> str:
+        """What distinguishes it from other principals, also after it was given new credentials.
+
+        Callers of an open server, and those with a shared token, choose their names: all of them are one.
+        """
+        kind = self.credential.partition(":")[0]
+        if kind in (OPEN, SHARED):
+            return kind
+        return f"{_NAMESPACES.get(kind, 'own')}:{self.name}"
+
     def is_expired(self, now: float) -> bool:
         """Whether it has ended at the Unix time ``now``."""
         return self.expires is not None and now >= self.expires
+
+
+NOBODY: Final = Principal(ANONYMOUS)
+"""The caller of a call that has not shown its credentials yet, and has no rights."""

@@ -20,7 +20,9 @@ from barrage_proto import deephaven_pb2 as proto
 from barrage_server.errors import AuthenticationError, InvalidRequestError, LimitError
 from barrage_server.server import CredentialFile, Credentials, Principal, Server
 from barrage_server.server.authentication import CERTIFICATE, AnyOf, Authentication, SharedTokens, as_authenticator
+from barrage_server.server.deephaven.sessions import Sessions
 from barrage_server.server.passwords import Passwords
+from barrage_server.server.principal import NOBODY
 from tests.server.conftest import DEEPHAVEN, FLIGHT, address
 from tests.server.follower import Follower, until
 
@@ -349,6 +351,19 @@ def test_calls_without_a_session_end_with_their_credentials(tmp_path: Path) -> N
             assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
+def test_a_call_that_is_about_to_log_in_is_not_ended() -> None:
+    """A handshake has shown nothing yet, and nothing of it can have been revoked."""
+    sessions = Sessions(10.0, 10, 10, lambda: 0.0, lambda session: None, lambda principal: False)
+    arriving, revoked = sessions.guest(NOBODY), sessions.guest(Principal("ada"))
+    kept = sessions.guest(Principal("bob"))
+    sessions.open(kept)
+    sessions.end_invalid()
+    assert not arriving.is_closed
+    assert revoked.is_closed
+    assert kept.is_closed
+    assert not len(sessions)
+
+
 def test_a_stream_ends_when_its_credentials_expire(tmp_path: Path) -> None:
     until_when = time.time() + 1.0
     secret = {"t": Principal("brief", expires=until_when)}
@@ -374,6 +389,42 @@ def test_a_server_that_accepts_everyone_stays_so(path: Path) -> None:
         with pytest.raises(InvalidRequestError, match="accepts every caller"):
             server.reload(token="secret")
         server.reload()
+
+
+def test_an_identity_is_none_that_another_caller_can_take(path: Path) -> None:
+    """New credentials of an entry keep it; a name that a caller chooses for itself is not taken for it."""
+
+    def own(credentials: Credentials) -> str:
+        if credentials.secret != "mine":
+            raise AuthenticationError("No.")
+        return "desk"
+
+    authentication = Authentication(as_authenticator(["shared one", "shared two", CredentialFile(path), own]))
+    desk = authentication.principal(bearer("by digest")).identity
+    others = {
+        authentication.principal(credentials).identity
+        for credentials in (
+            Credentials("basic", "desk", "shared one"),
+            Credentials("basic", "other", "shared two"),
+            bearer("mine"),
+        )
+    }
+    assert len(others) == 2
+    assert desk not in others
+    rewrite(path, token("desk", "new one", roles='["other"]'))
+    authentication.refresh()
+    assert authentication.principal(bearer("new one")).identity == desk
+    open_to_all = Authentication()
+    assert open_to_all.principal(Credentials("basic", "desk", "")).identity == "open"
+
+
+def test_what_a_replaced_function_accepted_is_no_longer_valid() -> None:
+    authentication = Authentication(lambda credentials: "ada")
+    before = authentication.principal(bearer("x"))
+    assert authentication.holds(before)
+    authentication.replace(AnyOf([lambda credentials: "ada", SharedTokens(["s"])]))
+    assert not authentication.holds(before)
+    assert authentication.holds(authentication.principal(bearer("x")))
 
 
 @pytest.fixture(autouse=True)

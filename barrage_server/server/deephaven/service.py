@@ -16,7 +16,7 @@ from barrage_server.server.authentication import CERTIFICATE, Credentials
 from barrage_server.server.deephaven.call import Call, Status
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
-from barrage_server.server.principal import ANONYMOUS, Principal
+from barrage_server.server.principal import NOBODY
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
@@ -50,7 +50,6 @@ _BEGINNING: Final = _OPENING | {"/io.deephaven.proto.backplane.grpc.TableService
 # Deephaven's Java client hangs up as soon as it has sent this, which may be before the request is read.
 _CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
 
-_NOBODY: Final = Principal(ANONYMOUS)
 _REQUEST_BYTES: Final = 16 << 20
 """Of a call with one request, actions with their bodies included."""
 
@@ -129,7 +128,7 @@ class DeephavenService:
         sessions = self._state.sessions
         header = call.metadata.get(AUTHORIZATION)
         if call.method in _OPEN and (header is None or call.method.endswith("/Handshake")):
-            return sessions.guest(_NOBODY), False
+            return sessions.guest(NOBODY), False
         is_open = self._state.authentication.is_open
         if header is None and call.identity:
             credentials = Credentials(CERTIFICATE, call.identity, call.identity)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from barrage_server.errors import LimitError
 from barrage_server.server.deephaven.exports import Exports
-from barrage_server.server.principal import Principal
+from barrage_server.server.principal import NOBODY, Principal
 
 __all__ = ["Session", "Sessions"]
 
@@ -135,9 +135,12 @@ class Sessions:
                 self.close(session)
 
     def end_invalid(self) -> None:
-        """End the sessions, and the calls without one, whose credentials have expired or were revoked."""
+        """End the sessions, and the calls without one, whose credentials have expired or were revoked.
+
+        A call that is about to show some, such as a handshake, has time limits of its own.
+        """
         for session in (*self._sessions.values(), *self._guests):
-            if not self._holds(session.principal):
+            if session.principal is not NOBODY and not self._holds(session.principal):
                 self.close(session)
 
     def close_all(self) -> None:
