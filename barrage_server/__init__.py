@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         LiveState,
         LiveTable,
         Publication,
+        PublishResult,
         RetryPolicy,
         TableInfo,
         TableList,
@@ -60,12 +61,14 @@ if TYPE_CHECKING:
         BarrageError,
         DeadlineError,
         DependencyError,
+        FencedError,
         ForbiddenError,
         InternalError,
         InvalidRequestError,
         JournalError,
         KeyMismatchError,
         LimitError,
+        LostBatchesError,
         MessageTooLargeError,
         NotFoundError,
         PublishError,
@@ -124,6 +127,7 @@ __all__ = [
     "DeadlineError",
     "DependencyError",
     "Dialect",
+    "FencedError",
     "FollowedState",
     "FollowedStatistics",
     "FollowedTable",
@@ -139,12 +143,14 @@ __all__ = [
     "Limits",
     "LiveState",
     "LiveTable",
+    "LostBatchesError",
     "MessageTooLargeError",
     "NotFoundError",
     "Principal",
     "Publication",
     "PublishError",
     "PublishMode",
+    "PublishResult",
     "ReadOnlyError",
     "RelayStatistics",
     "ReplacedTable",
@@ -189,8 +195,8 @@ __all__ = [
 
 _NAMES: Final = {
     "client": (
-        "KEEP AsyncUpdates Client Dialect Keep LiveState LiveTable Publication RetryPolicy TableInfo TableList Update "
-        "Updates connect"
+        "KEEP AsyncUpdates Client Dialect Keep LiveState LiveTable Publication PublishResult RetryPolicy TableInfo "
+        "TableList Update Updates connect"
     ),
     "engine": (
         "AppendTable ArrowStream BlinkTable CycleLog CycleNote KeyedTable ReplacedTable ReplicaTable RingTable Table "

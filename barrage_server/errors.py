@@ -21,6 +21,8 @@
     ├── UnavailableError             the other side is unreachable or closing
     ├── DeadlineError                a call or condition took longer than its time-out
     ├── PublishError                 a batch could not be staged or committed
+    │   ├── FencedError              another epoch, or another user, has the publisher's name
+    │   └── LostBatchesError         batches between the last committed one and this one are missing
     ├── ReadOnlyError                the tables cannot be changed: the data directory cannot be written
     ├── JournalError                 the data directory is damaged, or of another version
     ├── DependencyError              an optional package or program is missing
@@ -41,12 +43,14 @@ __all__ = [
     "BarrageError",
     "DeadlineError",
     "DependencyError",
+    "FencedError",
     "ForbiddenError",
     "InternalError",
     "InvalidRequestError",
     "JournalError",
     "KeyMismatchError",
     "LimitError",
+    "LostBatchesError",
     "MessageTooLargeError",
     "NotFoundError",
     "PublishError",
@@ -166,6 +170,14 @@ class PublishError(BarrageError):
     """A batch could not be staged or committed; nothing of it is visible."""
 
     code = "FAILED_PRECONDITION"
+
+
+class FencedError(PublishError):
+    """The publisher's name is in use by another epoch, or by another user; nothing is committed."""
+
+
+class LostBatchesError(PublishError):
+    """Batches between the publisher's last committed one and this one are missing; nothing is committed."""
 
 
 class ReadOnlyError(BarrageError):

@@ -182,7 +182,19 @@ def calls(world: World) -> dict[str, Case]:
                 "mode": "choice",
                 "kind": "choice",
                 "capacity": "positive",
+                "batch": "count",
+                "epoch": "text",
             },
+        ),
+        "Client.publish (once)": (
+            client.publish,
+            {"name": "n", "data": ROWS, "publisher": "p", "batch": 0},
+            {"name": "text", "publisher": "text", "batch": "count", "epoch": "optional text"},
+        ),
+        "Client.last_batch": (
+            client.last_batch,
+            {"name": "n", "publisher": "p"},
+            {"name": "text", "publisher": "text", "epoch": "optional text"},
         ),
         "Client.publish_live": (
             client.publish_live,

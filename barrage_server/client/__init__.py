@@ -8,6 +8,7 @@ from barrage_server.client.live import LiveTable
 from barrage_server.client.publication import Publication
 from barrage_server.client.state import LiveState
 from barrage_server.client.update import Update
+from barrage_server.client.upload import PublishResult
 from barrage_server.client.view_change import KEEP, Keep
 from barrage_server.flight.retry import RetryPolicy
 from barrage_server.subscription import Dialect
@@ -21,6 +22,7 @@ __all__ = [
     "LiveState",
     "LiveTable",
     "Publication",
+    "PublishResult",
     "RetryPolicy",
     "TableInfo",
     "TableList",

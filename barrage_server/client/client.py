@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Self
+from dataclasses import replace
+from typing import Any, Final, Self, overload
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from barrage_server.arguments import callback, choice, integer, optional_names, seconds, shown
+from barrage_server.arguments import callback, choice, integer, optional_names, seconds, shown, text
 from barrage_server.client.access import Access
 from barrage_server.client.content import Content
 from barrage_server.client.failures import translated
@@ -25,7 +26,7 @@ from barrage_server.client.session import Session
 from barrage_server.client.snapshot import take_snapshot
 from barrage_server.client.subscription_worker import SubscriptionWorker
 from barrage_server.client.update import Update
-from barrage_server.client.upload import Uploadable, Uploader, act
+from barrage_server.client.upload import PublishResult, Uploadable, Uploader, act
 from barrage_server.client.view import View, column_names
 from barrage_server.client.window import Viewport, positions_of
 from barrage_server.engine import ReplicaTable, Table, UpdateGraph
@@ -243,6 +244,7 @@ class Client:
 
     # Publishing.
 
+    @overload
     def publish(
         self,
         name: str,
@@ -252,10 +254,47 @@ class Client:
         mode: PublishMode | str | None = None,
         kind: TableKind | str | None = None,
         capacity: int | None = None,
-    ) -> int:
+    ) -> int: ...
+
+    @overload
+    def publish(
+        self,
+        name: str,
+        data: Uploadable,
+        *,
+        key: Sequence[str] | str | None = None,
+        mode: PublishMode | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+        publisher: str,
+        batch: int,
+        epoch: str | None = None,
+        takeover: bool = False,
+        allow_gap: bool = False,
+    ) -> PublishResult: ...
+
+    def publish(
+        self,
+        name: str,
+        data: Uploadable,
+        *,
+        key: Sequence[str] | str | None = None,
+        mode: PublishMode | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+        publisher: str | None = None,
+        batch: int | None = None,
+        epoch: str | None = None,
+        takeover: bool = False,
+        allow_gap: bool = False,
+    ) -> int | PublishResult:
         """Publish rows. All become visible in one cycle, or none.
 
         A table that does not exist is created: keyed with ``key``, a ring with ``capacity``, else an append table.
+
+        With ``publisher`` and ``batch`` the rows apply exactly once, in whatever process and however often the call is
+        repeated: the server remembers the last batch of the publisher for the table, and takes one that is not beyond
+        it for a repetition. Batches are numbered from 0 without gaps; :meth:`last_batch` says where to continue.
 
         Args:
             name: the table on the server.
@@ -265,11 +304,19 @@ class Client:
             mode: ``append``, ``upsert``, ``replace`` or ``delete``; by default append, or upsert where there are keys.
             kind: kind of a new table.
             capacity: number of rows of a new ring.
+            publisher: the name under which the server remembers the batch. It belongs to the user that uses it first.
+            batch: the number of the batch.
+            epoch: the run of the publisher that ``batch`` counts in; another one is refused, and with ``takeover``
+                takes the name over.
+            takeover: begin a new epoch, which counts from 0 again; those before it are refused from then on.
+            allow_gap: commit although batches before this one are missing.
 
         Returns:
-            The number of rows published.
+            The number of rows published; with ``publisher`` whether they were applied or a repetition.
 
         Raises:
+            FencedError: another epoch, or another user, has the publisher's name.
+            LostBatchesError: batches before this one are missing on the server.
             SchemaMismatchError, KeyMismatchError, UnsupportedTypeError: the rows do not fit; nothing is changed.
             InvalidRequestError: ``data`` is a ticking table: use :meth:`publish_live`.
             UnsupportedOperationError: it is a Deephaven server.
@@ -277,14 +324,38 @@ class Client:
         """
         if isinstance(data, LiveTable | Table):
             raise InvalidRequestError("Publish a ticking table with publish_live(name, table).")
+        target = self._target(name, key=key, mode=mode, kind=kind, capacity=capacity)
+        if publisher is None:
+            if batch is not None or epoch is not None or takeover or allow_gap:
+                raise InvalidRequestError(
+                    "The arguments batch, epoch, takeover and allow_gap need a publisher's name: publisher=."
+                )
+            return self._uploader.publish(target, data)
+        if batch is None:
+            raise InvalidRequestError(
+                "A publisher's name needs the batch's number: batch=. last_batch() has the last one."
+            )
+        target = replace(
+            target,
+            publisher=text(publisher, "publisher"),
+            batch=integer(batch, "batch"),
+            epoch=None if epoch is None else text(epoch, "epoch"),
+            takeover=bool(takeover),
+            allow_gap=bool(allow_gap),
+        )
+        return self._uploader.publish_batch(target, data)
+
+    def last_batch(self, name: str, publisher: str, *, epoch: str | None = None) -> int | None:
+        """The last batch that ``publisher`` committed to the table ``name``; None when there is none.
+
+        A publisher continues with the next one. ``epoch`` restricts it to batches of this epoch.
+
+        Raises:
+            FencedError: another epoch than ``epoch``, or another user, has the publisher's name.
+        """
         self._channel.need(_PUBLISHING)
-        keys = optional_names(key, "key", single=True) if key is not None and key != () else None
-        wanted, named = choice(mode, PublishMode, "mode"), choice(kind, TableKind, "kind")
-        rows = None if capacity is None else integer(capacity, "capacity", least=1)
-        check_target(named, keys, rows, wanted, is_new=False)
-        chosen = wanted or (PublishMode.UPSERT if keys else PublishMode.APPEND)
-        target = CommitRequest("", checked_name(name), 0, mode=chosen, key=keys, kind=named, capacity=rows)
-        return self._uploader.publish(target, data)
+        chosen = None if epoch is None else text(epoch, "epoch")
+        return self._uploader.last_batch(text(publisher, "publisher"), checked_name(name), chosen)
 
     def publish_live(self, name: str, table: Table | LiveTable, *, interval_ms: int = 10) -> Publication:
         """Keep a table on the server equal to one that ticks here, until the result is closed.
@@ -399,6 +470,23 @@ class Client:
     def _repr_html_(self) -> str:
         """The open streams of this connection, for notebooks."""
         return self._session.html()
+
+    def _target(
+        self,
+        name: str,
+        *,
+        key: Sequence[str] | str | None = None,
+        mode: PublishMode | str | None = None,
+        kind: TableKind | str | None = None,
+        capacity: int | None = None,
+    ) -> CommitRequest:
+        self._channel.need(_PUBLISHING)
+        keys = optional_names(key, "key", single=True) if key is not None and key != () else None
+        wanted, named = choice(mode, PublishMode, "mode"), choice(kind, TableKind, "kind")
+        rows = None if capacity is None else integer(capacity, "capacity", least=1)
+        check_target(named, keys, rows, wanted, is_new=False)
+        chosen = wanted or (PublishMode.UPSERT if keys else PublishMode.APPEND)
+        return CommitRequest("", checked_name(name), 0, mode=chosen, key=keys, kind=named, capacity=rows)
 
     def _dialect(self, dialect: Dialect | str | None) -> Dialect | None:
         try:

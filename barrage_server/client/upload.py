@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,19 +17,49 @@ from barrage_server.client.failures import translated
 from barrage_server.client.interruptible import Progress, run_interruptible
 from barrage_server.client.lookup import look_up
 from barrage_server.engine.frames import arrow_rows
-from barrage_server.errors import BarrageError, SchemaMismatchError, UnavailableError, UnknownTableError
+from barrage_server.errors import (
+    BarrageError,
+    PublishError,
+    SchemaMismatchError,
+    UnavailableError,
+    UnknownTableError,
+)
 from barrage_server.flight.staging import CommitCalls, chunks, stage
+from barrage_server.public import public
 from barrage_server.wire.dictionaries import survives_streams
 from barrage_server.wire.intake import Intake
-from barrage_server.wire.protocol import CommitRequest, CommitResult, StageRequest, StageResult
+from barrage_server.wire.protocol import (
+    CommitRequest,
+    CommitResult,
+    StageRequest,
+    StageResult,
+    single_write_publisher,
+)
 
-__all__ = ["Uploadable", "Uploader", "act", "record_batches_of"]
+__all__ = ["PublishResult", "Uploadable", "Uploader", "act", "record_batches_of"]
 
 Uploadable = Any
 """Rows to publish: a pyarrow table, record batch or record batch reader, a mapping of columns, or anything that speaks
 the Arrow PyCapsule protocol, such as a pandas or polars data frame."""
 
 _ARRAYS: Final = (pa.Array, pa.ChunkedArray)
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """What became of a batch that was published under a publisher's name.
+
+    Attributes:
+        applied: whether this call has changed the table; False when the batch had been committed before.
+        rows: rows that were applied; 0 for a repetition.
+        last_batch: the publisher's last committed batch of the table now.
+
+    """
+
+    applied: bool
+    rows: int
+    last_batch: int
 
 
 def record_batches_of(
@@ -72,7 +102,7 @@ class Uploader:
 
     The server remembers the last batch of each publisher, and takes one that is not beyond it for a repetition. Batches
     of one name must therefore be committed in order: each concurrent upload has a publisher's name of its own, and
-    names are used again.
+    names are used again, after successes: whether a failed batch was committed may be unknown.
     """
 
     def __init__(self, channel: Channel, timeout: float) -> None:
@@ -80,7 +110,7 @@ class Uploader:
         self._calls = _ChannelCalls(channel)
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._name = f"client-{uuid.uuid4()}"
+        self._name = single_write_publisher(f"client-{uuid.uuid4()}")
         self._names = 0
         self._free: list[tuple[str, int]] = []
 
@@ -93,26 +123,57 @@ class Uploader:
         Raises:
             BarrageError: nothing was published.
         """
+        publisher, batch = self._borrow()
+        result = self._send(replace(target, publisher=publisher, batch=batch), data)
+        with self._lock:
+            self._free.append((publisher, batch))
+        return result.rows
+
+    def publish_batch(self, target: CommitRequest, data: Uploadable) -> PublishResult:
+        """Publish ``data`` as the batch of the publisher that ``target`` names (this fills in tokens and schema).
+
+        Raises:
+            FencedError, LostBatchesError: the batch cannot be committed.
+            BarrageError: nothing was published.
+        """
+
+        def committed() -> PublishResult | None:
+            last = self.last_batch(target.publisher, target.table or "", target.epoch, takeover=target.takeover)
+            return None if last is None or last < target.batch else PublishResult(False, 0, last)
+
+        found = committed()  # rows of a repetition are not sent
+        if found is not None:
+            return found
+        try:
+            result = self._send(target, data)
+        except PublishError:
+            # Another process may have committed the batch meanwhile: what is staged for it is dropped then.
+            found = committed()
+            if found is None:
+                raise
+            return found
+        return PublishResult(result.committed, result.rows, result.last_batch)
+
+    def last_batch(self, publisher: str, table: str, epoch: str | None, *, takeover: bool = False) -> int | None:
+        """The last batch that ``publisher`` committed to ``table``; None when there is none."""
+        return self._calls.last_batch(publisher, table, epoch, takeover=takeover)
+
+    def _send(self, target: CommitRequest, data: Uploadable) -> CommitResult:
+        """Stage ``data``, and commit it."""
+        name = target.table or ""
         if self._channel.login.has_session:
             self._channel.greet()  # rows may be readable once only, so the session is checked first
         try:
-            schema, batches = record_batches_of(data, self._types_for(target.table, data))
+            schema, batches = record_batches_of(data, self._types_for(name, data))
         except SchemaMismatchError as error:
-            raise SchemaMismatchError(f"Rows for table '{target.table}': {error}") from None
-        publisher, batch = self._borrow()
-        try:
-            request = StageRequest(publisher, target.table, batch, attempt=uuid.uuid4().hex)
-            staged = run_interruptible(
-                lambda progress: self._stage(request, schema, batches, progress),
-                timeout=self._timeout,
-                what=f"publishing to '{target.table}'",
-            )
-            tokens = (staged.token,)
-            self._commit(replace(target, publisher=publisher, batch=batch, tokens=tokens, schema=schema))
-            return staged.rows
-        finally:
-            with self._lock:
-                self._free.append((publisher, batch))
+            raise SchemaMismatchError(f"Rows for table '{name}': {error}") from None
+        request = StageRequest(target.publisher, name, target.batch, uuid.uuid4().hex, target.epoch)
+        staged = run_interruptible(
+            lambda progress: self._stage(request, schema, batches, progress),
+            timeout=self._timeout,
+            what=f"publishing to '{name}'",
+        )
+        return self._commit(replace(target, tokens=(staged.token,), schema=schema), staged.rows)
 
     def _types_for(self, name: str, data: Uploadable) -> Mapping[str, pa.DataType] | None:
         """The types of the table's columns, if ``data`` has Python values and the table exists.
@@ -154,13 +215,13 @@ class Uploader:
         writer, answers = self._channel.client().do_put(descriptor, schema, self._channel.options())
         return writer, answers
 
-    def _commit(self, request: CommitRequest) -> CommitResult:
+    def _commit(self, request: CommitRequest, rows: int) -> CommitResult:
         try:
             try:
                 return self._calls.commit(request)
             except UnavailableError:
                 # It may have been committed, and only the answer lost: asking again does nothing a second time.
-                return self._calls.commit(request)
+                return replace(self._calls.commit(request), committed=True, duplicate=False, rows=rows)
         except BarrageError:
             with suppress(BarrageError):  # what is staged expires on the server by itself
                 self._calls.abort(request.tokens)

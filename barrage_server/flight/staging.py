@@ -19,12 +19,15 @@ from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
+    KEEP_ACTION,
     LAST_BATCH_ACTION,
     STAGE_COMMAND,
     AbortRequest,
     AbortResult,
     CommitRequest,
     CommitResult,
+    KeepRequest,
+    KeepResult,
     LastBatchRequest,
     LastBatchResult,
     StageEnd,
@@ -120,7 +123,8 @@ class CommitCalls(ABC):
 
     def commit(self, request: CommitRequest) -> CommitResult:
         """Make staged batches visible, once; a repeated batch answers with ``duplicate`` set."""
-        doing = f"commit batch {request.batch} to table {request.table!r}"
+        names = ", ".join(repr(part.table) for part in request.parts)
+        doing = f"commit batch {request.batch} to table {names}"
         return CommitResult.from_json(self.act(COMMIT_ACTION, request.to_json(), doing))
 
     def abort(self, tokens: Iterable[str]) -> int:
@@ -132,9 +136,18 @@ class CommitCalls(ABC):
         """Drop all that ``publisher`` has staged as ``batch`` of ``table``; returns the number of tokens."""
         return self._abort(AbortRequest(publisher=publisher, table=table, batch=batch))
 
-    def last_batch(self, publisher: str, table: str) -> int | None:
-        """The last batch that ``publisher`` committed to ``table``; None when there is none."""
-        body = LastBatchRequest(publisher, table).to_json()
+    def keep_batch(self, publisher: str, table: str, batch: int) -> float:
+        """Keep all that ``publisher`` has staged as ``batch`` of ``table``; the seconds for which it is safe."""
+        request = KeepRequest(publisher=publisher, table=table, batch=batch)
+        answer = self.act(KEEP_ACTION, request.to_json(), "keep staged rows")
+        return KeepResult.from_json(answer).expiry_ms / 1000
+
+    def last_batch(self, publisher: str, table: str, epoch: str | None = None, *, takeover: bool = False) -> int | None:
+        """The last batch that ``publisher`` committed to ``table``; None when there is none.
+
+        With ``epoch`` that of this epoch; FencedError when it could not commit, with ``takeover`` as a new one.
+        """
+        body = LastBatchRequest(publisher, table, epoch, takeover).to_json()
         answer = self.act(LAST_BATCH_ACTION, body, f"ask for the last batch of table {table!r}")
         return LastBatchResult.from_json(answer).last_batch
 

@@ -1,35 +1,49 @@
-"""Commits: what is staged becomes one delta, once."""
+"""Commits: what is staged becomes one delta of each of its tables, once."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barrage_server.engine import Table
+from barrage_server.engine import BlinkTable, Table
 from barrage_server.errors import (
     InvalidRequestError,
+    LostBatchesError,
     PublishError,
     SchemaMismatchError,
     UnknownColumnError,
     UnsupportedTypeError,
 )
 from barrage_server.publish.delta import Part, TableStore, Target, publish_parts
-from barrage_server.publish.ledger import Ledger
+from barrage_server.publish.ledger import Identity, Ledger
 from barrage_server.publish.notes import BatchCommitted
 from barrage_server.publish.staging import Staged, StagingArea
-from barrage_server.wire.protocol import CommitRequest, CommitResult, StageRequest
+from barrage_server.wire.protocol import (
+    CommitPart,
+    CommitRequest,
+    CommitResult,
+    LastBatchRequest,
+    PublishMode,
+    StageRequest,
+    TableKind,
+    is_single_write,
+)
 
 __all__ = ["Committer"]
 
+logger = logging.getLogger("barrage_server.publish")
+
 
 class Committer:
-    """Turns staged batches into deltas of tables, one at a time.
+    """Turns staged batches into deltas of tables, one commit at a time.
 
-    A commit is all or nothing: either its rows are visible in one cycle and its batch number is in the ledger, or
-    neither. A batch whose number is not greater than the publisher's last one is a repetition and changes nothing.
+    A commit is all or nothing: either the rows of all its tables are visible in one cycle and its batch number is in
+    the ledger for each, or neither. A batch whose number is not greater than the publisher's last one is a repetition
+    and changes nothing. One that does not follow the last one is refused.
     """
 
     def __init__(self, store: TableStore, staging: StagingArea, ledger: Ledger) -> None:
@@ -39,80 +53,151 @@ class Committer:
         self._lock = threading.Lock()
         ledger.watch(store.find)
 
-    def commit(self, request: CommitRequest) -> CommitResult:
-        """Make the batches under ``request.tokens`` visible.
+    def commit(self, request: CommitRequest, principal: str = "", now: float = 0.0) -> CommitResult:
+        """Make the batches under the tokens of ``request`` visible. Tables that have the batch already are left out.
+
+        Args:
+            request: the request.
+            principal: the user of the call.
+            now: seconds of the wall clock.
 
         Raises:
+            FencedError: the publisher's name belongs to another user, or another epoch has it.
+            LostBatchesError: batches between the last one and this one are missing.
             PublishError: a token is unknown or was staged for another batch, or the publisher's last batch is not the
                 expected one.
-            InvalidRequestError: a subclass of it, when the rows or options do not fit the table.
+            LimitError: the server remembers as many publishers as it can.
+            InvalidRequestError: a subclass of it, when the rows or options do not fit a table.
 
         """
+        identity = Identity(request.publisher, request.epoch, principal)
         with self._lock:  # a commit that is retried while the first attempt runs is its repetition
-            if self._ledger.has(request.publisher, request.table, request.batch):
-                self._staging.drop(request.tokens)
+            names = [part.table for part in request.parts]
+            self._ledger.admit(identity, names, now, takeover=request.takeover)
+            parts = [part for part in request.parts if not self._has(identity, part.table, request.batch)]
+            for part in parts:
+                self._check_expected(request, identity, part)
+            if parts:
+                rows, step = self._apply(request, identity, parts, now)
+            else:
                 self._store.graph.wait_until_durable()
-                return self._result(request, duplicate=True, rows=0, step=self._store.graph.step)
-            self._check_expected(request)
-            staged = self._staging.find(request.tokens, request.publisher, request.table, request.batch)
-            schema, batches = _gather(request, staged)
-            target = Target(request.table, request.mode, request.key, request.kind, request.capacity)
-            part = Part(target, schema, batches, lambda table: self._committed(request, table))
-            (table,) = publish_parts(self._store, [part], limit=self._staging.limits.total_bytes)
-            self._staging.drop(request.tokens)
-            # Attempts that lost a race, or whose driver is gone, are never committed.
-            self._staging.drop_sealed(request.publisher, request.table, request.batch)
-            return self._result(request, duplicate=False, rows=part.rows, step=table.version.step)
+                rows, step = 0, self._store.graph.step
+            self._drop_superseded(request, identity)
+            lasts = [self._ledger.last_of(identity, name) for name in names]
+            return CommitResult(
+                committed=bool(parts),
+                duplicate=not parts,
+                rows=rows,
+                last_batch=min((last for last in lasts if last is not None), default=request.batch),
+                step=step,
+            )
 
-    def _committed(self, request: CommitRequest, table: Table) -> BatchCommitted:
-        """What records the batch, with the cycle that has its rows."""
-        entry = {"publisher": request.publisher, "batch": request.batch}
-        return BatchCommitted(
-            table, lambda: self._ledger.advance(request.publisher, request.table, request.batch, table), entry
-        )
+    def last_batch(self, request: LastBatchRequest, principal: str = "") -> int | None:
+        """The last committed batch; FencedError when the publisher of the request may not commit."""
+        if request.epoch is None:
+            self._ledger.check_owner(request.publisher, principal)
+            return self._ledger.last(request.publisher, request.table)
+        identity = Identity(request.publisher, request.epoch, principal)
+        self._ledger.check(identity, takeover=request.takeover)
+        return self._ledger.last_of(identity, request.table)
+
+    def check_stage(self, request: StageRequest, principal: str = "") -> None:
+        """Raise FencedError when what ``request`` announces can never be committed."""
+        self._ledger.check(Identity(request.publisher, request.epoch, principal), takeover=True)
 
     def staged(self, request: StageRequest, token: str) -> None:
         """Record that an entry was sealed; drop it if its batch was committed meanwhile."""
-        if self._ledger.has(request.publisher, request.table, request.batch):
+        if self._has(Identity(request.publisher, request.epoch), request.table, request.batch):
             self._staging.drop([token])
 
-    def _check_expected(self, request: CommitRequest) -> None:
-        last = self._ledger.last(request.publisher, request.table)
+    def _apply(
+        self, request: CommitRequest, identity: Identity, parts: Sequence[CommitPart], now: float
+    ) -> tuple[int, int]:
+        """Apply the deltas in one cycle, and record them. The number of rows, and the step of the cycle."""
+        deltas = [self._delta(request, identity, part, now) for part in parts]
+        tables = publish_parts(self._store, deltas, limit=self._staging.limits.total_bytes)
+        return sum(delta.rows for delta in deltas), max(table.version.step for table in tables)
+
+    def _delta(self, request: CommitRequest, identity: Identity, part: CommitPart, now: float) -> Part:
+        target, schema, batches = _gather(request, part, self._staged(request, identity, part))
+        entry = self._ledger.entry(identity, part.table, request.batch, now)
+
+        def committed(table: Table) -> BatchCommitted:
+            """What records the batch, with the cycle that has its rows."""
+            return BatchCommitted(table, lambda: self._ledger.advance(entry, table), entry.to_fields())
+
+        return Part(target, schema, batches, committed)
+
+    def _staged(self, request: CommitRequest, identity: Identity, part: CommitPart) -> list[Staged]:
+        publisher, epoch, principal = identity.publisher, identity.epoch, identity.principal
+        return self._staging.find(part.tokens, publisher, part.table, request.batch, epoch=epoch, principal=principal)
+
+    def _drop_superseded(self, request: CommitRequest, identity: Identity) -> None:
+        """Drop what can never be committed: other attempts at the batch, those of a driver that is gone, and those of
+        earlier epochs.
+        """
+
+        def is_over(staged: StageRequest) -> bool:
+            if staged.epoch == request.epoch:
+                return staged.batch <= request.batch
+            return self._ledger.is_earlier(staged.publisher, staged.epoch)
+
+        for part in request.parts:
+            self._staging.drop(part.tokens, identity.principal)
+            self._staging.drop_those(identity.publisher, part.table, identity.principal, is_over)
+
+    def _has(self, identity: Identity, table: str, batch: int) -> bool:
+        last = self._ledger.last_of(identity, table)
+        return last is not None and batch <= last
+
+    def _check_expected(self, request: CommitRequest, identity: Identity, part: CommitPart) -> None:
+        """Raise unless the batch follows the last one of the table, as far as the publisher asks for that."""
+        last = self._ledger.last_of(identity, part.table)
         if request.expected_last is not None and last != request.expected_last:
             known = "no batch" if last is None else f"batch {last} as the last one"
             raise PublishError(
-                f"Batch {request.batch} of table '{request.table}' follows batch {request.expected_last}, and this "
+                f"Batch {request.batch} of table '{part.table}' follows batch {request.expected_last}, and this "
                 f"server knows {known} of its publisher: it was restarted, or the table was dropped."
             )
-
-    def _result(self, request: CommitRequest, *, duplicate: bool, rows: int, step: int) -> CommitResult:
-        last = self._ledger.last(request.publisher, request.table)
-        return CommitResult(
-            committed=not duplicate,
-            duplicate=duplicate,
-            rows=rows,
-            last_batch=request.batch if last is None else last,
-            step=step,
+        first = 0 if last is None else last + 1
+        if request.batch <= first or is_single_write(request.publisher) or self._needs_no_history(part):
+            return
+        missing = f"batch {first} is" if request.batch - first == 1 else f"batches {first} to {request.batch - 1} are"
+        known = "no batch of it" if last is None else f"batch {last} as its last one"
+        text = (
+            f"Batch {request.batch} of publisher {request.publisher!r} does not follow in table '{part.table}': "
+            f"{missing} missing, and this server knows {known}"
         )
+        if not request.allow_gap:
+            raise LostBatchesError(
+                f"{text} (it was restarted, the table was dropped, or they went to another server). Publish the "
+                "missing batches first, counted from 0, or accept the gap with allow_gap=True."
+            )
+        logger.warning("%s; committed without them, as its publisher allows", text)
+
+    def _needs_no_history(self, part: CommitPart) -> bool:
+        """Whether the batch is all that there is to know: it replaces the table, or rows live for one cycle."""
+        blinks = part.kind is TableKind.BLINK or isinstance(self._store.find(part.table), BlinkTable)
+        return blinks or part.mode is PublishMode.REPLACE
 
 
-def _gather(request: CommitRequest, staged: Sequence[Staged]) -> tuple[pa.Schema, list[pa.RecordBatch]]:
-    """The schema and the rows of a commit, in the order in which they are applied."""
-    schema = request.schema if request.schema is not None else next((entry.schema for entry in staged), None)
+def _gather(
+    request: CommitRequest, part: CommitPart, staged: Sequence[Staged]
+) -> tuple[Target, pa.Schema, list[pa.RecordBatch]]:
+    """The target, the schema and the rows of one table, in the order in which they are applied."""
+    schema = part.schema if part.schema is not None else next((entry.schema for entry in staged), None)
     if schema is None:
-        raise InvalidRequestError(
-            f"Batch {request.batch} of table '{request.table}' is empty: send the schema with it."
-        )
+        raise InvalidRequestError(f"Batch {request.batch} of table '{part.table}' is empty: send the schema with it.")
     for entry in staged:
         if not entry.schema.equals(schema, check_metadata=False) and entry.rows:
             raise SchemaMismatchError(
-                f"The parts of batch {request.batch} of table '{request.table}' have different schemas: "
+                f"The parts of batch {request.batch} of table '{part.table}' have different schemas: "
                 f"{_columns(schema)}, and {_columns(entry.schema)}."
             )
     batches = [batch for entry in staged for batch in entry.batches if batch.num_rows]
-    if request.order_by is not None:
-        batches = _sorted(batches, schema, request.order_by)
-    return schema, batches
+    if part.order_by is not None:
+        batches = _sorted(batches, schema, part.order_by)
+    return Target(part.table, part.mode, part.key, part.kind, part.capacity), schema, batches
 
 
 def _sorted(batches: list[pa.RecordBatch], schema: pa.Schema, column: str) -> list[pa.RecordBatch]:

@@ -4,87 +4,241 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
 
 from barrage_server.engine import Table
+from barrage_server.errors import FencedError, LimitError
 from barrage_server.wire.protocol import is_single_write
 
-__all__ = ["Ledger"]
+__all__ = ["LEDGER_SECONDS", "Identity", "Ledger", "LedgerEntry"]
+
+LEDGER_SECONDS: Final = 30 * 86_400.0
+"""Seconds after its last commit for which a publisher is remembered."""
+_SINGLE_SECONDS: Final = 3_600.0
+_RETRY_SECONDS: Final = 900.0
+"""Seconds for which a single write may repeat its commit: three times what a sink waits for its server."""
+_EARLIER: Final = 100
+"""Earlier epochs of one publisher that are remembered."""
 
 
-class _Entry(NamedTuple):
-    batch: int
-    table: object  # the table itself, not its name: a later table of that name is another one
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The sender of a commit.
 
-
-_Entries = OrderedDict[tuple[str, str], _Entry]
-
-
-class Ledger:
-    """The last committed batch per publisher and table.
-
-    Batch numbers of one publisher only grow (Spark counts its micro-batches), so one number decides for every batch
-    whether it is committed.
-
-    Entries belong to a table, not to its name: after :meth:`watch` was called, commits to a dropped table do not count
-    for a later table of that name.
-
-    A publisher does not announce its end: beyond ``capacity`` entries, the least recently committed are evicted.
-    Publishers that write once, under a name of their own, are counted apart, so that they never evict a streaming
-    query.
-
-    Args:
-        capacity: entries of publishers that may commit again.
-        single_capacity: entries of publishers that write once; enough for those that still repeat their commit.
+    Attributes:
+        publisher: the name under which batches are remembered.
+        epoch: the run of the publisher that its batch numbers belong to; None for a publisher without epochs.
+        principal: the user of the call. A publisher name belongs to the user that commits under it first.
 
     """
 
-    def __init__(self, capacity: int = 100_000, single_capacity: int = 10_000) -> None:
+    publisher: str
+    epoch: str | None = None
+    principal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """What a commit leaves behind, for one table.
+
+    Attributes:
+        publisher: the name under which the batch was committed.
+        epoch: the epoch of the publisher.
+        table: the table's name.
+        batch: the last batch.
+        when: time of the commit, in seconds of the wall clock.
+        principal: the user that the publisher's name belongs to.
+        earlier: the epochs before it, which are refused.
+
+    """
+
+    publisher: str
+    epoch: str | None
+    table: str
+    batch: int
+    when: float
+    principal: str
+    earlier: tuple[str | None, ...] = ()
+
+    def to_fields(self) -> dict[str, Any]:
+        """The entry in JSON, without its table."""
+        return {
+            "publisher": self.publisher,
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "when": self.when,
+            "principal": self.principal,
+            "earlier": list(self.earlier),
+        }
+
+    @classmethod
+    def of_fields(cls, table: str, fields: Mapping[str, Any]) -> LedgerEntry:
+        """The entry of :meth:`to_fields`, for the table of that name."""
+        return cls(
+            publisher=str(fields["publisher"]),
+            epoch=fields.get("epoch"),
+            table=table,
+            batch=int(fields["batch"]),
+            when=float(fields.get("when", 0.0)),
+            principal=str(fields.get("principal", "")),
+            earlier=tuple(fields.get("earlier", ())),
+        )
+
+
+class _Key(NamedTuple):
+    publisher: str
+    table: str
+
+
+class _Held(NamedTuple):
+    entry: LedgerEntry
+    table: object  # the table itself, not its name: a later table of that name is another one
+
+
+@dataclass(slots=True)
+class _Name:
+    """A publisher's name: the user that it belongs to, its epochs, and the tables that the present one has written."""
+
+    principal: str
+    epoch: str | None
+    earlier: tuple[str | None, ...] = ()
+    tables: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Shelf:
+    """Entries that are kept for the same time, in the order of their last commit.
+
+    Attributes:
+        seconds: how long they are kept.
+        capacity: how many there may be.
+        spare_seconds: the age from which they make room for others.
+
+    """
+
+    seconds: float
+    capacity: int
+    spare_seconds: float
+    entries: OrderedDict[_Key, _Held] = field(default_factory=OrderedDict)
+
+
+class Ledger:
+    """The last committed batch per publisher, epoch and table.
+
+    Batch numbers of one epoch only grow (Spark counts its micro-batches), so one number decides for every batch whether
+    it is committed. A publisher has one epoch at a time; those before it are fenced off.
+
+    Entries belong to a table, not to its name: after :meth:`watch` was called, commits to a dropped table do not count
+    for a later table of that name. A publisher without a table is forgotten, and its name is free.
+
+    A publisher does not announce its end: entries are forgotten by age. Publishers of a single write or of one
+    connection, whose names no later process uses, are kept apart and for a shorter time, so that they take no room from
+    a streaming query. Beyond either capacity a commit of a further publisher is refused: an entry that may still be
+    needed is never evicted. Entries of single writes make room once they are older than a commit is repeated.
+
+    Times are seconds of the wall clock, passed in by the caller. Methods may be called from any thread.
+
+    Args:
+        seconds: how long a publisher is remembered after its last commit to a table.
+        capacity: entries of publishers that may commit again.
+        single_seconds: how long a single write is remembered.
+        single_capacity: entries of single writes.
+
+    """
+
+    def __init__(
+        self,
+        seconds: float = LEDGER_SECONDS,
+        capacity: int = 100_000,
+        *,
+        single_seconds: float = _SINGLE_SECONDS,
+        single_capacity: int = 100_000,
+    ) -> None:
         self._lock = threading.Lock()
-        self._lasting: _Entries = OrderedDict()
-        self._single: _Entries = OrderedDict()
-        self._capacities = (capacity, single_capacity)
-        self._find: Callable[[str], object] = lambda _: None
+        self._lasting = _Shelf(seconds, capacity, seconds)
+        self._single = _Shelf(min(seconds, single_seconds), single_capacity, min(seconds, _RETRY_SECONDS))
+        self._names: dict[str, _Name] = {}
+        self._find: Callable[[str], object] | None = None
 
     def watch(self, find: Callable[[str], object]) -> None:
         """Tie entries to the tables that ``find`` returns by name; it must not call the ledger."""
         self._find = find
 
     def last(self, publisher: str, table: str) -> int | None:
-        """The last batch that ``publisher`` committed to ``table``; ``None`` when there is none."""
+        """The last batch that the present epoch of ``publisher`` committed to ``table``; ``None``: there is none."""
         with self._lock:
-            entry = self._entries_of(publisher).get((publisher, table))
-            return entry.batch if entry is not None and entry.table is self._find(table) else None
+            name = self._names.get(publisher)
+            return None if name is None else self._last(_Key(publisher, table))
 
-    def has(self, publisher: str, table: str, batch: int) -> bool:
-        """Whether ``batch`` was committed before."""
-        last = self.last(publisher, table)
-        return last is not None and batch <= last
+    def last_of(self, identity: Identity, table: str) -> int | None:
+        """The last batch that ``identity`` committed to ``table``; ``None`` when there is none in its epoch."""
+        with self._lock:
+            name = self._names.get(identity.publisher)
+            if name is None or name.epoch != identity.epoch:
+                return None
+            return self._last(_Key(identity.publisher, table))
 
-    def advance(self, publisher: str, table: str, batch: int, committed_to: object = None) -> None:
-        """Record that ``batch`` is committed. The number of a publisher never decreases.
+    def is_earlier(self, publisher: str, epoch: str | None) -> bool:
+        """Whether ``epoch`` of ``publisher`` is fenced off: a later one took the name over."""
+        with self._lock:
+            name = self._names.get(publisher)
+            return name is not None and epoch in name.earlier
+
+    def check(self, identity: Identity, *, takeover: bool = False) -> None:
+        """Raise FencedError unless ``identity`` may commit, with ``takeover`` also as a new epoch."""
+        with self._lock:
+            self._check(identity, takeover=takeover)
+
+    def check_owner(self, publisher: str, principal: str) -> None:
+        """Raise FencedError when the name ``publisher`` belongs to another user than ``principal``."""
+        with self._lock:
+            self._check_owner(publisher, principal)
+
+    def admit(self, identity: Identity, tables: Collection[str], now: float, *, takeover: bool = False) -> None:
+        """Check that a commit of ``identity`` to ``tables`` may be recorded.
+
+        Raises:
+            FencedError: the name belongs to another user, or another epoch has it.
+            LimitError: there is no room for another publisher.
+
+        """
+        with self._lock:
+            self._expire(now)
+            self._check(identity, takeover=takeover)
+            shelf = self._shelf_of(identity.publisher)
+            added = sum(_Key(identity.publisher, table) not in shelf.entries for table in tables)
+            self._forget_until(shelf, now - shelf.spare_seconds, shelf.capacity - added)
+            if added and len(shelf.entries) + added > shelf.capacity:
+                raise LimitError(
+                    f"This server remembers the batches of {shelf.capacity:,} publishers and tables, and forgets one "
+                    f"{shelf.spare_seconds:,.0f} s after its last commit. Use fewer publisher names, or try later."
+                )
+
+    def entry(self, identity: Identity, table: str, batch: int, when: float) -> LedgerEntry:
+        """The entry of a commit that was admitted."""
+        with self._lock:
+            name = self._names.get(identity.publisher)
+            earlier = () if name is None else name.earlier
+            if name is not None and name.epoch != identity.epoch:
+                earlier = (*earlier, name.epoch)[-_EARLIER:]
+        return LedgerEntry(identity.publisher, identity.epoch, table, batch, when, identity.principal, earlier)
+
+    def advance(self, entry: LedgerEntry, committed_to: object = None) -> None:
+        """Record a commit. The number of an epoch never decreases. Earlier epochs of the publisher are fenced off.
 
         Args:
-            publisher: the publisher that committed it.
-            table: the name of the table.
-            batch: its number.
+            entry: what was committed.
             committed_to: the table that has the rows; nothing is recorded if it was dropped meanwhile. ``None``: the
                 table of that name.
 
         """
         with self._lock:
-            present = self._find(table)
+            present = self._present(entry.table)
             if committed_to is not None and committed_to is not present:
                 return
-            entries, key = self._entries_of(publisher), (publisher, table)
-            before = entries.get(key)
-            if before is not None and before.table is present:
-                batch = max(batch, before.batch)
-            entries[key] = _Entry(batch, present)
-            entries.move_to_end(key)
-            while len(entries) > self._capacities[entries is self._single]:
-                entries.popitem(last=False)
+            self._put(entry, present)
 
     def pass_on(self, before: object, after: object, exchange: Callable[[], None]) -> None:
         """Make commits to the table ``before`` count for ``after``, which ``exchange()`` puts in its place.
@@ -93,10 +247,10 @@ class Ledger:
         """
         with self._lock:
             exchange()
-            for entries in (self._lasting, self._single):
-                for key, entry in entries.items():
-                    if entry.table is before:
-                        entries[key] = _Entry(entry.batch, after)
+            for shelf in (self._lasting, self._single):
+                for key, held in shelf.entries.items():
+                    if held.table is before:
+                        shelf.entries[key] = held._replace(table=after)
 
     def forget_table(self, table: str, dropped: object = None) -> None:
         """Forget a dropped ``table``: a later table of that name starts without commits.
@@ -107,31 +261,126 @@ class Ledger:
 
         """
         with self._lock:
-            for entries in (self._lasting, self._single):
-                for key in [key for key in entries if key[1] == table]:
-                    if dropped is None or entries[key].table is dropped:
-                        del entries[key]
+            for shelf in (self._lasting, self._single):
+                for key in [key for key in shelf.entries if key.table == table]:
+                    if dropped is None or shelf.entries[key].table is dropped:
+                        self._remove(shelf, key)
+
+    def expire(self, now: float) -> None:
+        """Forget what is too old. O(1) when there is nothing to forget."""
+        with self._lock:
+            self._expire(now)
 
     def entries(self) -> dict[tuple[str, str], int]:
-        """A copy of all entries: (publisher, table) -> last batch."""
+        """The last batches of the present epochs: (publisher, table) -> last batch."""
         with self._lock:
-            both = [*self._lasting.items(), *self._single.items()]
-            return {key: entry.batch for key, entry in both if entry.table is self._find(key[1])}
+            return {(key.publisher, key.table): held.entry.batch for key, held in self._present_entries()}
 
     def export(self) -> list[tuple[Table, dict[str, Any]]]:
         """All entries, each with its table, as :meth:`restore` takes them; for a checkpoint."""
         with self._lock:
-            both = [*self._lasting.items(), *self._single.items()]
             return [
-                (entry.table, {"publisher": key[0], "batch": entry.batch})
-                for key, entry in both
-                if isinstance(entry.table, Table) and entry.table is self._find(key[1])
+                (held.table, held.entry.to_fields())
+                for _, held in self._present_entries()
+                if isinstance(held.table, Table)
             ]
 
     def restore(self, entries: Iterable[tuple[Table, Mapping[str, Any]]]) -> None:
-        """Take over entries of :meth:`export`, or of commits, in their order."""
-        for table, entry in entries:
-            self.advance(str(entry["publisher"]), table.name, int(entry["batch"]), table)
+        """Take over entries of :meth:`export`, or of commits, of which each replaces an older one of its table.
 
-    def _entries_of(self, publisher: str) -> _Entries:
+        Entries of epochs that came to an end are left out, in whatever order they come.
+        """
+        found = [(table, LedgerEntry.of_fields(table.name, fields)) for table, fields in entries]
+        ended = {(entry.publisher, epoch) for _, entry in found for epoch in entry.earlier}
+        with self._lock:
+            for table, entry in sorted(found, key=lambda pair: pair[1].when):
+                if (entry.publisher, entry.epoch) not in ended:
+                    self._put(entry, table)
+
+    # The lock is held.
+
+    def _last(self, key: _Key) -> int | None:
+        held = self._shelf_of(key.publisher).entries.get(key)
+        return held.entry.batch if held is not None and held.table is self._present(key.table) else None
+
+    def _check_owner(self, publisher: str, principal: str) -> _Name | None:
+        name = self._names.get(publisher)
+        if name is not None and name.principal != principal:
+            raise FencedError(
+                f"The publisher name {publisher!r} belongs to another user of this server. Use another name."
+            )
+        return name
+
+    def _check(self, identity: Identity, *, takeover: bool) -> None:
+        name = self._check_owner(identity.publisher, identity.principal)
+        if name is None or identity.epoch == name.epoch:
+            return
+        called = repr(identity.publisher)
+        wanted, present = _words(identity.epoch), _words(name.epoch)
+        if identity.epoch in name.earlier:
+            raise FencedError(
+                f"Publisher {called} was taken over by {present}; {wanted} came before it, and commits no more. Stop "
+                "it, or begin a new epoch that takes the name over."
+            )
+        if not takeover:
+            raise FencedError(
+                f"Publisher {called} has {present} at present, and this is {wanted} (a Spark query with a new "
+                "checkpoint is a new epoch). Use another publisher name, or take this one over with takeover=True: "
+                "batches then count from 0 again, and the epoch before is refused."
+            )
+
+    def _put(self, entry: LedgerEntry, table: object) -> None:
+        shelf, key = self._shelf_of(entry.publisher), _Key(entry.publisher, entry.table)
+        name = self._names.get(entry.publisher)
+        if name is not None and name.epoch != entry.epoch:  # the name is taken over
+            for ended in name.tables:
+                del shelf.entries[_Key(entry.publisher, ended)]
+            name = None
+        if name is None:
+            name = self._names[entry.publisher] = _Name(entry.principal, entry.epoch)
+        if len(entry.earlier) >= len(name.earlier):
+            name.earlier = entry.earlier
+        before = shelf.entries.get(key)
+        if before is not None and before.table is table and before.entry.batch > entry.batch:
+            entry = replace(entry, batch=before.entry.batch)
+        shelf.entries[key] = _Held(entry, table)
+        shelf.entries.move_to_end(key)
+        name.tables.add(entry.table)
+
+    def _present_entries(self) -> list[tuple[_Key, _Held]]:
+        return [
+            (key, held)
+            for shelf in (self._lasting, self._single)
+            for key, held in shelf.entries.items()
+            if held.table is self._present(key.table)
+        ]
+
+    def _expire(self, now: float) -> None:
+        for shelf in (self._lasting, self._single):
+            self._forget_until(shelf, now - shelf.seconds, 0)
+
+    def _forget_until(self, shelf: _Shelf, when: float, size: int) -> None:
+        """Forget entries of ``when`` and earlier, the oldest first, down to ``size`` of them."""
+        while len(shelf.entries) > size:
+            key, held = next(iter(shelf.entries.items()))
+            if held.entry.when > when:
+                return
+            self._remove(shelf, key)
+
+    def _remove(self, shelf: _Shelf, key: _Key) -> None:
+        if shelf.entries.pop(key, None) is None:
+            return
+        name = self._names[key.publisher]
+        name.tables.discard(key.table)
+        if not name.tables:
+            del self._names[key.publisher]
+
+    def _present(self, table: str) -> object:
+        return None if self._find is None else self._find(table)
+
+    def _shelf_of(self, publisher: str) -> _Shelf:
         return self._single if is_single_write(publisher) else self._lasting
+
+
+def _words(epoch: str | None) -> str:
+    return "no epoch" if epoch is None else f"epoch {epoch!r}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -41,11 +41,12 @@ class StagingLimits:
 
 @dataclass(slots=True)
 class Staged:
-    """Batches of one attempt of one task. ``sealed`` once the sender has marked its end."""
+    """Batches of one attempt of one task, by the user ``principal``. ``sealed`` once the sender has marked its end."""
 
     request: StageRequest
     schema: pa.Schema
     touched: float
+    principal: str = ""
     batches: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
     nbytes: int = 0
@@ -84,8 +85,8 @@ class StagingArea:
         self._nbytes = 0
         self._expired = 0
 
-    def open(self, request: StageRequest, schema: pa.Schema, now: float) -> str:
-        """Begin an entry; returns the token that names it.
+    def open(self, request: StageRequest, schema: pa.Schema, now: float, principal: str = "") -> str:
+        """Begin an entry of the user ``principal``; returns the token that names it.
 
         Raises:
             LimitError: too many entries are open.
@@ -99,7 +100,7 @@ class StagingArea:
                     f"can be replaced, {self.limits.expiry_seconds:g} s after they were sent."
                 )
             token = secrets.token_urlsafe(18)
-            self._entries[token] = Staged(request, schema, now)
+            self._entries[token] = Staged(request, schema, now, principal)
             return token
 
     def add(self, token: str, batch: pa.RecordBatch, now: float, nbytes: int | None = None) -> None:
@@ -154,35 +155,45 @@ class StagingArea:
             entry.touched = now
             return StageResult(token, rows)
 
-    def drop(self, tokens: Iterable[str]) -> int:
-        """Drop the entries under ``tokens``; returns how many of them were known."""
+    def drop(self, tokens: Iterable[str], principal: str | None = None) -> int:
+        """Drop the entries under ``tokens``, with ``principal`` those of this user; returns how many were known."""
         with self._lock:
-            return sum(self._remove(token) for token in set(tokens))
+            return sum(self._remove(token) for token in self._known(tokens, principal))
 
-    def drop_batch(self, publisher: str, table: str, batch: int) -> int:
-        """Drop all that ``publisher`` has staged as ``batch`` of ``table``; returns the number of tokens."""
+    def drop_batch(self, publisher: str, table: str, batch: int, principal: str = "") -> int:
+        """Drop all that the user ``principal`` has staged as ``batch`` of ``table``; returns the number of tokens."""
+        return self.drop_those(publisher, table, principal, lambda request: request.batch == batch)
+
+    def drop_those(self, publisher: str, table: str, principal: str, is_over: Callable[[StageRequest], bool]) -> int:
+        """Drop what the user ``principal`` has staged for ``table`` as ``publisher``, where ``is_over(request)``.
+
+        An entry that is not sealed yet is dropped too: its sender gets an error with its next message. ``is_over`` must
+        not call the staging area. Returns the number of tokens.
+        """
         with self._lock:
-            wanted = (publisher, table, batch)
-            found = [
-                token
-                for token, entry in self._entries.items()
-                if (entry.request.publisher, entry.request.table, entry.request.batch) == wanted
-            ]
-            return sum(self._remove(token) for token in found)
+            return sum(self._remove(token) for token in self._staged_as(publisher, table, principal, is_over))
 
-    def drop_sealed(self, publisher: str, table: str, batch: int) -> int:
-        """Drop the sealed entries of ``publisher`` for batches of ``table`` up to ``batch``; returns their number."""
+    def keep(self, tokens: Iterable[str], now: float, principal: str = "") -> int:
+        """Count the entries under ``tokens`` as changed now, so that they do not expire; returns how many there are."""
         with self._lock:
-            found = [
-                token
-                for token, entry in self._entries.items()
-                if entry.sealed
-                and (entry.request.publisher, entry.request.table) == (publisher, table)
-                and entry.request.batch <= batch
-            ]
-            return sum(self._remove(token) for token in found)
+            return self._touch(self._known(tokens, principal), now)
 
-    def find(self, tokens: Sequence[str], publisher: str, table: str, batch: int) -> list[Staged]:
+    def keep_batch(self, publisher: str, table: str, batch: int, now: float, principal: str = "") -> int:
+        """:meth:`keep` for all that the user ``principal`` has staged as ``batch`` of ``table``."""
+        with self._lock:
+            found = self._staged_as(publisher, table, principal, lambda request: request.batch == batch)
+            return self._touch(found, now)
+
+    def find(
+        self,
+        tokens: Sequence[str],
+        publisher: str,
+        table: str,
+        batch: int,
+        *,
+        epoch: str | None = None,
+        principal: str = "",
+    ) -> list[Staged]:
         """The sealed entries under ``tokens``, in that order. They stay where they are.
 
         Raises:
@@ -193,7 +204,7 @@ class StagingArea:
         if len(set(tokens)) != len(tokens):
             raise PublishError("A staging token is named twice in one commit; name each once.")
         with self._lock:
-            entries = [self._entry(token) for token in tokens]
+            entries = [self._entry(token, principal) for token in tokens]
         for entry in entries:
             if not entry.sealed:
                 raise PublishError(
@@ -204,6 +215,10 @@ class StagingArea:
                 raise PublishError(
                     f"A token was staged for batch {made_for[2]} of table '{made_for[1]}', and the commit is for batch "
                     f"{batch} of '{table}'."
+                )
+            if entry.request.epoch != epoch:
+                raise PublishError(
+                    "A token was staged in another epoch than that of the commit; stage the batch again."
                 )
         return entries
 
@@ -237,13 +252,36 @@ class StagingArea:
             self._expired += 1
             self._remove(token)
 
-    def _entry(self, token: str) -> Staged:
+    def _entry(self, token: str, principal: str | None = None) -> Staged:
         entry = self._entries.get(token)
-        if entry is None:
+        if entry is None or principal not in (None, entry.principal):
             raise PublishError(
-                "A staging token is unknown: it has expired, or the server was restarted. Stage it again."
+                "A staging token is unknown: it has expired, another attempt at its batch was committed, or the server "
+                "was restarted. Stage it again."
             )
         return entry
+
+    def _known(self, tokens: Iterable[str], principal: str | None) -> list[str]:
+        return [
+            token
+            for token in set(tokens)
+            if token in self._entries and principal in (None, self._entries[token].principal)
+        ]
+
+    def _staged_as(
+        self, publisher: str, table: str, principal: str, is_wanted: Callable[[StageRequest], bool]
+    ) -> list[str]:
+        wanted = (publisher, table, principal)
+        return [
+            token
+            for token, entry in self._entries.items()
+            if (entry.request.publisher, entry.request.table, entry.principal) == wanted and is_wanted(entry.request)
+        ]
+
+    def _touch(self, tokens: Collection[str], now: float) -> int:
+        for token in tokens:
+            self._entries[token].touched = now
+        return len(tokens)
 
     def _remove(self, token: str) -> bool:
         entry = self._entries.pop(token, None)

@@ -19,6 +19,7 @@ from barrage_server.wire.protocol import (
     CREATE_ACTION,
     DROP_ACTION,
     HEALTH_ACTION,
+    KEEP_ACTION,
     LAST_BATCH_ACTION,
     STATISTICS_ACTION,
     TABLES_ACTION,
@@ -27,6 +28,8 @@ from barrage_server.wire.protocol import (
     CommitRequest,
     CreateRequest,
     DropRequest,
+    KeepRequest,
+    KeepResult,
     LastBatchRequest,
     LastBatchResult,
 )
@@ -41,26 +44,43 @@ _EMPTY_BYTES: Final = 1000
 
 def _commit(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = CommitRequest.from_json(body)
-    server_state.access.check_publish(principal, request.table)
-    return server_state.committer.commit(request).to_json()
+    for part in request.parts:
+        server_state.access.check_publish(principal, part.table)
+    return server_state.committer.commit(request, principal.name, server_state.wall_clock()).to_json()
 
 
 def _abort(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = AbortRequest.from_json(body)
-    if request.table is not None:
-        server_state.access.check(principal, request.table, Right.PUBLISH)
+    _check_staged(server_state, principal, request.table)
+    staging, user = server_state.staging, principal.name
+    dropped = staging.drop(request.tokens, user)
+    if request.batch is not None:
+        dropped += staging.drop_batch(request.publisher or "", request.table or "", request.batch, user)
+    return AbortResult(dropped).to_json()
+
+
+def _keep(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
+    request = KeepRequest.from_json(body)
+    _check_staged(server_state, principal, request.table)
+    staging, now, user = server_state.staging, server_state.clock(), principal.name
+    kept = staging.keep(request.tokens, now, user)
+    if request.batch is not None:
+        kept += staging.keep_batch(request.publisher or "", request.table or "", request.batch, now, user)
+    return KeepResult(kept, int(1000 * staging.limits.expiry_seconds)).to_json()
+
+
+def _check_staged(server_state: ServerState, principal: Principal, table: str | None) -> None:
+    """Check that the caller may publish to ``table``."""
+    if table is not None:
+        server_state.access.check(principal, table, Right.PUBLISH)
     else:  # the tokens, which only their publisher knows, name the batches
         server_state.access.check_any(principal, Right.PUBLISH)
-    dropped = server_state.staging.drop(request.tokens)
-    if request.batch is not None:
-        dropped += server_state.staging.drop_batch(request.publisher or "", request.table or "", request.batch)
-    return AbortResult(dropped).to_json()
 
 
 def _last_batch(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = LastBatchRequest.from_json(body)
     server_state.access.check(principal, request.table, Right.PUBLISH)
-    return LastBatchResult(server_state.ledger.last(request.publisher, request.table)).to_json()
+    return LastBatchResult(server_state.committer.last_batch(request, principal.name)).to_json()
 
 
 def _create(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
@@ -103,6 +123,7 @@ def _health(server_state: ServerState, principal: Principal, body: bytes) -> byt
 _ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, Principal, bytes], bytes]]]] = {
     COMMIT_ACTION: ("Make staged batches visible as one delta, once per batch number.", _commit),
     ABORT_ACTION: ("Drop staged batches.", _abort),
+    KEEP_ACTION: ("Keep staged batches from expiring.", _keep),
     LAST_BATCH_ACTION: ("The last batch that a publisher has committed to a table.", _last_batch),
     CREATE_ACTION: ("Make an empty table.", _create),
     DROP_ACTION: ("Take a table away, and end the streams that follow it.", _drop),

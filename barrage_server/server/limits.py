@@ -7,7 +7,7 @@ from typing import Final
 
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
-from barrage_server.publish import StagingLimits
+from barrage_server.publish import LEDGER_SECONDS, StagingLimits
 
 __all__ = ["Limits"]
 
@@ -29,6 +29,7 @@ _TIMES: Final = (
     "goodbye_seconds",
     "session_seconds",
     "handshake_seconds",
+    "ledger_seconds",
 )
 
 
@@ -46,6 +47,8 @@ class Limits:
             many entries of metadata.
         request_bytes: length of one request in app_metadata, or of one action's body.
         staging: limits of staged batches.
+        ledger_seconds: seconds after its last commit for which the last batch of a publisher is remembered; an hour at
+            most for single writes.
         slow_client_seconds: seconds without taking a message after which a client loses its connection. Until then it
             only falls behind: nothing is queued for it, and no publisher waits for it.
         idle_upload_seconds: seconds without a message after which a plain or staging ``DoPut`` loses its connection.
@@ -79,6 +82,7 @@ class Limits:
     session_seconds: float = 300.0
     handshakes: int = 100
     handshake_seconds: float = 10.0
+    ledger_seconds: float = LEDGER_SECONDS
     message_bytes: int = 100 << 20
     half_message_bytes: int = 256 << 20
 

@@ -183,7 +183,7 @@ class Server:
         authentication: Authentication,
         roles: Mapping[str, Role] | None,
     ) -> ServerState:
-        graph, ledger, dispatcher = UpdateGraph(), Ledger(), Dispatcher(writers)
+        graph, ledger, dispatcher = UpdateGraph(), Ledger(limits.ledger_seconds), Dispatcher(writers)
         durability: Durability | None = None
         is_durable: Callable[[Table], bool] = never
         if self._data_dir is not None:
@@ -528,6 +528,7 @@ class Server:
         """Housekeeping, about once a second."""
         server_state = self._hub
         server_state.staging.expire(now)
+        server_state.ledger.expire(server_state.wall_clock())
         server_state.followers.tidy(now)
         for stream in server_state.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):

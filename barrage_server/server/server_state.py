@@ -45,6 +45,7 @@ class ServerState:
         statistics: the current statistics.
         durability: the data directory; ``None`` without.
         clock: a monotonic clock, in seconds.
+        wall_clock: the time of day, in seconds since 1970.
 
     """
 
@@ -63,6 +64,7 @@ class ServerState:
     authentication: Authentication
     durability: Durability | None = None
     clock: Callable[[], float] = field(default=time.monotonic)
+    wall_clock: Callable[[], float] = field(default=time.time)
 
     def end_disallowed(self) -> None:
         """End the streams whose credentials have expired or were revoked, and those that roles no longer allow."""

@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from barrage_server.spark.java import find_java, prepare_environment
     from barrage_server.spark.session import spark_session
     from barrage_server.spark.sink import BarrageSink
+    from barrage_server.spark.sink_table import SinkTable
     from barrage_server.spark.source import BarrageDataSource, register
     from barrage_server.spark.workers import add_package
 
 __all__ = [
     "BarrageDataSource",
     "BarrageSink",
+    "SinkTable",
     "add_package",
     "find_java",
     "prepare_environment",
@@ -49,6 +51,7 @@ __all__ = [
 _HOMES: Final = {
     "BarrageDataSource": "source",
     "BarrageSink": "sink",
+    "SinkTable": "sink_table",
     "add_package": "workers",
     "find_java": "java",
     "prepare_environment": "java",

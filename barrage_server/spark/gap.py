@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from barrage_server.errors import PublishError
+from barrage_server.errors import LostBatchesError
 from barrage_server.spark.settings import OnGap, PublishSettings
 from barrage_server.wire.protocol import PublishMode, TableKind
 
@@ -26,14 +26,14 @@ def check_gap(settings: PublishSettings, publisher: str, batch: int, last: int |
         last: the last one that the server remembers; None when there is none.
 
     Raises:
-        PublishError: batches are missing, and ``on_gap`` is ``fail``.
+        LostBatchesError: batches are missing, and ``on_gap`` is ``fail``.
     """
     expected = 0 if last is None else last + 1
     if batch <= expected or settings.mode is PublishMode.REPLACE or settings.kind is TableKind.BLINK:
         return
     text = _text(settings, publisher, batch, last)
     if settings.on_gap is OnGap.FAIL:
-        raise PublishError(text)
+        raise LostBatchesError(text)
     _log.warning("%s", text)
 
 

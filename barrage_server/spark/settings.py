@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -15,7 +15,7 @@ from barrage_server.address import ServerAddress
 from barrage_server.arguments import integer, shown
 from barrage_server.errors import InvalidRequestError, KeyMismatchError, UnknownColumnError
 from barrage_server.pem import Pem, read_pem
-from barrage_server.wire.protocol import CommitRequest, PublishMode, TableKind
+from barrage_server.wire.protocol import CommitPart, CommitRequest, PublishMode, TableKind
 from barrage_server.wire.target import check_target
 
 __all__ = [
@@ -53,7 +53,7 @@ _SPARK_MODES: Final = {
 # What Spark itself puts among the options of a data source.
 _SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "path", "queryname"})
 # What a BarrageSink tells the writer that it sends its rows through.
-_ERRAND_OPTIONS: Final = frozenset({"batch", "receipt", "expectedlast"})
+_ERRAND_OPTIONS: Final = frozenset({"batch", "receipt", "expectedlast", "epoch"})
 
 _T = TypeVar("_T")
 
@@ -92,6 +92,7 @@ class PublishSettings:
     publisher: str | None = None
     retry_seconds: float = DEFAULT_RETRY_SECONDS
     on_gap: OnGap = OnGap.FAIL
+    takeover: bool = False
     token: str | None = field(default=None, repr=False)
     tls_root_certs: str | None = field(default=None, repr=False)
 
@@ -112,6 +113,8 @@ class PublishSettings:
                 "barrage-server instead: grpc://host:8815."
             )
         object.__setattr__(self, "uri", address.uri)
+        if not isinstance(self.takeover, bool):
+            raise InvalidRequestError(f"takeover must be True or False, not {shown(self.takeover)}.")
         integer(self.ship_threshold, "ship_threshold")
         if self.capacity is not None:
             integer(self.capacity, "capacity", least=1)
@@ -130,22 +133,15 @@ class PublishSettings:
                     f"{', '.join(map(repr, schema.names))}."
                 )
 
-    def commit_request(
-        self, publisher: str, batch: int, schema: pa.Schema, tokens: Iterable[str | None], expected_last: int | None
-    ) -> CommitRequest:
-        """The commit of what tasks have staged as ``batch``.
+    def commit_part(self, schema: pa.Schema, tokens: Iterable[str | None]) -> CommitPart:
+        """What a commit is to do with this table.
 
         Args:
-            publisher: the name under which the server remembers batches.
-            batch: the batch's number.
             schema: of its rows.
             tokens: of the parts, in the order in which they are applied; None for a part without rows.
-            expected_last: the last batch of the publisher that the server must know; None does not ask.
         """
-        return CommitRequest(
-            publisher=publisher,
+        return CommitPart(
             table=self.table,
-            batch=batch,
             mode=self.mode or PublishMode.APPEND,
             tokens=tuple(token for token in tokens if token),
             key=self.key,
@@ -153,7 +149,33 @@ class PublishSettings:
             schema=schema,
             kind=self.kind,
             capacity=self.capacity,
+        )
+
+    def commit_request(
+        self,
+        publisher: str,
+        batch: int,
+        parts: Sequence[CommitPart],
+        expected_last: int | None,
+        epoch: str | None,
+    ) -> CommitRequest:
+        """The commit of what tasks have staged as ``batch``.
+
+        Args:
+            publisher: the name under which the server remembers batches.
+            batch: the batch's number.
+            parts: its tables.
+            expected_last: the last batch of the publisher that the server must know; None does not ask.
+            epoch: the query's id, if there is a query.
+        """
+        return CommitRequest.over(
+            parts,
+            publisher=publisher,
+            batch=batch,
             expected_last=expected_last,
+            epoch=epoch,
+            takeover=self.takeover,
+            allow_gap=self.on_gap is OnGap.WARN,
         )
 
     def to_options(self) -> dict[str, str]:
@@ -189,6 +211,7 @@ class PublishSettings:
             publisher=given.get("publisher"),
             retry_seconds=parse_retry_seconds(given.get("retryseconds")),
             on_gap=parse_on_gap(given.get("ongap", OnGap.FAIL)),
+            takeover=parse_takeover(given.get("takeover", "false")),
             token=parse_token(given.get("token")),
             tls_root_certs=parse_certificates(given.get("tlsrootcerts")),
         )
@@ -236,6 +259,11 @@ def parse_kind(kind: str | TableKind | None) -> TableKind | None:
 def parse_on_gap(on_gap: str | OnGap) -> OnGap:
     """``fail`` or ``warn``."""
     return _choice("on_gap", on_gap, {str(way): way for way in OnGap})
+
+
+def parse_takeover(text: str) -> bool:
+    """``true`` or ``false``."""
+    return _choice("takeover", text, {"true": True, "false": False})
 
 
 def parse_retry_seconds(seconds: float | str | None) -> float:

@@ -1,22 +1,17 @@
-"""``foreachBatch(BarrageSink(...))``: a streaming query in any output mode, as a live table."""
+"""``foreachBatch(BarrageSink(...))``: a streaming query in any output mode, as a live table, or as several."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import re
-import tempfile
-import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from barrage_server import errors
+from barrage_server.arguments import shown
 from barrage_server.errors import (
-    BarrageError,
     DeadlineError,
     DependencyError,
+    FencedError,
     InvalidRequestError,
     KeyMismatchError,
     PublishError,
@@ -25,7 +20,8 @@ from barrage_server.errors import (
 from barrage_server.pem import Pem
 from barrage_server.spark.context import output_mode, plan_size, publisher_id, sleep_for
 from barrage_server.spark.gap import check_gap
-from barrage_server.spark.publisher import Publisher, publisher_for
+from barrage_server.spark.micro_batch import Lasts, MicroBatch, Part
+from barrage_server.spark.publisher import publisher_for
 from barrage_server.spark.settings import (
     DEFAULT_RETRY_SECONDS,
     DEFAULT_SHIP_THRESHOLD,
@@ -41,22 +37,18 @@ from barrage_server.spark.settings import (
     parse_ship,
     parse_token,
 )
-from barrage_server.spark.shipping import Receipt, Shipped, choose, expected_size
-from barrage_server.spark.tasks import PartitionStager, StagedPartition, record_batch_messages
+from barrage_server.spark.shipping import Shipped, choose, expected_size
+from barrage_server.spark.sink_table import SinkTable
 from barrage_server.spark.waiting import Wait, WaitPolicy, has_given_up
-from barrage_server.spark.workers import Workers, missing_module
-from barrage_server.wire.plain_size import plain_batch_size
-from barrage_server.wire.protocol import PublishMode, StageRequest
+from barrage_server.spark.workers import Workers
+from barrage_server.wire.protocol import PublishMode
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["BarrageSink"]
 
 _log: Final = logging.getLogger("barrage_server.spark")
-_TYPED: Final = re.compile(r"barrage_server\.(\w+Error): ([^\n]+)")
-_ROWS_PER_MESSAGE: Final = 65_536
 
 
 class BarrageSink:
@@ -71,6 +63,13 @@ class BarrageSink:
     restart from its checkpoint, changes nothing. Two queries may write into one table. One query that writes into one
     table through two sinks must give each its own ``publisher``.
 
+    One sink publishes a batch into several tables at once; readers see all of them with the batch, or none::
+
+        sink = BarrageSink(uri, tables={
+            "flights": SinkTable(lambda batch: batch.select("flight", "carrier", "delay")),
+            "worst": SinkTable(lambda batch: batch.groupBy("carrier").agg(max("delay")), key="carrier", mode="upsert"),
+        })
+
     Rows of a micro-batch have no order among partitions unless ``order_by`` names a column to sort it by. Where a key
     occurs twice in a batch, the last row in that order wins.
 
@@ -80,6 +79,7 @@ class BarrageSink:
     Args:
         uri: the server, ``grpc://host:port``, ``grpc+tls://host:port`` or ``host:port``.
         table: the live table's name; the first batch creates it if it does not exist.
+        tables: several live tables in the place of one, by name: a batch changes all of them in one cycle, or none.
         key: the columns that identify a row. Update mode needs them. They may hold nulls.
         mode: ``append``, ``upsert`` (Spark's ``update``), ``replace`` (``complete``) or ``delete`` (removes rows with
             the keys of the batch). By default from the query's output mode: append without a key, upsert with one, and
@@ -92,12 +92,15 @@ class BarrageSink:
         kind: ``ring`` (the last ``capacity`` rows) or ``blink`` (rows live for one cycle) instead of an append table.
         capacity: number of rows of a ring.
         publisher: the name under which the server remembers the last batch; the streaming query's id by default, which
-            a restart from the checkpoint keeps. Needed with Spark Connect, which does not provide that id.
+            a restart from the checkpoint keeps. Needed with Spark Connect, which does not provide that id. A query with
+            a new checkpoint is a new epoch of the name, and refused unless ``takeover``.
         retry_seconds: seconds that a batch waits for an unreachable server, 300 by default; infinity for no limit. The
             log names the address. Stopping the query ends the wait.
         on_gap: what to do when the server does not know the batches before this one, because it was restarted or the
             table was dropped: ``fail`` the batch, with a text that says how to replay, or ``warn`` and continue without
             them. Complete mode and blink tables need neither.
+        takeover: let a query with a new checkpoint take over the name ``publisher``: its batches count from 0 again,
+            and the query before it is refused from then on.
         token: the server's token; by default that of the driver's environment variable ``BARRAGE_TOKEN``.
         tls_root_certs: certificates to trust, as PEM text or the path of a file on the driver's machine.
 
@@ -106,7 +109,8 @@ class BarrageSink:
         InvalidRequestError: a wrong setting, or the address of another kind of server.
         AuthenticationError: the token is missing or wrong.
         DependencyError: when called: the workers lack this package, with ``ship="executors"``.
-        PublishError: when called: batches before this one are missing on the server.
+        LostBatchesError: when called: batches before this one are missing on the server.
+        FencedError: when called: another query, or another user, has the publisher's name.
         UnsupportedTypeError: when called: a column whose type no table can hold.
         SchemaMismatchError: when called: columns that differ from the table's.
         UnavailableError: when called: the server did not answer for ``retry_seconds``.
@@ -116,7 +120,8 @@ class BarrageSink:
         self,
         uri: str,
         *,
-        table: str,
+        table: str | None = None,
+        tables: Mapping[str, SinkTable] | None = None,
         key: str | Iterable[str] | None = None,
         mode: str | None = None,
         order_by: str | None = None,
@@ -127,12 +132,23 @@ class BarrageSink:
         publisher: str | None = None,
         retry_seconds: float = DEFAULT_RETRY_SECONDS,
         on_gap: str = "fail",
+        takeover: bool = False,
         token: str | None = None,
         tls_root_certs: Pem | None = None,
     ) -> None:
+        if (table is None) == (tables is None):
+            raise InvalidRequestError("Name one table (table=), or several with their rows (tables=).")
+        if tables is not None:
+            given = {"key": key, "mode": mode, "order_by": order_by, "kind": kind, "capacity": capacity}
+            for name, value in given.items():
+                if value is not None:
+                    raise InvalidRequestError(f"The argument {name} belongs to one table: SinkTable(..., {name}=...).")
+            if not isinstance(tables, Mapping) or not tables:
+                raise InvalidRequestError("tables must map the names of tables to SinkTable(...).")
+        self.tables = None if tables is None else dict(tables)
         self.settings = PublishSettings(
             uri=uri,
-            table=table,
+            table=next(iter(self.tables)) if self.tables else table or "",
             key=parse_key(key),
             mode=parse_mode(mode),
             order_by=order_by,
@@ -143,93 +159,132 @@ class BarrageSink:
             publisher=publisher,
             retry_seconds=parse_retry_seconds(retry_seconds),
             on_gap=parse_on_gap(on_gap),
+            takeover=takeover,
             token=parse_token(token),
             tls_root_certs=parse_certificates(tls_root_certs),
         )
-        self._shipped: dict[str, Shipped] = {}
+        for name, each in (self.tables or {}).items():
+            if not isinstance(each, SinkTable):
+                raise InvalidRequestError(f"What tables has for {name!r} must be a SinkTable, not {shown(each)}.")
+            each.settings(self.settings, name)
+        self._shipped: dict[tuple[str, str], Shipped] = {}
         self._committed: dict[str, int] = {}  # the last batch of each publisher, as the server has confirmed it
         publisher_for(self.settings.uri, self.settings.token, self.settings.tls_root_certs).check_server()
 
     def __repr__(self) -> str:
-        return f"<BarrageSink {self.settings.table!r} at {self.settings.uri}>"
+        names = ", ".join(map(repr, self.tables or (self.settings.table,)))
+        return f"<BarrageSink {names} at {self.settings.uri}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"settings": self.settings, "_shipped": {}, "_committed": {}}
+        return {"settings": self.settings, "tables": self.tables, "_shipped": {}, "_committed": {}}
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Publish ``frame`` as batch ``batch_id``: what Spark calls once per micro-batch.
 
         When the server has that batch already, nothing is sent.
         """
-        from barrage_server.spark.arrow_types import arrow_schema
-
         spark = frame.sparkSession
         query = publisher_id(spark)
-        settings = self._resolved(spark, query)
-        schema = arrow_schema(frame.schema)
-        settings.check_columns(schema)
-        policy = WaitPolicy(settings.uri, settings.retry_seconds, sleep_for(spark, query))
+        policy = WaitPolicy(self.settings.uri, self.settings.retry_seconds, sleep_for(spark, query))
+        if self.tables is None:
+            self._publish(self._batch(frame, batch_id, query, policy), policy)
+            return
+        frame.persist()  # otherwise the source is read once for each table
+        try:
+            self._publish(self._batch(frame, batch_id, query, policy), policy)
+        finally:
+            frame.unpersist()
+
+    def _batch(self, frame: DataFrame, batch_id: int, query: str | None, policy: WaitPolicy) -> MicroBatch:
+        """The rows of the micro-batch, by table."""
+        spark, settings = frame.sparkSession, self.settings
+        if self.tables is None:
+            parts = [Part.checked(frame, self._resolved(settings, spark, query))]
+        else:
+            parts = [
+                Part.checked(table.rows_of(frame, name), self._resolved(table.settings(settings, name), spark, query))
+                for name, table in self.tables.items()
+            ]
         connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_policy(policy)
-        batch = _Batch(frame, batch_id, settings, schema, connection)
+        return MicroBatch(frame, tuple(parts), batch_id, connection, query)
+
+    def _publish(self, batch: MicroBatch, policy: WaitPolicy) -> None:
         wait = Wait(policy)
         # The server is asked once per query: after that each batch follows the one before, which its commit checks.
         last = self._committed.pop(batch.publisher, None)
-        if last is None or last != batch_id - 1:
-            last = connection.last_batch(batch.publisher, settings.table)
+        lasts = batch.lasts() if last is None or last != batch.number - 1 else batch.all_at(last)
         while True:
-            if last is not None and batch_id <= last:
+            missing = [part for part in batch.parts if not batch.is_committed(part, lasts)]
+            if not missing:
+                last = min(known for known in lasts.values() if known is not None)
                 self._committed[batch.publisher] = last
                 _log_repetition(batch, last)
-                if query is not None:
+                if batch.epoch is not None:
                     # Computed and discarded: a stateful query must advance its state to this batch.
-                    frame.write.format("noop").mode("overwrite").save()
+                    batch.frame.write.format("noop").mode("overwrite").save()
                 return
-            check_gap(settings, batch.publisher, batch_id, last)
+            for part in missing:
+                check_gap(part.settings, batch.publisher, batch.number, lasts[part.table])
             try:
-                self._ship(batch, last)
+                self._ship(batch, missing, lasts)
             except (UnavailableError, DeadlineError) as error:
                 # The connection was lost on the way, and with it what the server had of the batch.
                 if has_given_up(error):
                     raise
                 wait.pause(error)
-                last = connection.last_batch(batch.publisher, settings.table)
+                lasts = batch.lasts()
+            except FencedError:
+                raise
             except PublishError:
                 # The server may have been restarted between staging and commit. Else the fault is another.
-                before, last = last, connection.last_batch(batch.publisher, settings.table)
-                if last == before:
+                before, lasts = lasts, batch.lasts()
+                if lasts == before:
                     raise
             else:
-                self._committed[batch.publisher] = batch_id
+                self._committed[batch.publisher] = batch.number
                 return
 
-    def _ship(self, batch: _Batch, last: int | None) -> None:
-        """Send and commit a batch that follows the server's ``last`` one."""
-        settings = batch.settings
-        workers = Workers(batch.frame.sparkSession)
-        planned = plan_size(batch.frame) if settings.ship is Ship.AUTO else None
-        expected = expected_size(planned, self._shipped.get(batch.publisher))
+    def _ship(self, batch: MicroBatch, parts: Sequence[Part], lasts: Lasts) -> None:
+        """Send ``parts`` of a batch that follows the server's last one, and commit them together."""
+        tokens: list[list[str | None]] = []
+        try:
+            for part in parts:
+                own = self._stage(batch, part, lasts)
+                if own is None:  # the data source has committed it
+                    return
+                tokens.append(own)
+        except BaseException:
+            batch.drop(tokens)
+            raise
+        batch.commit(parts, tokens, lasts)
+
+    def _stage(self, batch: MicroBatch, part: Part, lasts: Lasts) -> list[str | None] | None:
+        """Send the rows of one table; the tokens of its partitions in their order, or None when they are committed."""
+        settings = part.settings
+        workers = Workers(part.frame.sparkSession)
+        planned = plan_size(part.frame) if settings.ship is Ship.AUTO else None
+        expected = expected_size(planned, self._shipped.get((batch.publisher, part.table)))
         way = choose(settings.ship, settings.ship_threshold, expected)
         lack = "" if settings.ship is Ship.DRIVER else workers.lack()
         if lack and settings.ship is Ship.EXECUTORS:
             raise DependencyError(workers.text(lack))
-        nbytes: int | None
         if way is Ship.DRIVER or lack:
-            nbytes = _through_driver(batch, last)
+            staged = batch.through_driver(part)
         else:
             try:
-                nbytes = _from_executors(batch, last)
+                staged = batch.from_executors(part, lasts)
             except DependencyError as error:  # not every worker is like the one that was asked
                 if settings.ship is Ship.EXECUTORS:
                     raise DependencyError(workers.text(str(error))) from error
                 workers.found_lacking(str(error))
-                nbytes = _through_driver(batch, last)
-        if nbytes is not None:
-            self._shipped[batch.publisher] = Shipped(planned, nbytes)
-        _log.debug("batch %d of table %r went by %s: %s bytes", batch.number, settings.table, way, nbytes)
+                staged = batch.through_driver(part)
+        if staged.nbytes is not None:
+            self._shipped[batch.publisher, part.table] = Shipped(planned, staged.nbytes)
+        _log.debug("batch %d of table %r went by %s: %s bytes", batch.number, settings.table, way, staged.nbytes)
+        return staged.tokens
 
-    def _resolved(self, spark: SparkSession, query: str | None) -> PublishSettings:
-        """The settings with publisher and mode filled in from the query that is running."""
-        settings = self.settings
+    def _resolved(self, settings: PublishSettings, spark: SparkSession, query: str | None) -> PublishSettings:
+        """The settings of a table, with publisher and mode filled in from the query that is running."""
         publisher = settings.publisher or query
         if publisher is None:
             if not hasattr(spark, "sparkContext") or not hasattr(spark, "_jsparkSession"):
@@ -247,113 +302,15 @@ class BarrageSink:
         return replace(settings, publisher=publisher, mode=mode)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """One micro-batch on its way. ``settings`` name publisher and mode."""
-
-    frame: DataFrame
-    number: int
-    settings: PublishSettings
-    schema: pa.Schema
-    connection: Publisher
-
-    @property
-    def publisher(self) -> str:
-        """The name under which the server remembers the batch."""
-        return self.settings.publisher or ""
-
-    @property
-    def impatient(self) -> Publisher:
-        """The connection, for what is not worth waiting for: what is staged expires by itself."""
-        return self.connection.with_policy(WaitPolicy(self.settings.uri, 0.0))
-
-
-def _log_repetition(batch: _Batch, last: int) -> None:
+def _log_repetition(batch: MicroBatch, last: int) -> None:
     """Log that ``batch`` is committed already."""
-    _log.info("batch %d of table %r is there already (last is %d)", batch.number, batch.settings.table, last)
+    _log.info("batch %d of %s is there already (last is %d)", batch.number, batch.names, last)
     if batch.number < last:  # Spark replays the last batch alone
         _log.warning(
-            "batch %d of table %r counts as a repetition: publisher %r has committed batches up to %d. "
+            "batch %d of %s counts as a repetition: publisher %r has committed batches up to %d. "
             "A query that restarts with another checkpoint needs another publisher, or a new table.",
             batch.number,
-            batch.settings.table,
+            batch.names,
             batch.publisher,
             last,
         )
-
-
-def _through_driver(batch: _Batch, last: int | None) -> int:
-    """Collect the batch, stage it as one, commit it; its size in bytes."""
-    from barrage_server.spark.arrow_types import with_nullable_fields
-
-    rows = with_nullable_fields(batch.frame).toArrow().cast(batch.schema)
-    request = StageRequest(batch.publisher, batch.settings.table, batch.number, uuid.uuid4().hex)
-    batches = rows.to_batches(max_chunksize=_ROWS_PER_MESSAGE)
-    staged = batch.connection.stage(request, batch.schema, batches)
-    _commit(batch, (staged.token if staged else None,), last)
-    return sum(map(plain_batch_size, batches))
-
-
-def _from_executors(batch: _Batch, last: int | None) -> int | None:
-    """Let the tasks stage their rows, and commit them; the batch's size in bytes, when that is known."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        messages = record_batch_messages(batch.frame)
-        if messages is None:
-            return _by_data_source(batch, last)
-        # In the order of the partitions.
-        stager = PartitionStager(batch.settings, batch.schema, batch.number)
-        parts: list[StagedPartition] = messages.mapPartitions(stager).collect()
-    except (PySparkException, Py4JError) as error:
-        # The tasks that did not fail have staged their rows, and nothing here knows their tokens.
-        with contextlib.suppress(BarrageError):
-            batch.impatient.abort_batch(batch.publisher, batch.settings.table, batch.number)
-        raise _typed(error) or missing_module(error) or error from error
-    _commit(batch, [part.token for part in parts], last)
-    return sum(part.nbytes for part in parts)
-
-
-def _commit(batch: _Batch, tokens: Sequence[str | None], last: int | None) -> None:
-    """Make what is staged under ``tokens`` visible as one batch, or drop it."""
-    request = batch.settings.commit_request(batch.publisher, batch.number, batch.schema, tokens, last)
-    try:
-        batch.connection.commit(request)
-    except BarrageError:
-        with contextlib.suppress(BarrageError):
-            batch.impatient.abort(request.tokens)
-        raise
-
-
-def _by_data_source(batch: _Batch, last: int | None) -> int | None:
-    """The same through the data source, which every Spark has; it commits too."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
-    from barrage_server.spark.source import register
-
-    with tempfile.TemporaryDirectory(prefix="barrage-") as folder:
-        receipt = Path(folder) / "receipt.json"
-        options = batch.settings.to_options() | {"batch": str(batch.number), "receipt": str(receipt)}
-        if last is not None:
-            options["expectedlast"] = str(last)
-        writer = batch.frame.write.format("barrage").options(**options).mode("append")
-        try:
-            writer.save()
-        except (PySparkException, Py4JJavaError) as error:
-            # The session of a micro-batch is a clone of the user's; the first batch makes the format known to it.
-            # PySpark has no class of its own for what a session raises that knows no data source in Python at all.
-            if "[DATA_SOURCE_NOT_FOUND]" not in str(error):
-                raise
-            register(batch.frame.sparkSession)
-            writer.save()
-        found = Receipt.read(receipt)
-    return None if found is None else found.nbytes
-
-
-def _typed(error: Exception) -> BarrageError | None:
-    """Our own error within the text of Spark's, which is all that is left of one raised in another process."""
-    found = _TYPED.search(str(error))
-    kind = getattr(errors, found[1], None) if found and found[1] in errors.__all__ else None
-    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, BarrageError) else None

@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from barrage_server.errors import (
     BarrageError,
+    FencedError,
     InternalError,
     InvalidRequestError,
+    LostBatchesError,
     PublishError,
     UnsupportedOperationError,
 )
@@ -70,6 +72,7 @@ class StagedTask(WriterCommitMessage):  # type: ignore[misc]  # PySpark's base c
     token: str | None = field(repr=False)
     rows: int
     nbytes: int
+    epoch: str | None = None
 
 
 class BarrageDataSource(DataSource):  # type: ignore[misc]  # PySpark has no types
@@ -117,18 +120,26 @@ class _Writer:
         connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs)
         return connection.with_policy(WaitPolicy(settings.uri, min(seconds, settings.retry_seconds)))
 
-    def stage(self, iterator: Iterator[pa.RecordBatch], publisher: str, batch: int) -> StagedTask:
+    def stage(
+        self, iterator: Iterator[pa.RecordBatch], publisher: str, batch: int, epoch: str | None = None
+    ) -> StagedTask:
         """Stage the rows of one task attempt."""
         batches = (conform(rows, self.schema) for rows in iterator)
-        staged = stage_batches(self.settings, publisher, batch, self.schema, batches)
-        return StagedTask(publisher, staged.token, staged.rows, staged.nbytes)
+        staged = stage_batches(self.settings, publisher, batch, self.schema, batches, epoch)
+        return StagedTask(publisher, staged.token, staged.rows, staged.nbytes, epoch)
 
     def commit_tasks(
-        self, tasks: Sequence[StagedTask], publisher: str, batch: int, expected_last: int | None = None
+        self,
+        tasks: Sequence[StagedTask],
+        publisher: str,
+        batch: int,
+        expected_last: int | None = None,
+        epoch: str | None = None,
     ) -> CommitResult:
         """Make the rows of ``tasks`` visible as one batch, in the order of their partitions."""
         tokens = [task.token for task in tasks]
-        request = self.settings.commit_request(publisher, batch, self.schema, tokens, expected_last)
+        part = self.settings.commit_part(self.schema, tokens)
+        request = self.settings.commit_request(publisher, batch, [part], expected_last, epoch)
         return self.connect(_COMMIT_SECONDS).commit(request)
 
     def drop(self, tasks: Sequence[StagedTask]) -> None:
@@ -152,15 +163,16 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]  # PySp
         self.batch = int(options.get("batch", 0))
         self.receipt: str | None = options.get("receipt")
         self.expected_last = int(options["expectedlast"]) if "expectedlast" in options else None
+        self.epoch: str | None = options.get("epoch")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedTask:
         """On an executor: stage the rows of one partition."""
-        return self.stage(iterator, self.publisher, self.batch)
+        return self.stage(iterator, self.publisher, self.batch, self.epoch)
 
     def commit(self, messages: list[Any]) -> None:
         """On the driver: commit what the successful attempts have staged."""
         tasks = _tasks(messages)
-        self.commit_tasks(tasks, self.publisher, self.batch, self.expected_last)
+        self.commit_tasks(tasks, self.publisher, self.batch, self.expected_last, self.epoch)
         if self.receipt is not None:
             Receipt(sum(task.rows for task in tasks), sum(task.nbytes for task in tasks)).write(Path(self.receipt))
 
@@ -189,32 +201,38 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc] 
             raise InternalError(
                 "Spark did not say which query and batch this task belongs to; use foreachBatch instead."
             )
-        return self.stage(iterator, self.settings.publisher or query, int(batch))
+        return self.stage(iterator, self.settings.publisher or query, int(batch), query)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
         """On the driver: commit the micro-batch; one that was committed before changes nothing."""
         tasks = _tasks(messages)
         if tasks:
-            self._commit_next(tasks, tasks[0].publisher, batchId)
+            self._commit_next(tasks, tasks[0].publisher, tasks[0].epoch, batchId)
         elif self.settings.mode is PublishMode.REPLACE:
             # No task has run, so the query is unknown; replacing all rows by none is safe to repeat.
-            self.commit_tasks((), f"empty-{uuid.uuid4()}", batchId)
+            self.commit_tasks((), single_write_publisher(str(uuid.uuid4())), batchId)
 
-    def _commit_next(self, tasks: Sequence[StagedTask], publisher: str, batch: int) -> None:
+    def _commit_next(self, tasks: Sequence[StagedTask], publisher: str, epoch: str | None, batch: int) -> None:
         """Commit the batch that follows the one before, which the server is asked about only when it refuses."""
         expected = batch - 1 if batch > 0 else None
         try:
-            self.commit_tasks(tasks, publisher, batch, expected)
+            self.commit_tasks(tasks, publisher, batch, expected, epoch)
+        except FencedError:
+            self.drop(tasks)
+            raise
         except PublishError:
-            last = self.connect(_COMMIT_SECONDS).last_batch(publisher, self.settings.table)
-            if last == expected:
-                raise
+            settings = self.settings
+            last = self.connect(_COMMIT_SECONDS).last_batch(
+                publisher, settings.table, epoch, takeover=settings.takeover
+            )
             try:
-                check_gap(self.settings, publisher, batch, last)
-            except PublishError:
+                check_gap(settings, publisher, batch, last)
+            except LostBatchesError:
                 self.drop(tasks)
                 raise
-            self.commit_tasks(tasks, publisher, batch, last)
+            if last == expected:
+                raise
+            self.commit_tasks(tasks, publisher, batch, last, epoch)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002, N803
         """On the driver: the micro-batch has failed."""

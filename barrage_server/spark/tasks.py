@@ -39,7 +39,12 @@ class StagedPartition:
 
 
 def stage_batches(
-    settings: PublishSettings, publisher: str, batch: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+    settings: PublishSettings,
+    publisher: str,
+    batch: int,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    epoch: str | None,
 ) -> StagedPartition:
     """Stage the rows of one task attempt, which Spark is sending to this worker, over the process's connection."""
     nbytes = 0
@@ -51,7 +56,7 @@ def stage_batches(
             nbytes += plain_batch_size(rows)
             yield rows
 
-    request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex)
+    request = StageRequest(publisher, settings.table, batch, uuid.uuid4().hex, epoch)
     connection = publisher_for(settings.uri, settings.token, settings.tls_root_certs).with_policy(
         WaitPolicy(settings.uri, settings.retry_seconds)
     )
@@ -69,11 +74,13 @@ class PartitionStager:
     settings: PublishSettings
     schema: pa.Schema
     batch: int
+    epoch: str | None = None
 
     def __call__(self, messages: Iterator[bytes]) -> Iterator[StagedPartition]:
         """Stage one partition, given as encapsulated IPC messages, each a record batch."""
         batches = (pa.ipc.read_record_batch(pa.py_buffer(message), self.schema) for message in messages)
-        yield stage_batches(self.settings, self.settings.publisher or "", self.batch, self.schema, batches)
+        publisher = self.settings.publisher or ""
+        yield stage_batches(self.settings, publisher, self.batch, self.schema, batches, self.epoch)
 
 
 def record_batch_messages(frame: DataFrame) -> RDD[bytes] | None:

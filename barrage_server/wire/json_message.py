@@ -1,8 +1,9 @@
 """Messages that are one JSON object: dataclasses, whose fields define the encoding.
 
-A field is a string, a 64-bit integer, a boolean, a list of strings (``tuple[str, ...]``), a member of a ``StrEnum``, or
-an Arrow schema. A field without a default is required. For others an absent field and a null mean the default, and None
-is omitted. ``Annotated`` adds :class:`AtLeast` to numbers, and to an enumeration the name of its values in errors.
+A field is a string, a 64-bit integer, a boolean, a list of strings (``tuple[str, ...]``), a member of a ``StrEnum``, an
+Arrow schema, or a list of further such dataclasses. A field without a default is required. For others an absent field
+and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to numbers, and to an enumeration
+the name of its values in errors.
 """
 
 from __future__ import annotations
@@ -75,11 +76,16 @@ class JsonMessage:
 
 def json_fields(message: object) -> dict[str, object]:
     """The fields of a dataclass as JSON values."""
-    found: dict[str, object] = {}
-    for entry in dataclasses.fields(message):  # type: ignore[arg-type]
-        value = getattr(message, entry.name)
-        found[entry.name] = schema_to_base64(value) if isinstance(value, pa.Schema) else value
-    return found
+    return {entry.name: _json_value(getattr(message, entry.name)) for entry in dataclasses.fields(message)}  # type: ignore[arg-type]
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, pa.Schema):
+        return schema_to_base64(value)
+    if isinstance(value, tuple) and any(map(dataclasses.is_dataclass, value)):
+        fields = map(json_fields, value)
+        return [{name: part for name, part in each.items() if part is not None} for each in fields]
+    return value
 
 
 def read_json_fields(kind: type[Message], fields: JsonObject, *, refuse_others: bool) -> Message:
@@ -134,6 +140,8 @@ def _reader(name: str, hint: Any) -> _Reader:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         called = next((note for note in notes if isinstance(note, str)), name)
         return functools.partial(_member, hint, called)
+    if hint not in _READERS and typing.get_origin(hint) is tuple:
+        return functools.partial(_objects, typing.get_args(hint)[0])
     reader = _READERS[hint]
     for note in notes:
         if isinstance(note, AtLeast):
@@ -147,6 +155,10 @@ def _member(kind: type[StrEnum], called: str, fields: JsonObject, name: str) -> 
         return kind(text)
     except ValueError as error:
         raise WireFormatError(f"{called} {text!r} is unknown; use one of {', '.join(kind)}") from error
+
+
+def _objects(kind: type[Any], fields: JsonObject, name: str) -> tuple[Any, ...]:
+    return tuple(read_json_fields(kind, each, refuse_others=True) for each in fields.objects(name))
 
 
 def _at_least(limit: AtLeast, fields: JsonObject, name: str) -> int:

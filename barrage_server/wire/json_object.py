@@ -98,6 +98,13 @@ class JsonObject:
             raise self._wrong(name, "an object")
         return JsonObject(value, f"{self._what}.{name}")
 
+    def objects(self, name: str) -> list[JsonObject]:
+        """A list of nested objects."""
+        value = self._fields.get(name)
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._wrong(name, "a list of objects")
+        return [JsonObject(item, f"{self._what}.{name}[{number}]") for number, item in enumerate(value)]
+
     def schema(self, name: str) -> pa.Schema:
         """An Arrow schema as base64 of its encapsulated IPC message; WireFormatError when the field has none."""
         if name not in self:

@@ -19,9 +19,10 @@ fields of results are ignored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Self
 
 import pyarrow as pa
 
@@ -37,6 +38,7 @@ __all__ = [
     "DROP_ACTION",
     "FLUSH",
     "HEALTH_ACTION",
+    "KEEP_ACTION",
     "LAST_BATCH_ACTION",
     "PUT_OPTIONS_FIELD",
     "PUT_OPTIONS_KEY",
@@ -45,10 +47,13 @@ __all__ = [
     "TABLES_ACTION",
     "AbortRequest",
     "AbortResult",
+    "CommitPart",
     "CommitRequest",
     "CommitResult",
     "CreateRequest",
     "DropRequest",
+    "KeepRequest",
+    "KeepResult",
     "LastBatchRequest",
     "LastBatchResult",
     "PublicationResult",
@@ -65,6 +70,8 @@ COMMIT_ACTION: Final = "barrage.commit"
 """Action: :class:`CommitRequest` -> :class:`CommitResult`."""
 ABORT_ACTION: Final = "barrage.abort"
 """Action: :class:`AbortRequest` -> :class:`AbortResult`."""
+KEEP_ACTION: Final = "barrage.keep"
+"""Action: :class:`KeepRequest` -> :class:`KeepResult`."""
 LAST_BATCH_ACTION: Final = "barrage.last_batch"
 """Action: :class:`LastBatchRequest` -> :class:`LastBatchResult`."""
 CREATE_ACTION: Final = "barrage.create"
@@ -91,13 +98,35 @@ _SINGLE_WRITE: Final = "write-"
 
 
 def single_write_publisher(identity: str) -> str:
-    """The publisher name of a single write with a unique ``identity``."""
+    """The publisher name of a single write, or of one connection, with a unique ``identity``."""
     return _SINGLE_WRITE + identity
 
 
 def is_single_write(publisher: str) -> bool:
-    """Whether a publisher has a name of :func:`single_write_publisher`: it commits one batch only."""
+    """Whether a publisher has a name of :func:`single_write_publisher`: no later process uses it, so that it is
+    remembered for as long as a commit may be repeated, and its batches need not follow each other.
+    """
     return publisher.startswith(_SINGLE_WRITE)
+
+
+_MOST_TABLES: Final = 1_000
+"""Tables of one commit."""
+_NAME_LENGTH: Final = 4_096
+"""Characters of the name of a publisher or an epoch, which the server keeps."""
+
+
+def _check_identity(message: str, publisher: str, epoch: str | None) -> None:
+    for name, text in (("publisher", publisher), ("epoch", epoch)):
+        if text is not None and len(text) > _NAME_LENGTH:
+            raise WireFormatError(
+                f"{message}: field {name!r} may have {_NAME_LENGTH:,} characters, and has {len(text):,}"
+            )
+
+
+def _check_batch(message: str, publisher: str | None, table: str | None, batch: int | None) -> None:
+    for name, text in (("publisher", publisher), ("table", table)):
+        if batch is not None and text is None:
+            raise WireFormatError(f"{message}: field {name!r} is missing; expected a string that is not empty")
 
 
 @public
@@ -192,8 +221,8 @@ class PublicationResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class StageRequest(JsonMessage):
-    """First app_metadata of a staging ``DoPut``: the publisher, the table and the batch. ``attempt`` distinguishes
-    repeated task attempts.
+    """First app_metadata of a staging ``DoPut``: the publisher, the table and the batch, and the publisher's epoch.
+    ``attempt`` distinguishes repeated task attempts.
     """
 
     message_name: ClassVar[str] = "stage request"
@@ -202,6 +231,11 @@ class StageRequest(JsonMessage):
     table: str
     batch: int
     attempt: str
+    epoch: str | None = None
+
+    def check(self) -> None:
+        """Raise WireFormatError when a name is too long."""
+        _check_identity(self.message_name, self.publisher, self.epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,20 +266,41 @@ class StageResult(JsonMessage):
 
 
 @dataclass(frozen=True, slots=True)
+class CommitPart:
+    """One table of a commit over several; the fields are those of :class:`CommitRequest`."""
+
+    table: str
+    mode: Mode = PublishMode.APPEND
+    tokens: tuple[str, ...] = field(default=(), repr=False, metadata=REQUIRED)
+    key: tuple[str, ...] | None = None
+    order_by: str | None = None
+    schema: pa.Schema | None = None
+    kind: Kind | None = None
+    capacity: Capacity | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CommitRequest(JsonMessage):
     """Make the batches under ``tokens`` visible as one delta of ``table``, unless ``batch`` was committed before.
+
+    With ``tables`` in the place of ``table`` and the fields that describe it, the deltas of several tables become
+    visible together, or none of them.
 
     ``key`` and ``kind`` (and ``capacity`` of a ring) matter when the table does not exist yet; ``schema`` is that of a
     table created by an empty batch. ``order_by`` names a column that the delta's rows are sorted by before they are
     applied. ``expected_last`` is the publisher's last committed batch, as the publisher knows it: the commit is refused
     when the server knows another, or none because it was restarted. None does not check.
+
+    ``epoch`` distinguishes runs of a publisher that count their batches anew. Another epoch than that of the
+    publisher's last commit is refused, unless ``takeover`` says that it takes the name over; earlier epochs are refused
+    from then on. A batch that does not follow the last one is refused, unless ``allow_gap``.
     """
 
     message_name: ClassVar[str] = "commit request"
 
     publisher: str
-    table: str
-    batch: int
+    table: str | None = None
+    batch: int = field(default=0, metadata=REQUIRED)
     mode: Mode = PublishMode.APPEND
     tokens: tuple[str, ...] = field(default=(), repr=False, metadata=REQUIRED)
     key: tuple[str, ...] | None = None
@@ -254,6 +309,39 @@ class CommitRequest(JsonMessage):
     kind: Kind | None = None
     capacity: Capacity | None = None
     expected_last: int | None = None
+    epoch: str | None = None
+    takeover: bool = False
+    allow_gap: bool = False
+    tables: tuple[CommitPart, ...] | None = None
+
+    @classmethod
+    def over(cls, parts: Sequence[CommitPart], **rest: Any) -> Self:
+        """A commit of ``parts``, in the form for a single table if it is one; ``rest`` are the other fields."""
+        if len(parts) > 1:
+            return cls(tables=tuple(parts), **rest)
+        return cls(**{entry.name: getattr(parts[0], entry.name) for entry in fields(CommitPart)}, **rest)
+
+    @property
+    def parts(self) -> tuple[CommitPart, ...]:
+        """The tables of the commit: those of ``tables``, else the one that the request itself describes."""
+        if self.tables is not None:
+            return self.tables
+        own = {entry.name: getattr(self, entry.name) for entry in fields(CommitPart)}
+        return (CommitPart(**own),)
+
+    def check(self) -> None:
+        """Raise WireFormatError unless it names one table, or each of several once."""
+        _check_identity(self.message_name, self.publisher, self.epoch)
+        if self.tables is None:
+            if self.table is None:
+                raise WireFormatError("commit request: field 'table' is missing; expected a string that is not empty")
+            return
+        for entry in fields(CommitPart):
+            if getattr(self, entry.name) != (None if entry.default is MISSING else entry.default):
+                raise WireFormatError(f"commit request: field {entry.name!r} belongs into 'tables' when that is given")
+        names = [part.table for part in self.tables]
+        if not 0 < len(names) <= _MOST_TABLES or len(set(names)) < len(names):
+            raise WireFormatError(f"commit request: 'tables' must name 1 to {_MOST_TABLES} tables, each once")
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +380,37 @@ class AbortRequest(JsonMessage):
 
     def check(self) -> None:
         """Raise WireFormatError when a batch comes without its publisher or its table."""
-        for name in ("publisher", "table"):
-            if self.batch is not None and getattr(self, name) is None:
-                raise WireFormatError(f"abort request: field {name!r} is missing; expected a string that is not empty")
+        _check_batch(self.message_name, self.publisher, self.table, self.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRequest(JsonMessage):
+    """Keep what is staged from expiring: under these tokens (unknown tokens are ignored), or all of one batch.
+
+    For a publisher whose job still runs. It repeats the request within the time that the answer has.
+    """
+
+    message_name: ClassVar[str] = "keep request"
+
+    tokens: tuple[str, ...] = field(default=(), repr=False)
+    publisher: str | None = None
+    table: str | None = None
+    batch: int | None = None
+
+    def check(self) -> None:
+        """Raise WireFormatError when a batch comes without its publisher or its table."""
+        _check_batch(self.message_name, self.publisher, self.table, self.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepResult(JsonMessage):
+    """The number of known tokens, and the milliseconds for which they are safe now."""
+
+    message_name: ClassVar[str] = "keep result"
+    refuses_others: ClassVar[bool] = False
+
+    kept: int
+    expiry_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +425,18 @@ class AbortResult(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class LastBatchRequest(JsonMessage):
-    """Request the last batch that a publisher has committed to a table."""
+    """Request the last batch that a publisher has committed to a table.
+
+    With ``epoch``, the last one of that epoch: an epoch that a commit would be refused for is refused, and one that is
+    to begin has none. Without, the last one of the present epoch.
+    """
 
     message_name: ClassVar[str] = "last batch request"
 
     publisher: str
     table: str
+    epoch: str | None = None
+    takeover: bool = False
 
 
 @dataclass(frozen=True, slots=True)

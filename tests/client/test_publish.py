@@ -296,7 +296,8 @@ def test_a_struct_is_a_key_through_every_way_in(server: bs.Server, client: bs.Cl
                 writer.write_table(marked)
         else:
             publisher = Publisher(server.uri)
-            batch = (publisher.last_batch("p", "t") or 0) + 1
+            last = publisher.last_batch("p", "t")
+            batch = 0 if last is None else last + 1
             staged = publisher.stage(StageRequest("p", "t", batch, "a"), rows.schema, rows.to_batches())
             assert staged is not None
             publisher.commit(CommitRequest("p", "t", batch, PublishMode(mode), (staged.token,), tuple(key)))

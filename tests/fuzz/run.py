@@ -263,7 +263,7 @@ def _following(call: Call, outcome: Outcome) -> list[Call]:
         token = _staged_token(outcome)
         if token is None:
             return []
-        body = CommitRequest("fuzz", table, 1 << 40, tokens=(token,)).to_json()
+        body = CommitRequest("fuzz", table, 1 << 40, tokens=(token,), allow_gap=True).to_json()
         reading = [Call(FLIGHT + "DoAction", (flight_pb2.Action(type=COMMIT_ACTION, body=body).SerializeToString(),))]
     if outcome.code not in ("OK", "0", "READ"):
         return []

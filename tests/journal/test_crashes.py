@@ -12,7 +12,7 @@ import pytest
 
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.journal.recovery import recover
-from barrage_server.publish import Committer, Ledger, StagingArea, Target
+from barrage_server.publish import Committer, Identity, Ledger, StagingArea, Target
 from barrage_server.publish.delta import Part, publish_parts
 from barrage_server.publish.notes import BatchCommitted
 from barrage_server.server.catalog import Catalog
@@ -63,11 +63,8 @@ class Site:
         """A batch of one publisher for several tables."""
 
         def committed(name: str) -> Callable[[Table], BatchCommitted]:
-            return lambda table: BatchCommitted(
-                table,
-                lambda: self.ledger.advance(publisher, name, batch, table),
-                {"publisher": publisher, "batch": batch},
-            )
+            entry = self.ledger.entry(Identity(publisher), name, batch, 0.0)
+            return lambda table: BatchCommitted(table, lambda: self.ledger.advance(entry, table), entry.to_fields())
 
         rows = []
         for name, (mode, keys) in parts.items():

@@ -245,6 +245,7 @@ def test_nulls_as_values_are_these() -> None:
 REQUESTS: dict[str, Any] = {
     protocol.COMMIT_ACTION: protocol.CommitRequest,
     protocol.ABORT_ACTION: protocol.AbortRequest,
+    protocol.KEEP_ACTION: protocol.KeepRequest,
     protocol.LAST_BATCH_ACTION: protocol.LastBatchRequest,
     protocol.CREATE_ACTION: protocol.CreateRequest,
     protocol.DROP_ACTION: protocol.DropRequest,
@@ -252,6 +253,7 @@ REQUESTS: dict[str, Any] = {
 ANSWERS: dict[str, type] = {
     protocol.COMMIT_ACTION: protocol.CommitResult,
     protocol.ABORT_ACTION: protocol.AbortResult,
+    protocol.KEEP_ACTION: protocol.KeepResult,
     protocol.LAST_BATCH_ACTION: protocol.LastBatchResult,
     protocol.STATISTICS_ACTION: RelayStatistics,
 }
@@ -320,10 +322,11 @@ def test_actions_answer_as_the_page_says() -> None:
         for name in ("barrage.health", "barrage.statistics"):
             assert set(act(name)) == set(listed(name, "answer"))
         assert act("barrage.last_batch", {"publisher": "p", "table": "t"}) == {}
-        batch = {"publisher": "p", "table": "t", "batch": 3}
+        batch = {"publisher": "p", "table": "t", "batch": 0}
         committed = act("barrage.commit", {**batch, "tokens": [], "schema": schema})
         assert set(committed) == set(listed("barrage.commit", "answer"))
-        assert act("barrage.last_batch", {"publisher": "p", "table": "t"}) == {"last_batch": 3}
+        assert act("barrage.last_batch", {"publisher": "p", "table": "t"}) == {"last_batch": 0}
+        assert set(act("barrage.keep", {"tokens": ["unknown"]})) == set(listed("barrage.keep", "answer"))
         assert act("barrage.abort", {"tokens": ["unknown"]}) == {"dropped": 0}
         infos = [
             flight.FlightInfo.deserialize(result.body.to_pybytes()) for result in client.do_action("barrage.tables")

@@ -39,9 +39,17 @@ class Desk:
         self.committer = Committer(self.catalog, self.staging, self.ledger)
 
     def stage(
-        self, batch: int, *parts: dict[str, list[Any]], publisher: str = "query", schema: pa.Schema = SCHEMA
+        self,
+        batch: int,
+        *parts: dict[str, list[Any]],
+        publisher: str = "query",
+        schema: pa.Schema = SCHEMA,
+        table: str = "t",
+        epoch: str | None = None,
+        principal: str = "",
     ) -> str:
-        token = self.staging.open(StageRequest(publisher, "t", batch, "attempt"), schema, 0.0)
+        request = StageRequest(publisher, table, batch, "attempt", epoch)
+        token = self.staging.open(request, schema, 0.0, principal)
         rows = 0
         for part in parts:
             piece = pa.RecordBatch.from_pydict(part, schema=schema)
@@ -50,8 +58,17 @@ class Desk:
         self.staging.seal(token, rows, 0.0)
         return token
 
-    def commit(self, batch: int, *tokens: str, publisher: str = "query", **options: Any) -> Any:
-        return self.committer.commit(CommitRequest(publisher, "t", batch, tokens=tokens, **options))
+    def commit(
+        self,
+        batch: int,
+        *tokens: str,
+        publisher: str = "query",
+        principal: str = "",
+        allow_gap: bool = True,
+        **options: Any,
+    ) -> Any:
+        request = CommitRequest(publisher, "t", batch, tokens=tokens, allow_gap=allow_gap, **options)
+        return self.committer.commit(request, principal)
 
     def rows(self) -> dict[str, list[Any]]:
         content: dict[str, list[Any]] = self.catalog.get("t").to_arrow().to_pydict()
@@ -213,7 +230,7 @@ def test_a_late_drop_does_not_forget_the_batches_of_the_successor() -> None:
 
 
 def test_a_commit_drops_what_other_attempts_have_staged(desk: Desk) -> None:
-    """Those of a driver that was killed, and the slower ones of two; what is still coming in is dropped at its end."""
+    """Those of a driver that was killed, and the slower ones of two, also one that is still coming in."""
     left_behind = desk.stage(3, {"k": ["a"], "v": [1]})
     loser, winner = desk.stage(4, {"k": ["a"], "v": [1]}), desk.stage(4, {"k": ["a"], "v": [1]})
     request = StageRequest("query", "t", 4, "late")
@@ -222,8 +239,16 @@ def test_a_commit_drops_what_other_attempts_have_staged(desk: Desk) -> None:
     other = desk.stage(4, {"k": ["c"], "v": [3]}, publisher="other")
     assert desk.commit(4, winner).rows == 1
     assert desk.staging.drop([left_behind, loser]) == 0
-    assert desk.staging.seal(late, 0, 0.0).rows == 0
-    desk.committer.staged(request, late)
+    for message in (
+        lambda: desk.staging.add(late, pa.RecordBatch.from_pydict({"k": ["a"], "v": [1]}, schema=SCHEMA), 0.0),
+        lambda: desk.staging.seal(late, 0, 0.0),
+    ):
+        with pytest.raises(PublishError, match="another attempt at its batch was committed"):
+            message()
+    assert desk.staging.statistics().entries == 2
+    later = desk.staging.open(request, SCHEMA, 0.0)  # one that begins after the commit
+    desk.staging.seal(later, 0, 0.0)
+    desk.committer.staged(request, later)
     assert desk.staging.statistics().entries == 2
     desk.committer.staged(StageRequest("query", "t", 5, "next"), following)
     assert desk.commit(5, following).committed
@@ -242,7 +267,7 @@ def test_drops_beside_commits_never_part_a_batch_from_its_rows(desk: Desk) -> No
 
     dropping = threading.Thread(target=drop)
     dropping.start()
-    for batch in range(1, 400):
+    for batch in range(400):
         if not desk.commit(batch, schema=SCHEMA).committed:
             wrong.append(f"{batch} was taken for a repetition")
         before, last = desk.catalog.find("t"), desk.ledger.last("query", "t")

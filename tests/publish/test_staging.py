@@ -165,6 +165,33 @@ def test_what_is_not_touched_is_dropped_after_its_lifetime() -> None:
     assert area.statistics().expired == 1
 
 
+@pytest.mark.parametrize("by_token", [True, False])
+def test_what_its_driver_keeps_does_not_expire(by_token: bool) -> None:
+    """For as long as it asks: neither for the room of others, nor by its lifetime."""
+    area = StagingArea(StagingLimits(expiry_seconds=5, lifetime_seconds=10, entries=2))
+    kept, left = sealed(area, now=0.0), sealed(area, StageRequest("query", "trades", 4, "attempt"), now=0.0)
+    for now in range(4, 40, 4):
+        if by_token:
+            assert area.keep([kept, kept, "unknown"], now) == 1
+        else:
+            assert area.keep_batch("query", "trades", 3, now) == 1
+        assert area.expire(now) == (now == 12)
+    assert area.drop([left]) == 0
+    later = sealed(area, now=40.0)
+    with pytest.raises(LimitError):
+        sealed(area, now=40.0)
+    assert len(area.find([kept, later], "query", "trades", 3)) == 2
+    assert area.expire(46.0) == 1
+
+
+def test_a_batch_is_kept_while_its_tasks_still_send() -> None:
+    area = StagingArea(StagingLimits(expiry_seconds=5, lifetime_seconds=5))
+    token = area.open(REQUEST, BATCH.schema, 0.0)
+    assert area.keep_batch("query", "trades", 3, 4.0) == 1
+    assert area.expire(8.0) == 0
+    assert area.seal(token, 0, 8.0).rows == 0
+
+
 def test_statistics_count_what_is_there() -> None:
     area = StagingArea()
     sealed(area, batches=2)

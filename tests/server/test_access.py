@@ -30,9 +30,11 @@ from barrage_server.server.catalog import Catalog
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.protocol import (
     AbortRequest,
+    CommitPart,
     CommitRequest,
     CreateRequest,
     DropRequest,
+    KeepRequest,
     LastBatchRequest,
     PutOptions,
     StageEnd,
@@ -185,10 +187,30 @@ ACTION_LINES: dict[str, list[Line]] = {
     "barrage.commit": [
         Line(
             lambda caller, name: caller.action(
-                "barrage.commit", CommitRequest("me", name, 1, tokens=(), schema=SCHEMA).to_json()
+                "barrage.commit", CommitRequest("me", name, 0, tokens=(), schema=SCHEMA).to_json()
             ),
             (Right.PUBLISH,),
-        )
+        ),
+        Line(
+            lambda caller, name: caller.action(
+                "barrage.commit",
+                CommitRequest("me", batch=0, tables=(CommitPart(name, schema=SCHEMA),)).to_json(),
+            ),
+            (Right.PUBLISH,),
+        ),
+    ],
+    "barrage.keep": [
+        Line(
+            lambda caller, name: caller.action(
+                "barrage.keep", KeepRequest(publisher="me", table=name, batch=1).to_json()
+            ),
+            (Right.PUBLISH,),
+        ),
+        Line(
+            lambda caller, name: caller.action("barrage.keep", KeepRequest(("some token",)).to_json()),
+            None,
+            Right.PUBLISH,
+        ),
     ],
     "barrage.abort": [
         Line(

@@ -13,8 +13,10 @@ from barrage_server.engine import KeyedTable, RingTable
 from barrage_server.errors import (
     AlreadyExistsError,
     BarrageError,
+    FencedError,
     KeyMismatchError,
     LimitError,
+    LostBatchesError,
     NotFoundError,
     PublishError,
     UnknownTableError,
@@ -22,7 +24,16 @@ from barrage_server.errors import (
 )
 from barrage_server.flight.errors import from_flight
 from barrage_server.server import Limits, Server
-from barrage_server.wire.protocol import CommitRequest, CreateRequest, PublishMode, TableKind
+from barrage_server.wire.json_object import schema_to_base64
+from barrage_server.wire.protocol import (
+    CommitRequest,
+    CreateRequest,
+    PublishMode,
+    StageEnd,
+    StageRequest,
+    StageResult,
+    TableKind,
+)
 from tests.server.conftest import SCHEMA, address
 from tests.server.follower import Follower
 
@@ -43,7 +54,7 @@ def test_every_action_is_listed_with_a_description(client: fl.FlightClient) -> N
     actions = {action.type: action.description for action in client.list_actions()}
     assert set(actions) == {
         f"barrage.{name}"
-        for name in ("commit", "abort", "last_batch", "create", "drop", "statistics", "health", "tables")
+        for name in ("commit", "abort", "keep", "last_batch", "create", "drop", "statistics", "health", "tables")
     }
     assert all(actions.values())
 
@@ -88,12 +99,38 @@ def test_dropping_ends_the_streams_that_follow(server: Server, client: fl.Flight
 
 
 def test_a_table_of_the_same_name_starts_with_an_empty_ledger(server: Server, client: fl.FlightClient) -> None:
-    body = CommitRequest("query", "t", 4, schema=SCHEMA).to_json()
+    body = CommitRequest("query", "t", 0, schema=SCHEMA).to_json()
     assert act(client, "barrage.commit", body)["committed"]
-    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {"last_batch": 4}
+    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {"last_batch": 0}
     act(client, "barrage.drop", {"table": "t"})
     assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {}
     assert act(client, "barrage.commit", body)["committed"]
+
+
+def test_a_new_epoch_of_a_used_name_is_refused_unless_told(client: fl.FlightClient) -> None:
+    first = {"publisher": "query", "table": "t", "epoch": "a"}
+    act(client, "barrage.commit", {**first, "batch": 0, "tokens": [], "schema": schema_to_base64(SCHEMA)})
+    second = {**first, "epoch": "b"}
+    assert type(refused(client, "barrage.last_batch", second)) is FencedError
+    assert type(refused(client, "barrage.commit", {**second, "batch": 0, "tokens": []})) is FencedError
+    assert act(client, "barrage.last_batch", {**second, "takeover": True}) == {}
+    taking = {**second, "batch": 0, "tokens": [], "schema": schema_to_base64(SCHEMA), "takeover": True}
+    assert act(client, "barrage.commit", taking)["committed"]
+    assert type(refused(client, "barrage.commit", {**first, "batch": 1, "tokens": []})) is FencedError
+    assert act(client, "barrage.last_batch", {"publisher": "query", "table": "t"}) == {"last_batch": 0}
+
+
+def test_what_is_staged_is_kept_by_token_and_by_batch(server: Server, client: fl.FlightClient) -> None:
+    rows = pa.record_batch({name: [] for name in SCHEMA.names}, schema=SCHEMA)
+    writer, answers = client.do_put(fl.FlightDescriptor.for_command(b"barrage.stage"), SCHEMA)
+    with writer:
+        writer.write_with_metadata(rows, StageRequest("query", "t", 3, "x").to_json())
+        writer.write_metadata(StageEnd(0).to_json())
+        writer.done_writing()
+        token = StageResult.from_json(answers.read().to_pybytes()).token
+    assert act(client, "barrage.keep", {"tokens": [token, "unknown"]}) == {"kept": 1, "expiry_ms": 600_000}
+    assert act(client, "barrage.keep", {"publisher": "query", "table": "t", "batch": 3})["kept"] == 1
+    assert act(client, "barrage.keep", {"publisher": "query", "table": "t", "batch": 4})["kept"] == 0
 
 
 def test_a_second_sink_with_other_keys_is_refused(client: fl.FlightClient) -> None:
@@ -133,6 +170,16 @@ def test_statistics_are_json(client: fl.FlightClient, quotes: KeyedTable) -> Non
         ("barrage.drop", {"table": 3}, WireFormatError),
         ("barrage.drop", {"table": "nope"}, UnknownTableError),
         ("barrage.abort", {"tokens": "x"}, WireFormatError),
+        ("barrage.commit", {"publisher": "q", "batch": 0, "tokens": []}, WireFormatError),
+        ("barrage.commit", {"publisher": "q", "table": "t", "batch": 3, "tokens": []}, LostBatchesError),
+        ("barrage.commit", {"publisher": "q" * 5000, "table": "t", "batch": 0, "tokens": []}, WireFormatError),
+        (
+            "barrage.commit",
+            {"publisher": "q", "table": "t", "batch": 0, "tokens": [], "epoch": "e" * 5000},
+            WireFormatError,
+        ),
+        ("barrage.keep", {"publisher": "q", "batch": 1}, WireFormatError),
+        ("barrage.keep", {"tokens": "x"}, WireFormatError),
         ("barrage.last_batch", {}, WireFormatError),
         ("barrage.statistics", b"[", WireFormatError),
     ],

@@ -24,12 +24,12 @@ def documented() -> dict[str, str]:
 def test_the_table_has_the_arguments_of_the_sink_and_the_options_of_the_format() -> None:
     arguments = inspect.signature(BarrageSink).parameters
     assert list(documented()) == list(arguments)
-    assert set(documented()) == {field.name for field in fields(PublishSettings)}
+    assert set(documented()) == {"tables"} | {field.name for field in fields(PublishSettings)}
 
 
 def shown(default: object) -> str:
     """A default as the page writes it."""
-    return f"{default:.0f}" if isinstance(default, float) else str(default)
+    return f"{default:.0f}" if isinstance(default, float) else str(default).lower()
 
 
 def test_the_defaults_are_those_of_the_code() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -138,9 +138,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found = []
     last_batch = Publisher.last_batch
 
-    def noted(self: Publisher, publisher: str, table: str) -> int | None:
+    def noted(self: Publisher, publisher: str, *others: Any, takeover: bool) -> int | None:
         found.append(publisher)
-        return last_batch(self, publisher, table)
+        return last_batch(self, publisher, *others, takeover=takeover)
 
     monkeypatch.setattr(Publisher, "last_batch", noted)
     return found

@@ -82,7 +82,9 @@ def _settings(**given: object) -> PublishSettings:
 def test_batches_that_the_server_does_not_know_are_named(
     batch: int, last: int | None, missing: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(bs.PublishError, match=rf"Table 't' at grpc://here:1 lacks {missing} .*new checkpointLocation"):
+    with pytest.raises(
+        bs.LostBatchesError, match=rf"Table 't' at grpc://here:1 lacks {missing} .*new checkpointLocation"
+    ):
         check_gap(_settings(mode=PublishMode.APPEND), "p", batch, last)
     check_gap(_settings(mode=PublishMode.APPEND, on_gap=OnGap.WARN), "p", batch, last)
     assert f"lacks {missing} " in caplog.text
@@ -109,7 +111,9 @@ def test_a_query_on_a_server_that_lost_its_table_fails_and_warns_when_told_so(
     drain(_writer(route, feed.stream(), restarting.uri))
     restarting.restart()
     feed.add({"v": [2]})
-    with pytest.raises(StreamingQueryException, match=r"(?s)PublishError.*lacks batch 0 of this query.*new checkpoint"):
+    with pytest.raises(
+        StreamingQueryException, match=r"(?s)LostBatchesError.*lacks batch 0 of this query.*new checkpoint"
+    ):
         drain(_writer(route, feed.stream(), restarting.uri))
     assert not restarting.server.tables()
     assert restarting.server.statistics().staging.entries == 0
@@ -168,7 +172,7 @@ def test_a_server_that_is_restarted_between_the_question_and_the_commit_is_notic
         return commit(self, request)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Publisher, "commit", late)
-    with pytest.raises(bs.PublishError, match="lacks batch 0 of this query"):
+    with pytest.raises(bs.LostBatchesError, match="lacks batch 0 of this query"):
         sink(spark.range(1), 1)
     assert not restarting.server.tables()
 
@@ -184,8 +188,8 @@ def test_a_batch_that_loses_its_server_on_the_way_is_sent_again(
     last_batch = Publisher.last_batch
     restarts = [True]
 
-    def then_gone(self: Publisher, publisher: str, table: str) -> int | None:
-        found = last_batch(self, publisher, table)
+    def then_gone(self: Publisher, *asked: str, takeover: bool) -> int | None:
+        found = last_batch(self, *asked, takeover=takeover)
         if restarts:
             restarts.pop()
             restarting.server.close()

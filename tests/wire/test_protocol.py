@@ -18,10 +18,13 @@ from barrage_server.wire.json_object import JsonObject
 from barrage_server.wire.protocol import (
     AbortRequest,
     AbortResult,
+    CommitPart,
     CommitRequest,
     CommitResult,
     CreateRequest,
     DropRequest,
+    KeepRequest,
+    KeepResult,
     LastBatchRequest,
     LastBatchResult,
     PublicationResult,
@@ -37,6 +40,7 @@ from barrage_server.wire.protocol import (
 SCHEMA = pa.schema([pa.field("k", pa.int64(), metadata={"unit": "m"})], metadata={"a": "b"})
 MESSAGES: list[Any] = [
     StageRequest("query", "table", 3, "attempt"),
+    StageRequest("query", "table", 3, "attempt", "epoch"),
     StageEnd(12),
     StageResult("token", 12),
     CommitRequest("query", "table", 0),
@@ -52,11 +56,24 @@ MESSAGES: list[Any] = [
         TableKind.RING,
         100,
     ),
+    CommitRequest("query", "table", 0, epoch="epoch", takeover=True, allow_gap=True, expected_last=-1),
+    CommitRequest(
+        "query",
+        batch=0,
+        tables=(
+            CommitPart("t", tokens=("one",)),
+            CommitPart("u", PublishMode.UPSERT, ("two",), ("k",), "time", SCHEMA, TableKind.RING, 100),
+        ),
+    ),
     CommitResult(True, False, 5, 7, 1 << 40),
     AbortRequest(("one",)),
     AbortRequest((), "query", "table", 0),
     AbortResult(1),
+    KeepRequest(("one",)),
+    KeepRequest((), "query", "table", 0),
+    KeepResult(3, 600_000),
     LastBatchRequest("query", "table"),
+    LastBatchRequest("query", "table", "epoch", takeover=True),
     LastBatchResult(None),
     LastBatchResult(0),
     CreateRequest("table", SCHEMA),
@@ -198,5 +215,5 @@ def test_json_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_actions_are_named_after_the_project() -> None:
     actions = [value for name, value in vars(protocol).items() if name.endswith("_ACTION")]
-    assert len(actions) == len(set(actions)) == 8
+    assert len(actions) == len(set(actions)) == 9
     assert all(action.startswith("barrage.") for action in actions)
