@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         Right,
         Role,
         ServedTables,
+        StreamGauges,
         SubscriptionGauges,
         TableStatistics,
         WebTokens,
@@ -167,6 +168,7 @@ __all__ = [
     "Server",
     "StagingLimits",
     "StagingStatistics",
+    "StreamGauges",
     "SubscriptionGauges",
     "SubscriptionLimits",
     "Table",
@@ -207,8 +209,8 @@ _NAMES: Final = {
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",
     "server": (
-        "CredentialFile Credentials Fsync Limits Principal Right Role ServedTables SubscriptionGauges TableStatistics "
-        "WebTokens"
+        "CredentialFile Credentials Fsync Limits Principal Right Role ServedTables StreamGauges SubscriptionGauges "
+        "TableStatistics WebTokens"
     ),
     "subscription": "SubscriptionLimits",
     "wire.protocol": "PublishMode TableKind",

@@ -1,18 +1,49 @@
-"""Logs and terminals, protected from foreign texts: one line per record, unprintable characters escaped."""
+"""Logs and terminals, protected from foreign texts: one line per record, unprintable characters escaped.
+
+Each record says which call it is about, as far as that is known: it has the attributes of :data:`FACTS`.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import secrets
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
 
-__all__ = ["LOGGERS", "Throttle", "count", "one_line", "printable"]
+__all__ = [
+    "FACTS",
+    "LOGGERS",
+    "CallFacts",
+    "JsonFormatter",
+    "TextFormatter",
+    "Throttle",
+    "about",
+    "call_facts",
+    "count",
+    "note",
+    "one_line",
+    "printable",
+    "serving_call",
+]
+
+FACTS: Final = ("request_id", "principal", "peer", "table", "step")
+"""What a record says of the call that it is about: an id, the caller's name and address, a table, a step of it.
+
+They are attributes of the records of this package, ``None`` where unknown. ``extra=`` sets them for one record.
+"""
+
+CallFacts = dict[str, Any]
+"""What is known of one call, by the names of :data:`FACTS`."""
 
 LOGGERS: Final = tuple(
-    f"barrage_server{room}" for room in ("", ".engine", ".server", ".client", ".relay", ".spark", ".cli", ".demo")
+    f"barrage_server{room}"
+    for room in ("", ".engine", ".journal", ".publish", ".server", ".client", ".relay", ".spark", ".cli", ".demo")
 )
 """The names of all loggers of this package."""
 
@@ -79,10 +110,112 @@ class Throttle:
             return held_back
 
 
+_call: ContextVar[CallFacts | None] = ContextVar("barrage_call", default=None)
+
+
+def call_facts() -> CallFacts:
+    """The facts of the call that this thread or task serves; an empty mapping outside of calls."""
+    facts = _call.get()
+    return {} if facts is None else facts
+
+
+@contextmanager
+def about(facts: CallFacts | None) -> Iterator[None]:
+    """Let the records of the ``with`` body be about the call of ``facts``. Not for generators."""
+    before = _call.get()
+    _call.set(facts)
+    try:
+        yield
+    finally:
+        _call.set(before)
+
+
+@contextmanager
+def serving_call(peer: str | None) -> Iterator[CallFacts]:
+    """Give the records of the ``with`` body a new request id, and the address of the caller. Yields the facts."""
+    facts: CallFacts = {"request_id": secrets.token_hex(8), "peer": peer}
+    with about(facts):
+        yield facts
+
+
+def note(**facts: object) -> None:
+    """Add to the facts of the call that this thread or task serves. Outside of calls it does nothing."""
+    known = _call.get()
+    if known is not None:
+        known.update(facts)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per record, on one line of ASCII.
+
+    ``time`` (UTC, ISO 8601), ``level``, ``logger``, ``message``, those of :data:`FACTS` that are known, and
+    ``traceback``. Texts are escaped as in :func:`one_line`, so that they are printable after decoding, too.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        entry: dict[str, object] = {
+            "time": f"{at}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": one_line(record.name),
+            "message": _message(record),
+        }
+        for name in FACTS:
+            value = getattr(record, name, None)
+            if value is not None:
+                entry[name] = value if isinstance(value, int) else one_line(str(value))
+        trace = _trace(record)
+        if trace:
+            entry["traceback"] = trace
+        return json.dumps(entry, separators=(",", ":"))
+
+
+class TextFormatter(logging.Formatter):
+    """One line of text per record, and the indented lines of a traceback. The request id is at the end, in brackets."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, or the lines."""
+        request_id = getattr(record, "request_id", None)
+        behind = "" if request_id is None else f" [{one_line(str(request_id))}]"
+        head = f"{self.formatTime(record)} {record.levelname} {one_line(record.name)}: {_message(record)}{behind}"
+        trace = _trace(record)
+        return f"{head}\n{trace}" if trace else head
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return one_line(record.getMessage())
+    except Exception:  # arguments that do not fit the text, which would take more than a line to report
+        return one_line(f"{record.msg!r} {record.args!r}")
+
+
+def _trace(record: logging.LogRecord) -> str:
+    """The traceback of a record: lines that are indented, so that none looks like a record; empty without one."""
+    if record.exc_text:
+        text = record.exc_text
+    elif record.exc_info and record.exc_info[1] is not None:
+        text = "".join(traceback.format_exception(record.exc_info[1]))
+    else:
+        text = record.stack_info or ""
+    return _indented(text)
+
+
+def _indented(text: str) -> str:
+    lines = text[-_MOST_OF_TRACEBACK:].splitlines()
+    return "\n".join(line if line.startswith("  ") and line.isprintable() else "  " + one_line(line) for line in lines)
+
+
 class _OneLine(logging.Filter):
-    """Escapes records before any handler sees them, also those of the program that embeds this package."""
+    """Escapes records before any handler sees them, also those of the program that embeds this package. Adds facts."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        facts = call_facts()
+        for name in FACTS:
+            value = getattr(record, name, None)
+            if value is None:
+                value = facts.get(name)
+            setattr(record, name, one_line(value) if isinstance(value, str) else value)
         try:
             text = record.getMessage()
             escaped = one_line(text)

@@ -143,6 +143,20 @@ def serve(
             metavar="WHEN",
         ),
     ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(help="Port for /health, /ready and /metrics; 0 takes a free one  [none]", metavar="N"),
+    ] = None,
+    http_host: Annotated[
+        str | None, typer.Option(help="Address for that port to listen on  [127.0.0.1]", metavar="ADDRESS")
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option(help="Form of the log on stderr: text, or json  [text]", metavar="FORM")
+    ] = None,
+    stop_seconds: Annotated[
+        float | None,
+        typer.Option(help="Seconds from SIGTERM to the end, whatever clients do  [8]", metavar="S"),
+    ] = None,
     log_level: Annotated[
         str | None,
         typer.Option(help="Level of the log on stderr: debug, info, warning or error  [info]", metavar="LEVEL"),
@@ -162,7 +176,7 @@ def serve(
         str | None, typer.Option(help="PEM certificates to trust for the servers of --follow.", metavar="FILE")
     ] = None,
 ) -> None:
-    """Serve live tables. Prints its URIs, one per line; runs until Ctrl-C.
+    """Serve live tables. Prints its URIs, one per line; runs until Ctrl-C or SIGTERM.
 
     Settings come from the flags, then BARRAGE_* in the environment, then the configuration file.
     """
@@ -183,7 +197,11 @@ def serve(
         "tls_key": tls_key,
         "data_dir": data_dir,
         "fsync": fsync,
+        "http_port": http_port,
+        "http_host": http_host,
         "log_level": None if log_level is None else log_level.lower(),
+        "log_format": None if log_format is None else log_format.lower(),
+        "stop_seconds": stop_seconds,
         "example": example or None,
         "follow": follow or None,
         "follow_tls_root_certs": follow_tls_root_certs,

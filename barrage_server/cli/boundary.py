@@ -18,18 +18,32 @@ from barrage_server.cli.usage import UsageError
 from barrage_server.errors import BarrageError
 from barrage_server.log import one_line
 
-__all__ = ["EXIT_FAILURE", "EXIT_INTERRUPTED", "EXIT_SUCCESS", "EXIT_TERMINATED", "EXIT_USAGE", "main", "run"]
+__all__ = [
+    "EXIT_FAILURE",
+    "EXIT_INTERRUPTED",
+    "EXIT_SUCCESS",
+    "EXIT_TERMINATED",
+    "EXIT_USAGE",
+    "Terminated",
+    "end_within",
+    "main",
+    "run",
+]
 
 EXIT_SUCCESS: Final = 0
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 EXIT_TERMINATED: Final = 143
-GRACE_SECONDS: Final = 10.0
-"""Seconds that a command may clean up after Ctrl-C before the process ends; a second Ctrl-C ends it at once."""
+GRACE_SECONDS: float = 10.0
+"""Seconds that a command may clean up after Ctrl-C or SIGTERM before the process ends; a second one ends it at once."""
 
 # The base of all errors on arguments, in typer's copy of click, the place of which depends on its version.
 _UsageError: Final = typer.BadParameter.__base__
+
+
+class Terminated(BaseException):
+    """SIGTERM has come. As with KeyboardInterrupt, no handler of errors on the way may take it for one."""
 
 
 def run(args: Sequence[str]) -> int:
@@ -43,6 +57,8 @@ def run(args: Sequence[str]) -> int:
         outcome = typer.main.get_command(app).main(args=list(args), prog_name="barrage-server", standalone_mode=False)
     except typer.Abort:
         return EXIT_INTERRUPTED
+    except Terminated:
+        return EXIT_TERMINATED
     except BrokenPipeError:
         # The reader of stdout has closed it (`| head`). Python would report that again when it flushes at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -63,14 +79,20 @@ def run(args: Sequence[str]) -> int:
     return outcome if isinstance(outcome, int) else EXIT_SUCCESS
 
 
+def end_within(seconds: float) -> None:
+    """Let this process end at most so many seconds after Ctrl-C or SIGTERM, instead of ``GRACE_SECONDS``."""
+    global GRACE_SECONDS
+    GRACE_SECONDS = seconds
+
+
 def main() -> NoReturn:
     """Entry point of the ``barrage-server`` program."""
-    with _ends_soon_after_interrupt():
+    with _ends_soon_after_interrupt() as signalled:
         code = run(sys.argv[1:])
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError):
                 stream.flush()
-        if code in {EXIT_INTERRUPTED, EXIT_TERMINATED}:
+        if code in {EXIT_INTERRUPTED, EXIT_TERMINATED} or signalled.is_set():
             # Threads inside gRPC may still wait for the server; the commands have closed what they opened.
             os._exit(code)
     sys.exit(code)
@@ -101,11 +123,12 @@ def _explain_usage(error: Exception, args: Sequence[str]) -> int:
 
 
 @contextmanager
-def _ends_soon_after_interrupt() -> Iterator[None]:
+def _ends_soon_after_interrupt() -> Iterator[threading.Event]:
     """End the process soon after Ctrl-C or SIGTERM even while the main thread is inside a blocking call of gRPC.
 
     Python runs signal handlers between two bytecodes of the main thread only; the wake-up descriptor is written at
-    once. SIGTERM ends a command in the same way as Ctrl-C, with another exit code.
+    once. SIGTERM ends a command in the same way as Ctrl-C, with another exit code. Yields an event that is set when
+    SIGTERM has come.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -123,14 +146,17 @@ def _ends_soon_after_interrupt() -> Iterator[None]:
             if again and code is not None:
                 os._exit(code)
 
+    signalled = threading.Event()
+
     def terminate(_number: int, _frame: object) -> NoReturn:
-        raise typer.Exit(EXIT_TERMINATED)
+        signalled.set()
+        raise Terminated
 
     before = signal.signal(signal.SIGTERM, terminate)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     threading.Thread(target=watch, name="interrupt-watch", daemon=True).start()
     try:
-        yield
+        yield signalled
     finally:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, before)

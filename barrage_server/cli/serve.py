@@ -6,18 +6,22 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 import barrage_server as bs
+from barrage_server.cli.boundary import Terminated, end_within
 from barrage_server.cli.example import EXAMPLE_TABLES, example_tables
 from barrage_server.cli.following import follow
-from barrage_server.cli.settings import TableSettings, load_settings
+from barrage_server.cli.notify import READY, STOPPING, notify
+from barrage_server.cli.settings import ServeSettings, TableSettings, load_settings
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.errors import BarrageError
+from barrage_server.log import JsonFormatter, TextFormatter
 from barrage_server.server import Authenticator
 from barrage_server.server.authentication import as_authenticator
 
@@ -25,21 +29,34 @@ __all__ = ["any_of", "serve_until_stopped"]
 
 _POLL_SECONDS: Final = 1.0
 """Seconds of one wait: an unbounded wait cannot be interrupted on some systems."""
+_GRACES: Final = 4
+"""Graces within the time for stopping: ``close`` waits for one, and the calls that it has cut may take the others."""
+_AT_ONCE: Final = 0.1
+"""Seconds that clients have to leave after Ctrl-C."""
 
 logger = logging.getLogger("barrage_server.cli")
 
 
 def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
-    """Serve until Ctrl-C or SIGTERM.
+    """Serve until Ctrl-C or SIGTERM. After SIGTERM it returns within ``stop_seconds`` of the settings.
 
     Prints the URIs on stdout, one per line, once clients can connect: Flight's first. The log is on stderr.
     """
     settings = load_settings(config, flags)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    _begin_log(settings)
+    end_within(settings.stop_seconds)
+    with suppress(Terminated):  # a server that is told to stop has done what it is for
+        _serve(settings, lambda server: reload_access(server, config, flags))
+
+
+def _begin_log(settings: ServeSettings) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else TextFormatter())
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
+    logging.captureWarnings(True)
+
+
+def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None:
     with ExitStack() as stack:
         with usage():
             server = bs.Server(
@@ -60,12 +77,15 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
                 deephaven_web_origins=settings.deephaven_web_origins,
                 data_dir=settings.data_dir,
                 fsync=settings.fsync,
+                http_port=settings.http_port,
+                http_host=settings.http_host,
             )
-        stack.enter_context(server)
-        for table in settings.tables:
-            declare(server, table)
-        for entry in settings.follow:
-            follow(server, entry, settings.follow_token, settings.follow_tls_root_certs)
+        stack.push(_closing(server, settings.stop_seconds))
+        with server.not_ready("starting"):
+            for table in settings.tables:
+                declare(server, table)
+            for entry in settings.follow:
+                follow(server, entry, settings.follow_token, settings.follow_tls_root_certs)
         example = EXAMPLE_TABLES if settings.example else ()
         if example:
             stack.enter_context(example_tables(server))
@@ -74,17 +94,19 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
         served = {"declared": settings.tables, "followed": settings.follow, "of the example": example}
         told = [f"{count(len(tables), 'tables')} {how}" for how, tables in served.items() if tables]
         logger.info("serving %s; Ctrl-C ends", ", ".join(told) or "no tables yet")
-        for uri in (server.uri, server.deephaven_uri, server.deephaven_web_uri):
+        stack.callback(notify, STOPPING)
+        for uri in (server.uri, server.deephaven_uri, server.deephaven_web_uri, server.http_uri):
             if uri is not None:
                 sys.stdout.write(f"{uri}\n")
         sys.stdout.flush()
         asked = threading.Event()
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGHUP, lambda *_: asked.set())
+        notify(READY)
         while not server.wait(_POLL_SECONDS):
             if asked.is_set():
                 asked.clear()
-                reload_access(server, config, flags)
+                reload(server)
 
 
 def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, Any]) -> None:
@@ -99,6 +121,18 @@ def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, An
         )
     except (UsageError, BarrageError) as error:
         logger.error("credentials, roles and certificates stay as they were: %s", error)
+
+
+def _closing(
+    server: bs.Server, stop_seconds: float
+) -> Callable[[type[BaseException] | None, BaseException | None, TracebackType | None], None]:
+    """An exit callback that closes the server: at once after Ctrl-C, else with the grace that the time allows."""
+
+    def close(kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+        at_once = kind is not None and issubclass(kind, KeyboardInterrupt)
+        server.close(min(_AT_ONCE, stop_seconds) if at_once else stop_seconds / _GRACES)
+
+    return close
 
 
 def declare(server: bs.Server, table: TableSettings) -> None:

@@ -164,7 +164,11 @@ class ServeSettings(BaseSettings):
         tls_client_root_certs: certificates to trust for clients: each must present one. PEM, or a file's path.
         data_dir: the folder that keeps the tables; in memory only when absent.
         fsync: when changes are on disk: ``always`` before the publisher's answer, ``interval`` 10 ms later, ``os``.
+        http_port: a port for probes and for Prometheus; 0 takes a free one, none when absent.
+        http_host: address for that port to listen on.
         log_level: level of the log on stderr.
+        log_format: form of the log on stderr: ``text``, or ``json``, an object per line.
+        stop_seconds: seconds from SIGTERM to the end of the process, whatever clients do.
         limits: see ``bs.Limits``; its ``staging`` too.
         subscriptions: see ``bs.SubscriptionLimits``: update intervals, sizes of first snapshots.
         tables: tables that exist from the start.
@@ -196,7 +200,11 @@ class ServeSettings(BaseSettings):
     tls_client_root_certs: str | None = None
     data_dir: Path | None = None
     fsync: Fsync = Fsync.INTERVAL
+    http_port: int | None = Field(default=None, ge=0, le=65535)
+    http_host: str = "127.0.0.1"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+    stop_seconds: float = Field(default=8.0, gt=0, le=3600, allow_inf_nan=False)
     limits: Annotated[Limits, _known_fields(Limits)] = Field(default_factory=Limits)
     subscriptions: Annotated[SubscriptionLimits, _known_fields(SubscriptionLimits)] = Field(
         default_factory=SubscriptionLimits

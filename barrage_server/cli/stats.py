@@ -20,8 +20,15 @@ __all__ = ["show_statistics"]
 _NO_WRAPPING: Final = 10_000
 _TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step")
 _SUBSCRIPTIONS: Final = ("table", "peer", "user", "behind", "viewport_rows", "messages", "rows", "nbytes")
-_HEADINGS: Final = {"name": "table", "nbytes": "bytes", "viewport_rows": "window"}
-_NAMES: Final = frozenset({"name", "table", "kind", "peer", "user"})
+_STREAMS: Final = ("kind", "table", "peer", "user", "open_seconds", "awaited", "awaited_seconds", "messages", "nbytes")
+_HEADINGS: Final = {
+    "name": "table",
+    "nbytes": "bytes",
+    "viewport_rows": "window",
+    "open_seconds": "seconds",
+    "awaited_seconds": "for",
+}
+_NAMES: Final = frozenset({"name", "table", "kind", "peer", "user", "awaited"})
 
 
 def show_statistics(address: Address, *, as_json: bool) -> None:
@@ -38,18 +45,19 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _NO_WRAPPING
-    tables, subscriptions = _rows(found, "tables"), _rows(found, "subscriptions")
+    tables, subscriptions, streams = (_rows(found, name) for name in ("tables", "subscriptions", "streams"))
     staging = found.get("staging") or {}
     facts = [
         f"up {_span(found.get('uptime_seconds', 0.0))}",
         f"step {count(found.get('step', 0))}",
         count(len(tables), "tables"),
         count(len(subscriptions), "subscriptions"),
+        count(len(streams), "streams"),
         count(found.get("sessions", 0), "Deephaven sessions"),
         count(staging.get("entries", 0), "batches staged"),
     ]
     console.print(" · ".join(facts), markup=False)
-    for rows, columns in ((tables, _TABLES), (subscriptions, _SUBSCRIPTIONS)):
+    for rows, columns in ((tables, _TABLES), (subscriptions, _SUBSCRIPTIONS), (streams, _STREAMS)):
         if rows:
             console.print()
             console.print(_grid(rows, columns))
@@ -75,6 +83,8 @@ def _grid(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Table:
 def _cell(value: object) -> str:
     if value is None:
         return "-"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
     return count(value) if isinstance(value, int) else str(value)
 
 

@@ -178,7 +178,8 @@ class Cycle:
             elif table.repoint():
                 self.repointed.append(table)
         except Exception as error:  # a fault of one table must not affect another
-            logger.exception("table %s failed in cycle %d", table.name, self.step)
+            about = {"table": table.name, "step": self.step}
+            logger.exception("table %s failed in cycle %d", table.name, self.step, extra=about)
             self._fail(table, error)
         except BaseException as error:  # an interrupt of the program: it is raised again after the cycle
             self.interrupt = error

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["connected_peers", "parse_peer", "peer_name", "shut_all", "shut_peer", "tcp_sockets"]
+__all__ = ["connected_peers", "connection_counts", "parse_peer", "peer_name", "shut_all", "shut_peer", "tcp_sockets"]
 
 _FD_DIRECTORIES = (Path("/proc/self/fd"), Path("/dev/fd"))
 _MOST_DESCRIPTORS = 1 << 20
@@ -68,6 +68,17 @@ def connected_peers(port: int) -> set[str]:
 
     _shut(port, note)
     return found
+
+
+def connection_counts(ports: Iterable[int]) -> dict[int, int]:
+    """Connections of this process by local port, for the ports that it listens on."""
+    counts = dict.fromkeys(ports, 0)
+    for connection in tcp_sockets():
+        with suppress(OSError, ValueError):  # not connected, or closed meanwhile
+            port = connection.getsockname()[1]
+            if port in counts and connection.getpeername():
+                counts[port] += 1
+    return counts
 
 
 def tcp_sockets() -> Iterator[socket.socket]:

@@ -94,7 +94,7 @@ class UpstreamFeed:
             except BarrageError as failure:
                 error = failure
             except Exception as failure:  # the last handler on this thread; following must go on
-                logger.exception("following %s failed", self.uri)
+                logger.exception("following %s failed", self.uri, extra={"table": self.name})
                 error = InternalError(f"Following '{self.name}' failed: {type(failure).__name__}: {failure}")
             if self._live_since is not None and time.monotonic() - self._live_since > self._retry.max_delay:
                 delays = self._retry.delays()
@@ -105,8 +105,10 @@ class UpstreamFeed:
                 again = str(error) == str(progress.error)
                 progress.enter(FollowedState.after(error), error)
             if not progress.closing.wait(delay):
-                level = logging.DEBUG if again else logging.WARNING
-                logger.log(level, "table %s cannot follow %s, trying again: %s", self.name, self.uri, error)
+                level, about = logging.DEBUG if again else logging.WARNING, {"table": self.name}
+                logger.log(
+                    level, "table %s cannot follow %s, trying again: %s", self.name, self.uri, error, extra=about
+                )
 
     def _follow_once(self) -> BarrageError:
         """Subscribe to the upstream table, and serve it until the stream ends; returns the reason of the end."""
@@ -211,10 +213,18 @@ class UpstreamFeed:
             self._progress.connections += 1
             self._live_since = time.monotonic()
             self._progress.enter(FollowedState.LIVE)
-        logger.info("table %s follows %s, %s", self.name, self.uri, count(table.size, "rows"))
+        logger.info(
+            "table %s follows %s, %s", self.name, self.uri, count(table.size, "rows"), extra={"table": self.name}
+        )
         if had and not table.size and not table.traits.is_blink:
             lost = count(had, "rows")
-            logger.warning("table %s: %s came back empty; what was here, %s, is gone", self.name, self.uri, lost)
+            logger.warning(
+                "table %s: %s came back empty; what was here, %s, is gone",
+                self.name,
+                self.uri,
+                lost,
+                extra={"table": self.name},
+            )
 
     def _end_of(self, live: LiveTable) -> BarrageError:
         """Wait until the subscription ends; returns the reason."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from barrage_server.arguments import integer, optional_names, seconds, text
 from barrage_server.client.access import Access
@@ -21,6 +22,9 @@ from barrage_server.server.authentication import Authentication
 from barrage_server.server.limits import Limits
 from barrage_server.server.server_state import ServerState
 from barrage_server.subscription import SubscriptionLimits
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 __all__ = ["Server"]
 
@@ -138,6 +142,13 @@ class Server(TableServer):
         figures = super().statistics()
         fields = {field.name: getattr(figures, field.name) for field in dataclasses.fields(figures)}
         return RelayStatistics(**fields, followed=tuple(entry.statistics() for entry in self.followed))
+
+    def _metric_families(self) -> Iterator[Metric]:
+        from barrage_server.relay.metrics import followed_families
+
+        yield from super()._metric_families()
+        if not self._readiness.is_starting:
+            yield from followed_families([entry.statistics() for entry in self.followed])
 
     def close(self, grace: float = 2.0) -> None:
         """Stop following, then stop serving.

@@ -10,7 +10,7 @@ from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables
 from barrage_server.server.principal import Principal
 from barrage_server.server.server import Server
-from barrage_server.server.statistics import ServerStatistics, SubscriptionGauges, TableStatistics
+from barrage_server.server.statistics import ServerStatistics, StreamGauges, SubscriptionGauges, TableStatistics
 from barrage_server.server.web_tokens import WebTokens
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ServedTables",
     "Server",
     "ServerStatistics",
+    "StreamGauges",
     "SubscriptionGauges",
     "TableStatistics",
     "WebTokens",

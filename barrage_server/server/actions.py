@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from barrage_server.errors import LimitError, NotFoundError, UnknownTableError, WireFormatError
+from barrage_server.log import count, note
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
@@ -37,6 +39,7 @@ from barrage_server.wire.table_spec import TableSpec
 
 __all__ = ["check_empty", "list_actions", "run_action"]
 
+logger = logging.getLogger("barrage_server.server")
 
 _EMPTY_BYTES: Final = 1000
 """Bytes of the body of an action without fields, at most."""
@@ -44,9 +47,17 @@ _EMPTY_BYTES: Final = 1000
 
 def _commit(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = CommitRequest.from_json(body)
+    tables = ", ".join(part.table for part in request.parts)
+    note(table=tables)
     for part in request.parts:
         server_state.access.check_publish(principal, part.table)
-    return server_state.committer.commit(request, principal.name, server_state.wall_clock()).to_json()
+    result = server_state.committer.commit(request, principal.name, server_state.wall_clock())
+    note(step=result.step)
+    if not result.duplicate:
+        server_state.counters.published("commit", result.rows)
+        rows = count(result.rows, "rows")
+        logger.debug("batch %d of %s committed into %s, %s", request.batch, request.publisher, tables, rows)
+    return result.to_json()
 
 
 def _abort(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
@@ -85,6 +96,7 @@ def _last_batch(server_state: ServerState, principal: Principal, body: bytes) ->
 
 def _create(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = CreateRequest.from_json(body)
+    note(table=request.table)
     server_state.access.check(principal, request.table, Right.CREATE)
     spec = TableSpec.implied(request.kind, request.key, request.capacity, durable=request.durable)
     server_state.catalog.ensure(request.table, request.schema, spec)
@@ -93,6 +105,7 @@ def _create(server_state: ServerState, principal: Principal, body: bytes) -> byt
 
 def _drop(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     name = DropRequest.from_json(body).table
+    note(table=name)
     if server_state.access.is_open:
         server_state.drop(name)
         return json_bytes({})

@@ -21,7 +21,7 @@ from barrage_server.errors import AuthenticationError, BarrageError
 from barrage_server.server.authentication import CERTIFICATE, Authentication, Credentials
 from barrage_server.server.principal import NOBODY, Principal
 from barrage_server.server.strangers import Strangers
-from barrage_server.server.translate import boundary
+from barrage_server.server.translate import UNKNOWN_PEER, boundary
 
 __all__ = [
     "AuthMiddleware",
@@ -32,7 +32,6 @@ __all__ = [
     "parse_authorization",
 ]
 
-_UNKNOWN = "a caller whose address Flight does not tell"
 MIDDLEWARE = "barrage"
 _VIEWPORT_HEADER = "barrage-viewport"
 # Deephaven's clients name the class that checks a pre-shared key.
@@ -137,7 +136,7 @@ class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  
 
     def start_call(self, info: fl.CallInfo, headers: Mapping[str, Sequence[str | bytes]]) -> AuthMiddleware:
         """Check the headers of a call. Header names are in lower case."""
-        with boundary("authentication", _UNKNOWN):
+        with boundary("authentication", UNKNOWN_PEER):
             lower = {name.lower(): values for name, values in headers.items()}
             viewport = _text(lower.get(_VIEWPORT_HEADER))
             header = _text(lower.get("authorization"))
@@ -182,7 +181,7 @@ class HandshakeHandler(fl.ServerAuthHandler):  # type: ignore[misc]  # pyarrow h
 
     def authenticate(self, outgoing: fl.ServerAuthSender, incoming: fl.ServerAuthReader) -> None:
         """Answer one handshake."""
-        with boundary("the handshake", _UNKNOWN):
+        with boundary("the handshake", UNKNOWN_PEER):
             try:
                 with self._strangers.handshake():
                     payload = bytes(incoming.read())

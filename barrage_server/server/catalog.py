@@ -29,7 +29,7 @@ from barrage_server.errors import (
     LimitError,
     UnknownTableError,
 )
-from barrage_server.log import count
+from barrage_server.log import about, call_facts, count
 from barrage_server.publish.notes import TableDropped, TableExchanged, TableMade
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
 from barrage_server.wire.table_spec import TableSpec
@@ -190,8 +190,11 @@ class Catalog:
 
         def told() -> None:
             self._tell_watchers()
-            logger.info("table %s: made, %s, %s", table.name, kind_name(table), count(len(table.schema), "columns"))
+            columns, extra = count(len(table.schema), "columns"), {"table": table.name}
+            with about(facts):  # another publisher's thread may run the cycle
+                logger.info("table %s: made, %s, %s", table.name, kind_name(table), columns, extra=extra)
 
+        facts = call_facts()
         return TableMade(table, happen, spec, told=told, is_durable=self._is_kept(table, spec))
 
     def restore(self, tables: Iterable[Table]) -> None:
@@ -226,7 +229,9 @@ class Catalog:
             self._check_free(name)
             self._tables[name] = table
         self._tell_watchers()
-        logger.info("table %s: made, %s, %s", name, kind_name(table), count(len(table.schema), "columns"))
+        logger.info(
+            "table %s: made, %s, %s", name, kind_name(table), count(len(table.schema), "columns"), extra={"table": name}
+        )
         return table
 
     def discard(self, table: Table) -> None:
@@ -297,7 +302,7 @@ class Catalog:
 
         self._graph.note_now(TableDropped(table, happen))
         if gone:
-            logger.info("table %s: dropped, with %s", name, count(table.size, "rows"))
+            logger.info("table %s: dropped, with %s", name, count(table.size, "rows"), extra={"table": name})
             self._let_go(table)
 
     def add(self, table: Table, name: str | None = None, *, reserved: bool = False) -> None:
@@ -332,7 +337,7 @@ class Catalog:
             table.rename(name)
             self._tables[name] = table
         self._tell_watchers()
-        logger.info("table %s: added, %s", name, count(len(table.schema), "columns"))
+        logger.info("table %s: added, %s", name, count(len(table.schema), "columns"), extra={"table": name})
 
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> TableExchanged:
         """What serves a new table in the place of ``before``, as the same table to publishers; its subscribers
@@ -349,10 +354,14 @@ class Catalog:
             self._exchanged(before, after, swap)
 
         def told() -> None:
-            logger.info("table %s: overwritten; it takes append and replace from now on", name)
+            with about(facts):
+                logger.info(
+                    "table %s: overwritten; it takes append and replace from now on", name, extra={"table": name}
+                )
             self._replaced(before)
             self._tell_watchers()
 
+        facts = call_facts()
         return TableExchanged(after, happen, before, spec, told=told, is_durable=self._is_kept(after, spec))
 
     def replace(self, before: Table, table: Table) -> None:
@@ -373,6 +382,7 @@ class Catalog:
             name,
             count(len(table.schema), "columns"),
             count(before.size, "rows"),
+            extra={"table": name},
         )
         self._let_go(before)
 

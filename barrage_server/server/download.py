@@ -10,6 +10,7 @@ import pyarrow as pa
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
 from barrage_server.server.access import Right
+from barrage_server.server.open_stream import OpenStream
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
@@ -22,7 +23,7 @@ _MESSAGE_BYTES = 4 << 20
 _AHEAD = 32
 
 
-class DownloadStream:
+class DownloadStream(OpenStream):
     """A DoGet stream at any endpoint. It holds its version, so its content does not change.
 
     Args:
@@ -49,22 +50,15 @@ class DownloadStream:
         *,
         has_name: bool = True,
     ) -> None:
-        self.principal = principal
-        self.peer = peer
-        self.server_state = server_state
+        super().__init__(server_state, principal, peer, stall)
         self._name = table.name if has_name else None
         self.version = table.version.detached()  # a slow reader must not keep later history alive
         self.schema = schema
-        self.stall = stall
         self._ending: BarrageError | None = None
 
     def needs(self) -> tuple[str, Right] | None:
         """The table that is sent, and the right that it takes; ``None`` for a table without a name."""
         return None if self._name is None else (self._name, Right.READ)
-
-    def overdue(self, now: float) -> str | None:
-        """Why the connection should be ended now."""
-        return self.stall.overdue(now)
 
     def end(self, error: BarrageError) -> None:
         """Stop sending batches."""
@@ -86,7 +80,9 @@ class Download(DownloadStream):
 
     def reader(self) -> pa.RecordBatchReader:
         """The stream of batches."""
-        return pa.RecordBatchReader.from_batches(self.schema, guarded(self._batches(), "reading a table", self.peer))
+        return pa.RecordBatchReader.from_batches(
+            self.schema, guarded(self._batches(), "reading a table", self.peer, self.facts)
+        )
 
     def overdue(self, now: float) -> str | None:
         """The reason to end the connection now, if any; also when the server ends a stream that is not read."""
@@ -102,6 +98,7 @@ class Download(DownloadStream):
                 for batch in ready:
                     self.check()
                     self.stall.expect(Awaited.TAKE, self.server_state.limits.slow_client_seconds)
+                    self.count(1, batch.nbytes)
                     yield batch
         finally:
             self.server_state.streams.release(self)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.extras import missing_extra
-from barrage_server.flight.sockets import connected_peers, shut_all, shut_peer
+from barrage_server.flight.sockets import connected_peers, connection_counts, shut_all, shut_peer
 from barrage_server.process import leave_to_parent
 from barrage_server.server.auth import AuthMiddlewareFactory, HandshakeHandler, TokenSigner
 from barrage_server.server.flight_endpoint import FlightEndpoint, TlsIdentity
@@ -22,7 +22,7 @@ from barrage_server.server.streams import Watchdog
 if TYPE_CHECKING:
     from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
 
-__all__ = ["Endpoints"]
+__all__ = ["Endpoints", "authority"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -156,11 +156,22 @@ class Endpoints:
         others = () if second is None else (second.port, second.web_port)
         return [self.port, *(port for port in others if port is not None)]
 
+    def connections(self) -> dict[str, int]:
+        """Connections that are open, by endpoint."""
+        door = self._deephaven
+        names = {self.port: "flight"}
+        if door is not None and door.port is not None:
+            names[door.port] = "deephaven"
+        if door is not None and door.web_port is not None:
+            names[door.web_port] = "web"
+        counts = connection_counts(names)
+        return {name: counts[port] for port, name in names.items()}
+
     @property
     def uri(self) -> str:
         """The URI for clients, such as ``grpc://127.0.0.1:40000``."""
         scheme = "grpc+tls" if self._tls is not None else "grpc"
-        return f"{scheme}://{_bracketed(_reachable(self.host))}:{self.port}"
+        return f"{scheme}://{authority(self.host, self.port)}"
 
     @property
     def deephaven_uri(self) -> str | None:
@@ -209,10 +220,15 @@ class Endpoints:
         self._door.shutdown()
 
     def _second_uri(self, scheme: str, port: int | None) -> str | None:
-        return None if port is None else f"{scheme}://{_bracketed(_reachable(self.host))}:{port}"
+        return None if port is None else f"{scheme}://{authority(self.host, port)}"
 
     def _advertised(self) -> str | None:
         return self.uri if _reachable(self.host) == self.host else None
+
+
+def authority(host: str, port: int) -> str:
+    """Host and port of a URI that reaches what listens there."""
+    return f"{_bracketed(_reachable(host))}:{port}"
 
 
 def _reachable(host: str) -> str:

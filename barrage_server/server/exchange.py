@@ -17,6 +17,7 @@ import pyarrow.flight as fl
 from barrage_server.errors import BarrageError, WireFormatError
 from barrage_server.flight.errors import encode_end
 from barrage_server.flight.sockets import peer_name
+from barrage_server.log import about
 from barrage_server.server.access import Right
 from barrage_server.server.auth import AuthMiddleware
 from barrage_server.server.exchange_state import MessageFormat, StreamRequest, dialect_of
@@ -138,15 +139,19 @@ class Exchange(ExchangeStream):
             if self._ending is None:
                 return self._write_due(now)
         except BarrageError as error:
-            self._ending = safe_error(error, "a stream", self.peer)
+            self._ending = self._safe(error)
         except Exception as error:  # the boundary: the client is gone, or this is an internal error
             if self._ended.is_set() or self._context.is_cancelled() or isinstance(error, fl.FlightError | OSError):
                 logger.debug("writing to %s failed: %s", self.peer, error)
                 self._finish()
                 return None
-            self._ending = safe_error(error, "a stream", self.peer)
+            self._ending = self._safe(error)
         self._say_goodbye(self._ending)
         return None
+
+    def _safe(self, error: Exception) -> BarrageError:
+        with about(self.facts):
+            return safe_error(error, "a stream", self.peer)
 
     def _write_due(self, now: float) -> float | None:
         due = self.exchange_state.due(now)
@@ -161,7 +166,7 @@ class Exchange(ExchangeStream):
         for batch, app_metadata in message.batches():
             if self._ended.is_set() or self._ending is not None:
                 return
-            self.wrote(1, pa.ipc.get_record_batch_size(batch))
+            self.count(1, pa.ipc.get_record_batch_size(batch))
             self.stall.expect(Awaited.TAKE, self.server_state.limits.slow_client_seconds)
             try:
                 if app_metadata is None:

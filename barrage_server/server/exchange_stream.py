@@ -8,14 +8,15 @@ which the dispatcher calls.
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
-from barrage_server.log import count
+from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.log import about, count
 from barrage_server.server.access import Right
 from barrage_server.server.dispatcher import ChangeSignal
 from barrage_server.server.exchange_state import ExchangeState, MessageFormat, StreamRequest
+from barrage_server.server.open_stream import OpenStream
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
@@ -27,7 +28,7 @@ __all__ = ["ExchangeStream"]
 logger = logging.getLogger("barrage_server.server")
 
 
-class ExchangeStream(ABC):
+class ExchangeStream(OpenStream):
     """A stream of subscription or snapshot requests, and of their answers.
 
     Args:
@@ -53,23 +54,14 @@ class ExchangeStream(ABC):
         message_format: MessageFormat,
         stall: StallWatch,
     ) -> None:
-        self.peer = peer
-        self.principal = principal
-        self.server_state = server_state
-        self.stall = stall
+        super().__init__(server_state, principal, peer, stall)
         self.scheduled = server_state.dispatcher.add(self, ChangeSignal())
         self.exchange_state = ExchangeState(server_state, self.scheduled, message_format)
         self._has_name = True
-        self._batches = 0
-        self._nbytes = 0
 
     @abstractmethod
     def run_turn(self, now: float) -> float | None:
         """Write the messages due; returns the time of the next. Called on any thread, never concurrently."""
-
-    @abstractmethod
-    def end(self, error: BarrageError) -> None:
-        """Send the client the reason of the end of its stream. May be called from any thread."""
 
     # Called by the endpoint for each message that it has read.
 
@@ -113,17 +105,14 @@ class ExchangeStream(ABC):
 
         """
         self._has_name = has_name
+        self.facts.update(table=table.name, step=table.version.step)
         if was_subscription or not self.exchange_state.is_subscription:
             return
         if has_name:
             self.exchange_state.check_served(table)
         window = "" if request.viewport is None else f" {request.viewport}"
-        logger.info("%s subscribes to %s%s", self.peer, table.name, window)
-
-    def wrote(self, batches: int, nbytes: int) -> None:
-        """Count what was written."""
-        self._batches += batches
-        self._nbytes += nbytes
+        with about(self.facts):
+            logger.info("%s subscribes to %s%s", self.peer, table.name, window)
 
     def leave(self) -> None:
         """The stream has ended. Returns when no thread is in :meth:`run_turn` any more."""
@@ -131,7 +120,9 @@ class ExchangeStream(ABC):
         gauges = self.gauges()
         if gauges is not None:
             sent = f"{count(gauges.messages, 'messages')}, {count(gauges.rows, 'rows')}"
-            logger.info("%s left %s after %s", self.peer, gauges.table, sent)
+            self.facts["step"] = gauges.sent_step
+            with about(self.facts):
+                logger.info("%s left %s after %s", self.peer, gauges.table, sent)
         self.exchange_state.close()
         self.server_state.streams.release(self)
 
@@ -146,10 +137,6 @@ class ExchangeStream(ABC):
         table = self.exchange_state.table
         return None if table is None or not self._has_name else (table.name, Right.READ)
 
-    def overdue(self, now: float) -> str | None:
-        """Why the connection should be ended now."""
-        return self.stall.overdue(now)
-
     def tidy(self, now: float) -> None:
         """Fold the history that the subscription keeps alive. To be called about once a second."""
         self.exchange_state.tidy(now)
@@ -159,7 +146,7 @@ class ExchangeStream(ABC):
         return self.exchange_state.gauges(
             peer=self.peer,
             user=self.principal.name,
-            nbytes=self._nbytes,
-            batches=self._batches,
+            nbytes=self._carried_bytes,
+            batches=self._carried,
             writing_since=self.stall.taking_since,
         )

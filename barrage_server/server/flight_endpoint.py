@@ -10,6 +10,7 @@ import pyarrow.flight as fl
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.flight.sockets import peer_name
+from barrage_server.log import note
 from barrage_server.server.access import Right
 from barrage_server.server.actions import check_empty, list_actions, run_action
 from barrage_server.server.auth import MIDDLEWARE, AuthMiddleware, AuthMiddlewareFactory, HandshakeHandler
@@ -95,6 +96,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         with self._serving("DoGet", context) as (call, peer):
             self._check_open()
             table = self._server_state.access.get(call.principal, name_of_ticket(ticket.ticket), Right.READ)
+            note(table=table.name, step=table.version.step)
             download = Download(self._server_state, call.principal, peer, table, _schema(table))
             return fl.RecordBatchStream(download.reader())
 
@@ -143,6 +145,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
             call = context.get_middleware(MIDDLEWARE)
             assert isinstance(call, AuthMiddleware)
             call.check("" if self._client_roots is None else _identity(context))
+            note(principal=call.principal.name)
             self._let_in(peer)
             yield call, peer
 
@@ -157,7 +160,9 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         self._check_open()
         if descriptor.descriptor_type != fl.DescriptorType.PATH:
             raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
-        return self._server_state.access.get(principal, name_of_path(descriptor.path))
+        table = self._server_state.access.get(principal, name_of_path(descriptor.path))
+        note(table=table.name)
+        return table
 
     def _info(self, table: Table) -> fl.FlightInfo:
         uri = self._advertised()

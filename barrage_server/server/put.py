@@ -17,7 +17,7 @@ from barrage_server.errors import (
     UnavailableError,
     WireFormatError,
 )
-from barrage_server.log import count
+from barrage_server.log import count, note
 from barrage_server.publish import Target, publish_rows
 from barrage_server.publish.incoming import replica_update
 from barrage_server.server.catalog import Catalog
@@ -67,6 +67,7 @@ def take_put(server_state: ServerState, source: UploadSource) -> None:
 def _put(upload: UploadStream, first: Message | None, messages: Iterator[Message]) -> None:
     """Rows that are applied when all of them are there."""
     server_state, name = upload.server_state, _name(upload.source.descriptor)
+    note(table=name)
     upload.aims_at(name)
     schema = upload.source.schema()
     options = _options(schema, first[1] if first is not None else None)
@@ -74,6 +75,8 @@ def _put(upload: UploadStream, first: Message | None, messages: Iterator[Message
     target = Target(name, options.mode, options.key, options.kind, options.capacity)
     upload.aims_at(name)  # again: the table may have been dropped, and making it takes a right of its own
     rows, table = publish_rows(server_state.catalog, target, schema, batches, limit=server_state.limits.put_bytes)
+    note(step=table.version.step)
+    server_state.counters.published("put", rows)
     logger.info("%s put %s into %s", upload.peer, count(rows, "rows"), name)
     upload.reply(PutResult(name, rows, table.version.step).to_json())
 
@@ -91,6 +94,7 @@ def _stage(upload: UploadStream, messages: Iterator[Message]) -> None:
         if first[1] is None:
             raise WireFormatError("The first message of a staged batch must have a stage request with it.")
         request = StageRequest.from_json(first[1])
+        note(table=request.table)
         upload.aims_at(request.table)
         schema = upload.source.schema()
         refusal = f"One staged batch may have {limit:,} bytes, and this one has more. Commit more often."
@@ -119,6 +123,7 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
         raise InvalidRequestError(f"DoPut takes publication requests, not {type(request).__name__}.")
     catalog = upload.server_state.catalog
     name = name_of_ticket(request.ticket) if request.ticket else _name(upload.source.descriptor)
+    note(table=name)
     upload.aims_at(name)
     schema = upload.source.schema()
     reader = MessageReader(
@@ -147,8 +152,10 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
                     upload.aims_at(name)  # again, as for plain rows
                 table = _apply(catalog, name, reader.schema, table, message)
                 updates += 1
+                upload.server_state.counters.published("update", message.metadata.included_rows.size)
                 if updates == 1:  # the publisher may now tell others that the table is there
                     reply()
+    note(step=-1 if table is None else table.version.step)
     logger.info("%s published %s of %s", upload.peer, count(updates, "updates"), name)
     reply()
 

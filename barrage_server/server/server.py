@@ -8,8 +8,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -26,16 +26,18 @@ from barrage_server.server.access import AccessControl, Role, checked_roles
 from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator
 from barrage_server.server.catalog import Catalog, never
 from barrage_server.server.dispatcher import Dispatcher
-from barrage_server.server.endpoints import Endpoints
+from barrage_server.server.endpoints import Endpoints, authority
 from barrage_server.server.flight_endpoint import TlsIdentity
 from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
+from barrage_server.server.readiness import Readiness
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
 from barrage_server.server.stream_ends import StreamEnds
 from barrage_server.server.streams import Streams, SubscriptionStream
 from barrage_server.server.table_feeds import TableFeeds
+from barrage_server.server.translate import error_counts
 from barrage_server.server.workers import Workers
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
@@ -43,7 +45,10 @@ from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
 
 if TYPE_CHECKING:
+    from prometheus_client import Metric
+
     from barrage_server.server.durability import Durability
+    from barrage_server.server.http_endpoint import HttpEndpoint
 
 __all__ = ["Server"]
 
@@ -91,6 +96,9 @@ class Server:
             started with it again has them as they were. ``None``: in memory only.
         fsync: when changes are on disk: ``always`` before the publisher gets its answer, ``interval`` ten milliseconds
             later at most, ``os`` when the operating system likes.
+        http_port: a port for probes and for Prometheus: ``/health``, ``/ready``, ``/metrics``, without credentials and
+            without names of clients; 0 takes a free one, see :attr:`http_uri`. ``None``: none.
+        http_host: address for that port to listen on.
 
     Raises:
         InvalidRequestError: the host is not an address, the token is empty, or it would listen beyond this machine
@@ -124,12 +132,16 @@ class Server:
         deephaven_web_origins: Collection[str] = (),
         data_dir: str | os.PathLike[str] | None = None,
         fsync: Fsync | str = Fsync.INTERVAL,
+        http_port: int | None = None,
+        http_host: str = "127.0.0.1",
     ) -> None:
         _check_host(text(host, "host"))
+        _check_host(text(http_host, "http_host"), "http_host")
         for number, what in (
             (port, "port"),
             (0 if deephaven_port is None else deephaven_port, "deephaven_port"),
             (0 if deephaven_web_port is None else deephaven_web_port, "deephaven_web_port"),
+            (0 if http_port is None else http_port, "http_port"),
         ):
             integer(number, what, most=65_535)
         instance(limits, Limits, "limits")
@@ -158,14 +170,24 @@ class Server:
         authentication = Authentication(authenticate, default_roles)
         self._data_dir = None if data_dir is None else Path(text(os.fspath(data_dir), "data_dir"))
         self._fsync = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
-        self._hub = self._make_state(
-            limits or Limits(), subscriptions or SubscriptionLimits(), writers, authentication, roles
-        )
+        self._readiness = Readiness()
+        self._http_host = http_host
+        # the first port to open and the last one to close: it tells why the others are not open
+        self._http = None if http_port is None else self._open_http(http_port)
         try:
-            self._endpoints = Endpoints(self._hub, host, port, identity, client_roots, self._tidy)
+            with nullcontext() if data_dir is None else self._readiness.holding("recovering"):
+                self._hub = self._make_state(
+                    limits or Limits(), subscriptions or SubscriptionLimits(), writers, authentication, roles
+                )
+            try:
+                self._endpoints = Endpoints(self._hub, host, port, identity, client_roots, self._tidy)
+            except BaseException:
+                if self._hub.durability is not None:
+                    self._hub.durability.close()
+                raise
         except BaseException:
-            if self._hub.durability is not None:
-                self._hub.durability.close()
+            if self._http is not None:
+                self._http.close()
             raise
         end_with_process(self, Ending.SERVER)
         try:
@@ -173,7 +195,9 @@ class Server:
         except BaseException:
             self.close(0.1)
             raise
-        logger.info("serving on %s", ", ".join(filter(None, (self.uri, self.deephaven_uri, self.deephaven_web_uri))))
+        self._readiness.serve()
+        uris = (self.uri, self.deephaven_uri, self.deephaven_web_uri, self.http_uri)
+        logger.info("serving on %s", ", ".join(filter(None, uris)))
 
     def _make_state(
         self,
@@ -256,6 +280,11 @@ class Server:
     def accepts_everyone(self) -> bool:
         """Whether every caller is accepted, with any credentials."""
         return self._hub.authentication.is_open
+
+    @property
+    def http_uri(self) -> str | None:
+        """Where probes and Prometheus find it, such as ``http://127.0.0.1:40003``; ``None`` without that port."""
+        return None if self._http is None else f"http://{authority(self._http_host, self._http.port)}"
 
     @property
     def graph(self) -> UpdateGraph:
@@ -373,6 +402,14 @@ class Server:
         self.graph.check_open(text(name, "A table's name"), "cannot be dropped")
         self._hub.catalog.drop(name)
 
+    def not_ready(self, reason: str) -> AbstractContextManager[None]:
+        """Answer "not ready" at ``/ready`` while the ``with`` body runs, for this reason. It serves all the same.
+
+        >>> with server.not_ready("loading"):
+        ...     quotes.append(pq.read_table("quotes.parquet"))
+        """
+        return self._readiness.holding(text(reason, "reason"))
+
     def statistics(self) -> ServerStatistics:
         """The current statistics."""
         server_state = self._hub
@@ -406,6 +443,7 @@ class Server:
             commits=tuple(
                 (publisher, table, batch) for (publisher, table), batch in server_state.ledger.entries().items()
             ),
+            streams=tuple(stream.describe() for stream in server_state.streams.open()),
         )
 
     def reload(
@@ -481,6 +519,7 @@ class Server:
         with self._close_lock:
             if self._closed.is_set():
                 return
+            self._readiness.stop()
             server_state = self._hub
             server_state.streams.close()
             for stream in server_state.streams.open():
@@ -498,6 +537,8 @@ class Server:
             self._closed.set()
             if server_state.durability is not None:
                 server_state.durability.close()
+            if self._http is not None:
+                self._http.close()
             durability = server_state.durability
             gone = [table for table in self.tables() if durability is None or not durability.keeps(table)]
             rows = sum(table.size for table in gone)
@@ -523,6 +564,32 @@ class Server:
     def __repr__(self) -> str:
         state = "closed" if self._closed.is_set() else f"tables={len(self.tables())}"
         return f"<Server {self.uri} {state}>"
+
+    def _open_http(self, port: int) -> HttpEndpoint:
+        # prometheus-client and h11 are imported only for it
+        from barrage_server.server.http_endpoint import HttpEndpoint
+        from barrage_server.server.metrics import Metrics
+
+        return HttpEndpoint(self._http_host, port, self._readiness, Metrics(self._metric_families).render)
+
+    def _metric_families(self) -> Iterator[Metric]:
+        """All metrics, except those of the process; few while the server starts."""
+        from barrage_server.server import metrics
+
+        yield from metrics.readiness_families(self._readiness)
+        if self._readiness.is_starting:
+            return
+        state = self._hub
+        yield from metrics.statistics_families(self.statistics())
+        yield from metrics.traffic_families(state.streams.traffic())
+        yield from metrics.publish_families(state.counters.publishes())
+        yield from metrics.error_families(error_counts())
+        if state.durability is not None:
+            yield from metrics.durability_families(state.durability.failure, state.durability.nbytes)
+        connections = self._endpoints.connections()
+        if self._http is not None:
+            connections["http"] = self._http.connections
+        yield from metrics.connection_families(connections)
 
     def _tidy(self, now: float) -> None:
         """Housekeeping, about once a second."""
@@ -558,14 +625,14 @@ def _identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
     return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
 
 
-def _check_host(host: str) -> None:
+def _check_host(host: str, what: str = "host") -> None:
     """Raise InvalidRequestError unless ``host`` is an address, or a name that leads to one."""
     try:
         socket.getaddrinfo(host[1:-1] if host[:1] + host[-1:] == "[]" else host, None)
     except (OSError, UnicodeError):
         raise InvalidRequestError(
-            f"host is an address of this machine, or a name of one, such as 127.0.0.1; {shown(host)} is none. "
-            "The port is an argument of its own: port=."
+            f"{what} is an address of this machine, or a name of one, such as 127.0.0.1; {shown(host)} is none. "
+            f"The port is an argument of its own: {what.replace('host', 'port')}=."
         ) from None
 
 

@@ -12,6 +12,7 @@ from barrage_server.publish import Committer, Ledger, StagingArea
 from barrage_server.server.access import AccessControl
 from barrage_server.server.authentication import Authentication
 from barrage_server.server.catalog import Catalog
+from barrage_server.server.counters import Counters
 from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.limits import Limits
 from barrage_server.server.statistics import ServerStatistics
@@ -44,6 +45,7 @@ class ServerState:
         drop: drops a table and ends its streams.
         statistics: the current statistics.
         durability: the data directory; ``None`` without.
+        counters: what publishers have done.
         clock: a monotonic clock, in seconds.
         wall_clock: the time of day, in seconds since 1970.
 
@@ -63,6 +65,7 @@ class ServerState:
     access: AccessControl
     authentication: Authentication
     durability: Durability | None = None
+    counters: Counters = field(default_factory=Counters)
     clock: Callable[[], float] = field(default=time.monotonic)
     wall_clock: Callable[[], float] = field(default=time.time)
 

@@ -40,6 +40,12 @@ class StallWatch:
         awaited = self._awaited
         return awaited[1] if awaited is not None and awaited[0] is Awaited.TAKE else None
 
+    @property
+    def awaited(self) -> tuple[Awaited, float] | None:
+        """The awaited action, and since when; ``None`` when nothing is waited for."""
+        awaited = self._awaited
+        return None if awaited is None else awaited[:2]
+
     def expect(self, what: Awaited, seconds: float) -> None:
         """The client is to do ``what`` within ``seconds`` from now."""
         self._awaited = (what, self._clock(), seconds)

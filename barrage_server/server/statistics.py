@@ -9,7 +9,7 @@ from typing import Self
 from barrage_server.public import public
 from barrage_server.publish import StagingStatistics
 
-__all__ = ["ServerStatistics", "SubscriptionGauges", "TableStatistics"]
+__all__ = ["ServerStatistics", "StreamGauges", "SubscriptionGauges", "TableStatistics"]
 
 
 @public
@@ -75,6 +75,37 @@ class SubscriptionGauges:
     open_seconds: float
 
 
+@public
+@dataclass(frozen=True, slots=True)
+class StreamGauges:
+    """One open stream of any kind.
+
+    Attributes:
+        kind: ``subscription`` for a ``DoExchange``, ``upload`` for a ``DoPut``, ``download`` for a ``DoGet``.
+        peer: the client's address.
+        user: the client's name.
+        table: the table's name; ``None`` before the client has named one.
+        request_id: the id of the call in the log.
+        open_seconds: seconds since the stream was opened.
+        awaited: what the server waits for: ``take`` (a message), ``send`` (one), ``hang_up``; ``None`` for nothing.
+        awaited_seconds: seconds that it has waited; 0 when it waits for nothing.
+        messages: number of messages with rows: sent, or received by an upload.
+        nbytes: their Arrow bytes.
+
+    """
+
+    kind: str
+    peer: str
+    user: str
+    table: str | None
+    request_id: str
+    open_seconds: float
+    awaited: str | None
+    awaited_seconds: float
+    messages: int
+    nbytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
     """The whole server.
@@ -92,6 +123,7 @@ class ServerStatistics:
         sessions: sessions of Deephaven clients.
         exports: tables that those sessions hold by number.
         commits: entries of the ledger: (publisher, table, last batch).
+        streams: one entry per open stream of any kind, the subscriptions too.
 
     """
 
@@ -107,6 +139,7 @@ class ServerStatistics:
     sessions: int
     exports: int
     commits: tuple[tuple[str, str, int], ...]
+    streams: tuple[StreamGauges, ...] = ()
 
     def of_tables(self, allowed: Callable[[str], bool]) -> Self:
         """Without the entries of other tables than those whose names are ``allowed``."""
@@ -114,5 +147,6 @@ class ServerStatistics:
             self,
             tables=tuple(entry for entry in self.tables if allowed(entry.name)),
             subscriptions=tuple(entry for entry in self.subscriptions if allowed(entry.table)),
+            streams=tuple(entry for entry in self.streams if entry.table is not None and allowed(entry.table)),
             commits=tuple(entry for entry in self.commits if allowed(entry[1])),
         )

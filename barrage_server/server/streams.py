@@ -6,16 +6,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
+from barrage_server.log import CallFacts, about
 from barrage_server.process import start_thread
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
-from barrage_server.server.statistics import SubscriptionGauges
+from barrage_server.server.statistics import StreamGauges, SubscriptionGauges
 
-__all__ = ["Stream", "Streams", "SubscriptionStream", "Watchdog"]
+__all__ = ["Stream", "Streams", "SubscriptionStream", "Traffic", "Watchdog"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -40,6 +42,17 @@ class Stream(Protocol):
         table without a name.
         """
 
+    @property
+    def facts(self) -> CallFacts:
+        """What the log says about the call."""
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Messages with rows so far, and their Arrow bytes."""
+
+    def describe(self) -> StreamGauges:
+        """The figures of the stream."""
+
     def overdue(self, now: float) -> str | None:
         """Why its connection should be ended now, for the log; ``None`` when all is well."""
 
@@ -61,6 +74,26 @@ class SubscriptionStream(Stream, Protocol):
         """Figures of the subscription; ``None`` while there is none."""
 
 
+@dataclass(slots=True)
+class Traffic:
+    """The streams of one kind since the server started.
+
+    Attributes:
+        open: number that are open.
+        opened: number that were opened.
+        refused: number that were refused because of the limit.
+        messages: messages with rows of all of them.
+        nbytes: their Arrow bytes.
+
+    """
+
+    open: int = 0
+    opened: int = 0
+    refused: int = 0
+    messages: int = 0
+    nbytes: int = 0
+
+
 class Streams:
     """All open streams. Methods may be called from any thread.
 
@@ -72,7 +105,7 @@ class Streams:
     def __init__(self, limits: dict[str, int]) -> None:
         self._limits = limits
         self._open: dict[Stream, None] = {}
-        self._counts: dict[str, int] = {}
+        self._traffic: dict[str, Traffic] = {}  # messages and bytes: of those that have ended
         self._changed = threading.Condition()
         self._closing = False
 
@@ -87,12 +120,14 @@ class Streams:
         with self._changed:
             if self._closing:
                 raise UnavailableError("The server is shutting down; connect again later.")
-            count = self._counts.get(stream.kind, 0)
+            traffic = self._traffic.setdefault(stream.kind, Traffic())
             limit = self._limits.get(stream.kind)
-            if limit is not None and count >= limit:
+            if limit is not None and traffic.open >= limit:
+                traffic.refused += 1
                 raise LimitError(f"This server has {limit} {stream.kind}s open and takes no more; try again later.")
             self._open[stream] = None
-            self._counts[stream.kind] = count + 1
+            traffic.open += 1
+            traffic.opened += 1
             self._changed.notify_all()
 
     def release(self, stream: Stream) -> None:
@@ -100,7 +135,11 @@ class Streams:
         with self._changed:
             if stream in self._open:
                 del self._open[stream]
-                self._counts[stream.kind] -= 1
+                traffic = self._traffic[stream.kind]
+                messages, nbytes = stream.traffic
+                traffic.open -= 1
+                traffic.messages += messages
+                traffic.nbytes += nbytes
                 self._changed.notify_all()
 
     def open(self, kind: str | None = None) -> list[Stream]:
@@ -111,7 +150,18 @@ class Streams:
     def count(self, kind: str) -> int:
         """Number of open streams of a kind."""
         with self._changed:
-            return self._counts.get(kind, 0)
+            traffic = self._traffic.get(kind)
+            return 0 if traffic is None else traffic.open
+
+    def traffic(self) -> dict[str, Traffic]:
+        """Figures by kind, of the streams that are open and of those that have ended."""
+        with self._changed:
+            found = {kind: replace(traffic) for kind, traffic in self._traffic.items()}
+            for stream in self._open:
+                messages, nbytes = stream.traffic
+                found[stream.kind].messages += messages
+                found[stream.kind].nbytes += nbytes
+            return found
 
     def close(self) -> None:
         """Admit no more streams."""
@@ -198,7 +248,8 @@ class Watchdog:
         if reason is not None and self._kick(stream.peer):
             self.evicted += 1
             level = logging.INFO if self._streams.closing else logging.WARNING
-            logger.log(level, "%s of %s ended: %s", stream.kind, stream.peer, reason)
+            with about(stream.facts):
+                logger.log(level, "%s of %s ended: %s", stream.kind, stream.peer, reason)
 
     def _watch(self) -> None:
         kept = self._clock()

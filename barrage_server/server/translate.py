@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from barrage_server.errors import AuthenticationError, BarrageError, InternalError
 from barrage_server.flight.errors import to_flight
-from barrage_server.log import Throttle
+from barrage_server.log import CallFacts, Throttle, about, call_facts, serving_call
 
-__all__ = ["boundary", "guarded", "safe_error"]
+__all__ = ["UNKNOWN_PEER", "boundary", "error_counts", "guarded", "safe_error"]
 
 logger = logging.getLogger("barrage_server.server")
 
 Item = TypeVar("Item")
 
+UNKNOWN_PEER: Final = "a caller whose address Flight does not tell"
+
 # Lines at once, and a second after that: of refused log-ins, which strangers can cause, and of other refusals.
 _LOG_INS: Final = Throttle(20, 0.2)
 _REFUSALS: Final = Throttle(200, 20.0)
 
+_counts: Final[Counter[str]] = Counter()
+_counts_lock: Final = threading.Lock()
+
+
+def error_counts() -> Mapping[str, int]:
+    """Errors that clients were given by the servers of this process, by class."""
+    with _counts_lock:
+        return dict(_counts)
+
 
 def safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
     """The error for the client: our own errors unchanged; for others, an id of the log."""
+    with _counts_lock:
+        _counts[_public_class(error)] += 1
     if isinstance(error, AuthenticationError):
         _log(_LOG_INS, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
         return error
     if isinstance(error, BarrageError):
         _log(_REFUSALS, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
         return error
-    error_id = secrets.token_hex(4)
-    logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error)
+    error_id = call_facts().get("request_id") or secrets.token_hex(8)
+    logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error, extra={"request_id": error_id})
     return InternalError(f"The server failed in {doing}. Its log has the details under the id {error_id}.")
 
 
@@ -45,16 +60,26 @@ def _log(throttle: Throttle, level: int, text: str, *args: object) -> None:
         logger.log(level, text + (f" (and {held_back:,} more, not shown)" if held_back else ""), *args)
 
 
+def _public_class(error: BaseException) -> str:
+    """The public class of an error, of which there are few."""
+    known = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == BarrageError.__module__)
+    return next(known, InternalError.__name__)
+
+
 @contextmanager
 def boundary(doing: str, peer: str) -> Iterator[None]:
-    """Turn the errors of the ``with`` body into errors for Flight."""
+    """Serve one call in the ``with`` body: with a request id for its log, and with errors turned into Flight's."""
+    with serving_call(None if peer == UNKNOWN_PEER else peer):
+        try:
+            yield
+        except Exception as error:  # this is the boundary: a foreign exception would take its traceback to the client
+            raise to_flight(safe_error(error, doing, peer)) from None
+
+
+def guarded(items: Iterator[Item], doing: str, peer: str, facts: CallFacts) -> Iterator[Item]:
+    """Turn the errors of what is made while it is being sent into errors for Flight. ``facts``: of the call."""
     try:
-        yield
-    except Exception as error:  # this is the boundary: a foreign exception would take its traceback to the client
-        raise to_flight(safe_error(error, doing, peer)) from None
-
-
-def guarded(items: Iterator[Item], doing: str, peer: str) -> Iterator[Item]:
-    """The same for what is made while it is being sent."""
-    with boundary(doing, peer):
         yield from items
+    except Exception as error:
+        with about(facts):
+            raise to_flight(safe_error(error, doing, peer)) from None

@@ -16,6 +16,7 @@ import pyarrow as pa
 from barrage_server.errors import BarrageError, LimitError, UnavailableError, WireFormatError
 from barrage_server.server.access import Right
 from barrage_server.server.checks import checked
+from barrage_server.server.open_stream import OpenStream
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
@@ -60,7 +61,7 @@ class UploadSource(Protocol):
         """Send a result. UnavailableError when the publisher has disconnected."""
 
 
-class UploadStream:
+class UploadStream(OpenStream):
     """An open stream of rows.
 
     The call of a publisher that dies is cancelled, unlike that of one that has finished; its rows are dropped.
@@ -74,11 +75,8 @@ class UploadStream:
     kind = "upload"
 
     def __init__(self, server_state: ServerState, source: UploadSource) -> None:
-        self.peer = source.peer
-        self.principal = source.principal
-        self.server_state = server_state
+        super().__init__(server_state, source.principal, source.peer, StallWatch(server_state.clock))
         self.source = source
-        self._stall = StallWatch(server_state.clock)
         self._idle_seconds = server_state.limits.idle_upload_seconds
         self._ending: BarrageError | None = None
         self._target: str | None = None
@@ -108,7 +106,7 @@ class UploadStream:
 
         """
         self.server_state.streams.admit(self)
-        self._stall.expect(Awaited.SEND, self._idle_seconds)
+        self.stall.expect(Awaited.SEND, self._idle_seconds)
         try:
             yield
         finally:
@@ -116,7 +114,7 @@ class UploadStream:
 
     def overdue(self, now: float) -> str | None:
         """Why the connection should be ended now."""
-        return self._stall.overdue(now) if self._ending is None else str(self._ending)
+        return super().overdue(now) if self._ending is None else str(self._ending)
 
     def end(self, error: BarrageError) -> None:
         """End the connection: a reading thread cannot be interrupted otherwise."""
@@ -125,7 +123,7 @@ class UploadStream:
     def let_idle(self) -> None:
         """The publisher may be silent from now on for as long as it likes."""
         self._idle_seconds = math.inf
-        self._stall.rest()
+        self.stall.rest()
 
     def messages(self) -> Iterator[Message]:
         """The messages until the publisher half-closes.
@@ -139,9 +137,11 @@ class UploadStream:
         most = self.server_state.limits.request_bytes
         try:
             for batch, metadata in self.source.messages():
-                self._stall.expect(Awaited.SEND, self._idle_seconds)
+                self.stall.expect(Awaited.SEND, self._idle_seconds)
                 if metadata is not None and len(metadata) > most:
                     raise LimitError(f"A message has more than {most:,} bytes of app_metadata.")
+                if batch is not None:
+                    self.count(1, batch.get_total_buffer_size())  # reads no offsets, which are not checked yet
                 yield batch, bytes(metadata) if metadata else None
         except WireFormatError:
             self.check_complete()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -118,12 +119,13 @@ class Workers(Executor):
 
 def _step(future: Future[Result], function: Callable[[], Result]) -> Callable[[], None]:
     """A step that sets the result of a future."""
+    context = contextvars.copy_context()  # what is logged there is about the same call
 
     def run() -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:
-            result = function()
+            result = context.run(function)
         except BaseException as error:  # it is raised where the future is waited for
             future.set_exception(error)
         else:

@@ -219,6 +219,9 @@ def test_stats_show_tables_and_subscribers(server: bs.Server, quotes: KeyedTable
         headline, *rest = out.splitlines()
         assert "1 table ·" in headline
         assert "1 subscription ·" in headline
+        streams = [line.split() for line in rest if line.startswith("subscription")]
+        assert [line[:2] for line in streams] == [["subscription", "quotes"]]
+        assert streams[0][3] == "anonymous"
         assert [line.split()[:3] for line in rest if line.startswith("quotes")] == [
             ["quotes", "keyed", "3"],
             ["quotes", *[line.split()[1:3] for line in rest if line.startswith("quotes")][1]],
@@ -227,6 +230,7 @@ def test_stats_show_tables_and_subscribers(server: bs.Server, quotes: KeyedTable
     figures = json.loads(out)
     assert [table["name"] for table in figures["tables"]] == ["quotes"]
     assert figures["subscriptions"][0]["viewport_rows"] == 2
+    assert [(stream["kind"], stream["table"]) for stream in figures["streams"]] == [("subscription", "quotes")]
 
 
 def test_watch_once_prints_what_is_there(server: bs.Server, quotes: KeyedTable, command: Command) -> None:

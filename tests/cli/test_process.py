@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.cli.boundary import EXIT_INTERRUPTED, EXIT_TERMINATED
+from barrage_server.cli.boundary import EXIT_INTERRUPTED, EXIT_SUCCESS, EXIT_TERMINATED
 from barrage_server.engine import KeyedTable
 
 from .conftest import Program
@@ -37,7 +37,7 @@ def uri_of(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGTERM, EXIT_TERMINATED)], ids=["int", "term"]
+    ("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGTERM, EXIT_SUCCESS)], ids=["int", "term"]
 )
 def test_serve_prints_its_uri_and_ends_when_told(program: Program, number: signal.Signals, code: int) -> None:
     process = program("serve", "--port", 0)
@@ -64,7 +64,7 @@ def test_serve_opens_the_ports_for_deephavens_clients(program: Program) -> None:
     with bs.connect(uri) as client, client.subscribe("numbers") as live:
         assert live.to_arrow().to_pydict() == {"n": [1, 2, 3]}
     process.send_signal(signal.SIGTERM)
-    assert process.wait(SOON) == EXIT_TERMINATED
+    assert process.wait(SOON) == EXIT_SUCCESS
 
 
 def test_serve_reads_its_file_under_the_environment_under_the_flags(program: Program, tmp_path: Path) -> None:

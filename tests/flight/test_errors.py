@@ -54,7 +54,9 @@ class Thrower(fl.FlightServerBase):  # type: ignore[misc]
             raise self.error
 
         schema = pa.schema([("a", pa.int64())])
-        return fl.RecordBatchStream(pa.RecordBatchReader.from_batches(schema, guarded(batches(), "a test", "a peer")))
+        return fl.RecordBatchStream(
+            pa.RecordBatchReader.from_batches(schema, guarded(batches(), "a test", "a peer", {}))
+        )
 
     def list_flights(self, context: Any, criteria: Any) -> Any:
         self._raise()

@@ -12,7 +12,8 @@ from barrage_server.errors import BarrageError, LimitError, UnavailableError
 from barrage_server.server.access import Right
 from barrage_server.server.limits import Limits
 from barrage_server.server.principal import Principal
-from barrage_server.server.streams import Streams, Watchdog
+from barrage_server.server.statistics import StreamGauges
+from barrage_server.server.streams import Streams, Traffic, Watchdog
 from tests.waiting import until
 
 
@@ -23,6 +24,12 @@ class Fake:
         self.reason = reason
         self.told: BarrageError | None = None
         self.principal = Principal("me")
+
+        self.facts: dict[str, Any] = {}
+        self.traffic = (0, 0)
+
+    def describe(self) -> StreamGauges:
+        return StreamGauges(self.kind, self.peer, "", None, "", 0.0, None, 0.0, *self.traffic)
 
     def needs(self) -> tuple[str, Right] | None:
         return None
@@ -71,6 +78,22 @@ def test_releasing_twice_counts_once() -> None:
     streams.release(stream)
     streams.release(stream)
     assert streams.count("subscription") == 0
+
+
+def test_what_streams_have_carried_is_counted_once_from_first_to_last() -> None:
+    streams = Streams({"upload": 1})
+    first, second = Fake("upload"), Fake("upload")
+    streams.admit(first)
+    with pytest.raises(LimitError):
+        streams.admit(second)
+    first.traffic = (2, 20)
+    assert streams.traffic() == {"upload": Traffic(open=1, opened=1, refused=1, messages=2, nbytes=20)}
+    first.traffic = (3, 30)
+    streams.release(first)
+    first.traffic = (4, 40)
+    streams.admit(second)
+    second.traffic = (1, 1)
+    assert streams.traffic() == {"upload": Traffic(open=1, opened=2, refused=1, messages=4, nbytes=31)}
 
 
 def test_the_watchdog_cuts_off_overdue_streams_and_runs_its_chores() -> None:

@@ -35,6 +35,7 @@ class RawDownload(DownloadStream):
             await self._send(await self._state.run(schema_flight_data, self.schema))
             messages = self._messages()
             while (message := await self._state.run(next, messages, None)) is not None:
+                self.count(1, len(message))
                 await self._send(message)
         finally:
             self.server_state.streams.release(self)

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
+from barrage_server.log import about
 from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
@@ -230,7 +231,8 @@ class RawExchange(ExchangeStream):
         try:
             return self._make_bundle(now)
         except Exception as error:  # the boundary: possibly an internal error
-            self.end(safe_error(error, "a stream", self.peer))
+            with about(self.facts):
+                self.end(safe_error(error, "a stream", self.peer))
         return None
 
     def _make_bundle(self, now: float) -> float | None:
@@ -254,7 +256,7 @@ class RawExchange(ExchangeStream):
                 batches += 1
                 size += len(piece)
         if bundle:
-            self.wrote(batches, size)
+            self.count(batches, size)
             with self._lock:
                 self._is_handed = True
                 self._is_missed = self._pieces is not None

@@ -19,6 +19,7 @@ from barrage_server.errors import (
     LimitError,
     UnavailableError,
 )
+from barrage_server.log import note
 from barrage_server.server.access import Right
 from barrage_server.server.actions import check_empty, list_actions, run_action
 from barrage_server.server.auth import from_payload, parse_authorization
@@ -86,6 +87,7 @@ class FlightService:
         header = call.metadata.get(AUTHORIZATION)
         credentials = parse_authorization(header) if header is not None else _from_payload(await self._payload(call))
         session.principal = await self._state.principal(credentials)
+        note(principal=session.principal.name)
         call.let_in()
         self._state.sessions.open(session)
         await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
@@ -127,6 +129,7 @@ class FlightService:
     async def _do_get(self, call: Call, session: Session) -> None:
         request = await read_request(call, flight_pb2.Ticket)
         table = await self._state.resolve(session, request.ticket, Right.READ)
+        note(table=table.name, step=table.version.step)
         # as the table has it: Arrow clients read all of its types
         schema = await self._state.schema(table, ClientFamily.ARROW)
         await RawDownload(self._state, call, session, table, schema).run()

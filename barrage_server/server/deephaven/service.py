@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 
 from barrage_server.errors import AuthenticationError, LimitError, WireFormatError
 from barrage_server.flight.errors import tagged_text
+from barrage_server.log import note, serving_call
 from barrage_server.server.auth import parse_authorization
 from barrage_server.server.authentication import CERTIFICATE, Credentials
 from barrage_server.server.deephaven.call import Call, Status
@@ -85,6 +86,10 @@ class DeephavenService:
 
     async def __call__(self, call: Call) -> Status:
         """Run one call to its end."""
+        with serving_call(call.peer):
+            return await self._serve(call)
+
+    async def _serve(self, call: Call) -> Status:
         handler = self._methods.get(call.method)
         doing = call.method.rpartition("/")[2]
         if handler is None:
@@ -98,6 +103,7 @@ class DeephavenService:
         assert task is not None
         try:
             session, is_new = await self._session(call)
+            note(principal=session.principal.name)
             if call.method not in _OPEN:
                 call.let_in()
             if call.method == _CLOSING:

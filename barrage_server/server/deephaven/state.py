@@ -12,6 +12,7 @@ from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
 from barrage_server.errors import InvalidRequestError, NotFoundError
+from barrage_server.log import note
 from barrage_server.server.access import Right
 from barrage_server.server.authentication import Authentication, Credentials
 from barrage_server.server.catalog import has_at_most
@@ -125,7 +126,9 @@ class EndpointState:
             case ApplicationTicket(text):
                 raise NotFoundError(f"There are no applications here, and so no '{text}'. Tables are in the scope.")
             case name:
-                return access.get(principal, name, *rights)
+                table = access.get(principal, name, *rights)
+                note(table=table.name)
+                return table
 
     def export(self, session: Session, ticket: bytes, table: Table) -> None:
         """Give a table the export ticket that a client has chosen."""

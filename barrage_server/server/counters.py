@@ -1,0 +1,35 @@
+"""Counts of what publishers have done since the server started."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+
+__all__ = ["Counters"]
+
+
+class Counters:
+    """Publishes and their rows, by kind. Methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._publishes: Counter[str] = Counter()
+        self._rows: Counter[str] = Counter()
+
+    def published(self, kind: str, rows: int) -> None:
+        """Count one publish.
+
+        Args:
+            kind: ``put``, ``commit`` of staged batches, or ``update`` of a table that ticks at its publisher.
+            rows: rows that it brought.
+
+        """
+        with self._lock:
+            self._publishes[kind] += 1
+            self._rows[kind] += rows
+
+    def publishes(self) -> Mapping[str, tuple[int, int]]:
+        """Publishes and rows by kind."""
+        with self._lock:
+            return {kind: (number, self._rows[kind]) for kind, number in self._publishes.items()}

@@ -1,0 +1,197 @@
+"""The HTTP port: whether the process lives, whether it is ready, and its metrics.
+
+It is for probes and for Prometheus, needs no credentials, and shows no client's names. What a stranger can use up is
+bounded: few connections, one short request on each, no thread per connection, and figures that are made at most once a
+second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from barrage_server.errors import BarrageError, UnavailableError
+from barrage_server.process import start_thread
+from barrage_server.server.http_connection import Answer, HttpConnection
+from barrage_server.server.readiness import Readiness
+from barrage_server.server.workers import Workers
+
+__all__ = ["HttpEndpoint", "HttpLimits"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_CLOSE_SECONDS: Final = 1.0
+_RESTS: Final = 10.0
+"""Figures are answered again for this multiple of the time that making them took."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Bounds of the HTTP port.
+
+    Attributes:
+        connections: connections at a time; for one more, the oldest one is closed.
+        head_bytes: bytes of a request line and its headers.
+        connection_seconds: seconds of a connection, from its opening to its end.
+        fresh_seconds: seconds for which figures are answered again without being made anew.
+
+    """
+
+    connections: int = 64
+    head_bytes: int = 8 << 10
+    connection_seconds: float = 10.0
+    fresh_seconds: float = 1.0
+
+
+class HttpEndpoint:
+    """Serves ``/health``, ``/ready`` and ``/metrics`` until :meth:`close`, on an event loop of its own.
+
+    Args:
+        host: address to listen on.
+        port: 0 takes a free one.
+        readiness: what ``/ready`` shows.
+        metrics: makes the body of ``/metrics``, and its content type. It runs on a thread of its own, one at a time.
+        limits: bounds for callers.
+
+    Attributes:
+        port: the port.
+
+    Raises:
+        UnavailableError: the address cannot be listened on.
+        LimitError: the process can start no further thread.
+
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        readiness: Readiness,
+        metrics: Callable[[], tuple[bytes, str]],
+        limits: HttpLimits | None = None,
+    ) -> None:
+        self._readiness = readiness
+        self._metrics = metrics
+        self._limits = limits or HttpLimits()
+        self._open: dict[HttpConnection, None] = {}  # in the order of their opening
+        self._figures: asyncio.Task[Answer] | None = None
+        self._figures_until = 0.0
+        self._worker = Workers(1, "barrage-metrics")
+        listening = _listening(host, port)
+        self.port = int(listening.getsockname()[1])
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="barrage-http", daemon=True)
+        try:
+            start_thread(self._thread)
+        except BaseException:
+            listening.close()
+            self._loop.close()
+            raise
+        asyncio.run_coroutine_threadsafe(self._listen(listening), self._loop).result()
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open. May be asked from any thread."""
+        return len(self._open)
+
+    def close(self) -> None:
+        """Stop listening, and close all connections. Returns in bounded time; may be called again."""
+        if self._loop.is_closed():
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_CLOSE_SECONDS)
+        except concurrent.futures.TimeoutError:
+            logger.error("the HTTP port does not close")
+        self._worker.shutdown()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_SECONDS)
+
+    async def serve(self, path: str) -> Answer:
+        """The answer to a ``GET`` of ``path``."""
+        match path:
+            case "/health":
+                return Answer.text(HTTPStatus.OK, "alive")
+            case "/ready":
+                reason = self._readiness.reason
+                if reason is None:
+                    return Answer.text(HTTPStatus.OK, "ready")
+                return Answer.text(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {reason}")
+            case "/metrics":
+                return await self._fresh_figures()
+        return Answer.text(HTTPStatus.NOT_FOUND, "There are /health, /ready and /metrics.")
+
+    async def _fresh_figures(self) -> Answer:
+        """The figures, made once for all that ask at about the same time."""
+        if self._figures is None or (self._figures.done() and self._loop.time() >= self._figures_until):
+            self._figures = self._loop.create_task(self._make_figures())
+        try:  # shielded: a caller that hangs up does not cancel it for the others
+            return await asyncio.wait_for(asyncio.shield(self._figures), self._limits.connection_seconds / 2)
+        except TimeoutError:
+            return Answer.text(HTTPStatus.SERVICE_UNAVAILABLE, "The metrics take too long; try again later.")
+
+    async def _make_figures(self) -> Answer:
+        began = self._loop.time()
+        try:
+            body, content_type = await asyncio.wrap_future(self._worker.submit(self._metrics))
+            answer = Answer(HTTPStatus.OK, body, content_type)
+        except BarrageError as error:
+            answer = Answer.text(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except Exception:  # the boundary: the log has the details
+            logger.exception("the metrics could not be made")
+            answer = Answer.text(HTTPStatus.INTERNAL_SERVER_ERROR, "The metrics could not be made; see the log.")
+        now = self._loop.time()
+        # of many tables they take long, and strangers may ask as often as they like
+        self._figures_until = now + max(self._limits.fresh_seconds, _RESTS * (now - began))
+        return answer
+
+    async def _listen(self, listening: socket.socket) -> None:
+        limits = self._limits
+
+        def connection() -> HttpConnection:
+            return HttpConnection(self.serve, self._opened, self._lost, limits.head_bytes, limits.connection_seconds)
+
+        self._server = await self._loop.create_server(connection, sock=listening, backlog=limits.connections)
+
+    def _opened(self, connection: HttpConnection) -> None:
+        if len(self._open) >= self._limits.connections:
+            oldest = next(iter(self._open))
+            self._lost(oldest)
+            oldest.abort()
+        self._open[connection] = None
+
+    def _lost(self, connection: HttpConnection) -> None:
+        self._open.pop(connection, None)
+
+    async def _close(self) -> None:
+        self._server.close()
+        for connection in tuple(self._open):
+            connection.abort()
+        if self._figures is not None:
+            self._figures.cancel()
+        await asyncio.sleep(0)  # the connections are lost in the next turn of the loop
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.create_server((str(address[0]), port), family=family, backlog=1)
+    except (OSError, UnicodeError) as error:
+        raise UnavailableError(f"Cannot listen on {host}:{port} for HTTP; is the port in use?") from error
+    listening.setblocking(False)
+    return listening

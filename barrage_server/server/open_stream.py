@@ -1,0 +1,84 @@
+"""What all streams have, of any kind and at any endpoint: a caller, a watch, and figures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from barrage_server.errors import BarrageError
+from barrage_server.log import call_facts
+from barrage_server.server.access import Right
+from barrage_server.server.principal import Principal
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.stall import StallWatch
+from barrage_server.server.statistics import StreamGauges
+
+__all__ = ["OpenStream"]
+
+
+class OpenStream(ABC):
+    """A long call; a :class:`~barrage_server.server.streams.Stream`. To be made where the call is served.
+
+    Args:
+        server_state: the server's state.
+        principal: the caller.
+        peer: the client's address, as ``127.0.0.1:50000``.
+        stall: the watch over the client's progress.
+
+    Attributes:
+        facts: what the log says about the call; the table's name comes from there.
+
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, server_state: ServerState, principal: Principal, peer: str, stall: StallWatch) -> None:
+        self.principal = principal
+        self.peer = peer
+        self.server_state = server_state
+        self.stall = stall
+        self.facts = call_facts()
+        self._opened = server_state.clock()
+        self._carried = 0
+        self._carried_bytes = 0
+
+    @abstractmethod
+    def end(self, error: BarrageError) -> None:
+        """Tell the client why its stream ends, as far as that can be done without waiting."""
+
+    @abstractmethod
+    def needs(self) -> tuple[str, Right] | None:
+        """The name of its table, and the right on it that the stream takes; ``None`` while that is not known, and for a
+        table without a name.
+        """
+
+    def overdue(self, now: float) -> str | None:
+        """Why its connection should be ended now, for the log; ``None`` when all is well."""
+        return self.stall.overdue(now)
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Messages with rows so far, and their Arrow bytes: sent, or received by an upload."""
+        return self._carried, self._carried_bytes
+
+    def describe(self) -> StreamGauges:
+        """The figures of the stream."""
+        now = self.server_state.clock()
+        awaited = self.stall.awaited
+        return StreamGauges(
+            kind=self.kind,
+            peer=self.peer,
+            user=self.principal.name,
+            table=self.facts.get("table"),
+            request_id=str(self.facts.get("request_id") or ""),
+            open_seconds=max(0.0, now - self._opened),
+            awaited=None if awaited is None else awaited[0].name.lower(),
+            awaited_seconds=0.0 if awaited is None else max(0.0, now - awaited[1]),
+            messages=self._carried,
+            nbytes=self._carried_bytes,
+        )
+
+    def count(self, messages: int, nbytes: int) -> None:
+        """Count messages and their Arrow bytes."""
+        self._carried += messages
+        self._carried_bytes += nbytes
