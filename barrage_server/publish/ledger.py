@@ -30,7 +30,8 @@ class Identity:
     Attributes:
         publisher: the name under which batches are remembered.
         epoch: the run of the publisher that its batch numbers belong to; None for a publisher without epochs.
-        principal: the user of the call. A publisher name belongs to the user that commits under it first.
+        principal: the user of the call. A publisher name belongs to the user that commits under it first; empty, on a
+            server that knows no users: it belongs to none.
 
     """
 
@@ -305,7 +306,7 @@ class Ledger:
 
     def _check_owner(self, publisher: str, principal: str) -> _Name | None:
         name = self._names.get(publisher)
-        if name is not None and name.principal != principal:
+        if name is not None and name.principal not in ("", principal):
             raise FencedError(
                 f"The publisher name {publisher!r} belongs to another user of this server. Use another name."
             )
@@ -338,6 +339,7 @@ class Ledger:
             name = None
         if name is None:
             name = self._names[entry.publisher] = _Name(entry.principal, entry.epoch)
+        name.principal = name.principal or entry.principal
         if len(entry.earlier) >= len(name.earlier):
             name.earlier = entry.earlier
         before = shelf.entries.get(key)

@@ -51,7 +51,7 @@ def _commit(server_state: ServerState, principal: Principal, body: bytes) -> byt
     note(table=tables)
     for part in request.parts:
         server_state.access.check_publish(principal, part.table)
-    result = server_state.committer.commit(request, principal.name, server_state.wall_clock())
+    result = server_state.committer.commit(request, principal.owner, server_state.wall_clock())
     note(step=result.step)
     if not result.duplicate:
         server_state.counters.published("commit", result.rows)
@@ -63,7 +63,7 @@ def _commit(server_state: ServerState, principal: Principal, body: bytes) -> byt
 def _abort(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = AbortRequest.from_json(body)
     _check_staged(server_state, principal, request.table)
-    staging, user = server_state.staging, principal.name
+    staging, user = server_state.staging, principal.owner
     dropped = staging.drop(request.tokens, user)
     if request.batch is not None:
         dropped += staging.drop_batch(request.publisher or "", request.table or "", request.batch, user)
@@ -73,7 +73,7 @@ def _abort(server_state: ServerState, principal: Principal, body: bytes) -> byte
 def _keep(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = KeepRequest.from_json(body)
     _check_staged(server_state, principal, request.table)
-    staging, now, user = server_state.staging, server_state.clock(), principal.name
+    staging, now, user = server_state.staging, server_state.clock(), principal.owner
     kept = staging.keep(request.tokens, now, user)
     if request.batch is not None:
         kept += staging.keep_batch(request.publisher or "", request.table or "", request.batch, now, user)
@@ -91,7 +91,7 @@ def _check_staged(server_state: ServerState, principal: Principal, table: str | 
 def _last_batch(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     request = LastBatchRequest.from_json(body)
     server_state.access.check(principal, request.table, Right.PUBLISH)
-    return LastBatchResult(server_state.committer.last_batch(request, principal.name)).to_json()
+    return LastBatchResult(server_state.committer.last_batch(request, principal.owner)).to_json()
 
 
 def _create(server_state: ServerState, principal: Principal, body: bytes) -> bytes:

@@ -72,6 +72,11 @@ class Principal:
             return kind
         return f"{_NAMESPACES.get(kind, 'own')}:{self.name}"
 
+    @property
+    def owner(self) -> str:
+        """:attr:`identity`; empty on an open server, where the names of publishers belong to no caller."""
+        return "" if self.identity == OPEN else self.identity
+
     def is_expired(self, now: float) -> bool:
         """Whether it has ended at the Unix time ``now``."""
         return self.expires is not None and now >= self.expires

@@ -99,7 +99,7 @@ def _stage(upload: UploadStream, messages: Iterator[Message]) -> None:
         schema = upload.source.schema()
         refusal = f"One staged batch may have {limit:,} bytes, and this one has more. Commit more often."
         intake = Intake(schema, limit, refusal)
-        user = upload.source.principal.name
+        user = upload.source.principal.owner
         server_state.committer.check_stage(request, user)
         token = server_state.staging.open(request, schema, server_state.clock(), user)
         for plain, nbytes in checked(_staged_rows(first[0], messages, ends), intake, server_state.checks):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,3 +151,27 @@ def test_uploads_without_a_publisher_leave_little_behind(server: bs.Server, clie
         client.publish("t", {"other": [1]})
     client.publish("t", ROWS)
     assert all(publisher.startswith("write-") for publisher, _, _ in server.statistics().commits)
+
+
+def test_a_server_that_is_started_again_knows_batches_epochs_and_users(tmp_path: Path) -> None:
+    def by_name(credentials: bs.Credentials) -> str:
+        return credentials.user
+
+    def publish(client: bs.Client, batch: int, epoch: str, **options: Any) -> bs.PublishResult:
+        return client.publish("t", {"v": [batch]}, publisher="job", batch=batch, epoch=epoch, **options)
+
+    with bs.Server(data_dir=tmp_path, token=by_name) as server, bs.connect(server.uri, user="ann") as client:
+        assert publish(client, 0, "a").applied
+        assert publish(client, 1, "a").applied
+        assert publish(client, 0, "b", takeover=True).applied
+    with bs.Server(data_dir=tmp_path, token=by_name) as server:
+        with bs.connect(server.uri, user="ann") as client:
+            assert publish(client, 0, "b") == bs.PublishResult(False, 0, 0)
+            with pytest.raises(bs.FencedError, match="taken over by epoch 'b'"):
+                publish(client, 2, "a", takeover=True)
+            with pytest.raises(bs.LostBatchesError):
+                publish(client, 2, "b")
+            assert publish(client, 1, "b").applied
+            assert values(client) == [0, 1, 0, 1]
+        with bs.connect(server.uri, user="bob") as client, pytest.raises(bs.FencedError, match="another user"):
+            publish(client, 2, "b")

@@ -145,6 +145,18 @@ def test_a_name_belongs_to_the_user_that_committed_under_it_first_until_it_is_fo
     ledger.check(Identity("p", principal="bob"))
 
 
+def test_a_name_that_was_used_without_users_belongs_to_the_first_user() -> None:
+    """A server that was open to all asks for credentials from now on: its publishers continue."""
+    ledger = Ledger()
+    ledger.advance(entry("p", "t", 4))
+    ledger.check(Identity("p", principal="ann"))
+    ledger.advance(entry("p", "t", 5, principal="ann"))
+    for other in ("bob", ""):
+        with pytest.raises(FencedError, match="belongs to another user"):
+            ledger.check(Identity("p", principal=other))
+    ledger.check(Identity("p", principal="ann"))
+
+
 # What is forgotten, and what is not.
 
 

@@ -114,7 +114,7 @@ def test_rows_are_staged_and_committed(server_state: ServerState) -> None:
     source = Source(STAGING, (None, request), (batch(1), None), (None, memoryview(StageEnd(1).to_json())))
     take_put(server_state, source)
     token = StageResult.from_json(source.replies[0]).token
-    server_state.committer.commit(CommitRequest("p", "t", 0, tokens=(token,)), "me")
+    server_state.committer.commit(CommitRequest("p", "t", 0, tokens=(token,)), Source.principal.owner)
     assert content(server_state) == [1]
 
 
