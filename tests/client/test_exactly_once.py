@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import barrage_server as bs
-from barrage_server.client.upload import Uploader
-from barrage_server.flight.staging import CommitCalls
+from barrage_server.client import upload
+from barrage_server.flight.staging import CommitCalls, stage
 from barrage_server.wire.protocol import CommitRequest, CommitResult
 
 ROWS = {"v": [1, 2]}
@@ -110,17 +110,16 @@ def test_a_batch_that_another_process_commits_meanwhile_is_a_repetition(
     server: bs.Server, client: bs.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though what was staged here is dropped by that commit."""
-    stage = Uploader._stage
 
-    def overtaken(self: Uploader, *arguments: Any) -> Any:
-        monkeypatch.setattr(Uploader, "_stage", stage)
-        staged = stage(self, *arguments)
+    def overtaken(*arguments: Any) -> Any:
+        monkeypatch.setattr(upload, "stage", stage)
+        staged = stage(*arguments)
         with bs.connect(server.uri) as other:
             assert other.publish("t", ROWS, publisher="job", batch=0).applied
             assert other.publish("t", {"v": [3]}, publisher="job", batch=1).applied
         return staged
 
-    monkeypatch.setattr(Uploader, "_stage", overtaken)
+    monkeypatch.setattr(upload, "stage", overtaken)
     assert client.publish("t", ROWS, publisher="job", batch=0) == bs.PublishResult(False, 0, 1)
     assert values(client) == [1, 2, 3]
 

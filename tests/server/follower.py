@@ -14,7 +14,6 @@ from barrage_server.flight.errors import decode_end, from_flight
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.tickets import scope_ticket
-from tests.waiting import until as until
 
 QUICK = SubscriptionOptions(min_update_interval_ms=1)
 DPHN = fl.FlightDescriptor.for_command(b"dphn")

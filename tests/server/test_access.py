@@ -43,7 +43,8 @@ from barrage_server.wire.protocol import (
 )
 from barrage_server.wire.tickets import export_ticket, scope_ticket
 from tests.server.conftest import DEEPHAVEN, FLIGHT, address
-from tests.server.follower import QUICK, Follower, until
+from tests.server.follower import QUICK, Follower
+from tests.waiting import until
 
 SCHEMA = pa.schema([("x", pa.int64())])
 ROWS = pa.table({"x": [1]}, SCHEMA)

@@ -24,7 +24,8 @@ from barrage_server.server.deephaven.sessions import Sessions
 from barrage_server.server.passwords import Passwords
 from barrage_server.server.principal import NOBODY
 from tests.server.conftest import DEEPHAVEN, FLIGHT, address
-from tests.server.follower import Follower, until
+from tests.server.follower import Follower
+from tests.waiting import until
 
 SCHEMA = pa.schema([("x", pa.int64())])
 HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)

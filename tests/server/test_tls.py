@@ -15,7 +15,8 @@ import trustme
 import barrage_server as bs
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from tests.server.conftest import DEEPHAVEN, FLIGHT
-from tests.server.follower import Follower, until
+from tests.server.follower import Follower
+from tests.waiting import until
 
 SCHEMA = pa.schema([("n", pa.int64())])
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.server import Credentials, WebTokens, web_tokens
 from barrage_server.server.authentication import Authentication
-from tests.server.follower import until
+from tests.waiting import until
 
 ISSUER, AUDIENCE = "https://login.example.com", "barrage"
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -15,7 +15,7 @@ import barrage_server as bs
 from barrage_server.publish import StagingArea
 from barrage_server.spark import BarrageSink, register
 from barrage_server.spark.keeping import kept_alive
-from tests.server.follower import until
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
