@@ -312,7 +312,7 @@ CLASSES = [
 INNER = {
     *("prepare_version", "peek", "show_version", "fail", "check_usable", "check_operations", "apply_operations"),
     *("readable_rows", "column_numbers", "wait_for_content", "then"),
-    *("shutdown", "end_with_process", "join", "wait_first", "retire", "rename", "restate", "restore"),
+    *("shutdown", "end_with_process", "join", "wait_first", "retire", "rename", "restate", "restore", "not_ready"),
 }
 
 
