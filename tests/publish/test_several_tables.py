@@ -166,3 +166,13 @@ def test_a_commit_that_contradicts_itself_is_refused(fields: str, text: str) -> 
     body = f'{{"publisher":"q","batch":0,"tokens":[],{fields}}}'
     with pytest.raises(WireFormatError, match=text):
         CommitRequest.from_json(body.encode())
+
+
+def test_new_tables_appear_together_or_not_at_all(desk: Desk) -> None:
+    with pytest.raises(KeyMismatchError):
+        commit(desk, 0, part(desk, "t", 0, 1), part(desk, "u", 0, 2, mode=PublishMode.UPSERT))
+    assert desk.catalog.tables() == ()
+    assert desk.ledger.entries() == {}
+    result = commit(desk, 0, part(desk, "t", 0, 1), part(desk, "u", 0, 2, mode=PublishMode.UPSERT, key=("k",)))
+    assert [table.version.step for table in desk.catalog.tables()] == [result.step, result.step]
+    assert (values(desk, "t"), values(desk, "u")) == ([1], [2])
