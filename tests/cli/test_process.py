@@ -331,4 +331,4 @@ def test_credentials_and_roles_are_read_again_on_sighup(program: Program, tmp_pa
     assert seen("first") is None
     assert seen("second") == ["two"]
     process.send_signal(signal.SIGTERM)
-    assert process.wait(SOON) == EXIT_TERMINATED
+    assert process.wait(SOON) == EXIT_SUCCESS

@@ -50,6 +50,7 @@ def test_the_unit_starts_the_program_with_flags_and_settings_that_it_has() -> No
     settings = load_settings(FOLDER / Path(config).name, {})
     assert (settings.log_format, settings.http_port) == ("json", 9815)
     assert settings.host == "127.0.0.1"
+    assert str(settings.data_dir) == f"/var/lib/{service['StateDirectory'][0]}"
 
 
 def test_systemd_waits_longer_than_the_server_needs() -> None:
