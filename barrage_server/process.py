@@ -27,11 +27,17 @@ __all__ = [
     "end_with_process",
     "is_ending",
     "leave_to_parent",
+    "most_connections",
+    "raise_descriptor_limit",
     "start_thread",
     "wake_at_end",
 ]
 
 logger = logging.getLogger("barrage_server")
+
+_MOST_DESCRIPTORS: Final = 1 << 16
+"""Descriptors that a server may want: some systems allow so many that listing them all would take long."""
+_SPARE_DESCRIPTORS: Final = 64
 
 _SECONDS: Final = 5.0
 """Seconds for all open objects to end, except the last step of each."""
@@ -114,6 +120,30 @@ def start_thread(thread: threading.Thread) -> None:
             f"The operating system or the end of the interpreter allows no further thread ({error}); "
             f"'{thread.name}' was not started."
         ) from error
+
+
+def raise_descriptor_limit() -> int:
+    """Let this process open as many descriptors as the system allows; returns the number."""
+    import resource  # there is none on Windows
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):  # macOS has another limit below this one
+            logger.debug("the limit of descriptors stays at %d", soft)
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def most_connections(wanted: int) -> int:
+    """Connections that one port may take, up to ``wanted``: some descriptors are left for all else."""
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    return max(1, min(wanted, soft - max(_SPARE_DESCRIPTORS, soft // 8)))
 
 
 def _main_thread_ended() -> None:

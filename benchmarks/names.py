@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BARE", "DEEPHAVEN", "OURS", "PERSPECTIVE", "SPARK_NOOP", "SPARK_PARQUET", "SPARK_TO_ARROW"]
+__all__ = ["BARE", "DEEPHAVEN", "GRPC_FRONT", "OURS", "PERSPECTIVE", "SPARK_NOOP", "SPARK_PARQUET", "SPARK_TO_ARROW"]
 
 OURS: Final = "barrage-server"
+GRPC_FRONT: Final = "barrage-server, gRPC front"
 BARE: Final = "bare Flight"
 DEEPHAVEN: Final = "Deephaven"
 PERSPECTIVE: Final = "Perspective"

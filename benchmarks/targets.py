@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.names import BARE, DEEPHAVEN, SPARK_NOOP, SPARK_TO_ARROW
+from benchmarks.names import BARE, DEEPHAVEN, GRPC_FRONT, SPARK_NOOP, SPARK_TO_ARROW
 
 __all__ = ["TARGETS", "Target"]
 
@@ -49,6 +49,9 @@ _VIEWPORTS: Final = tuple(
 TARGETS: Final = (
     Target("doget", "DoGet", "time", at_least=0.95, beside=BARE),
     Target("doget", "DoGet", "time", at_least=5, beside=DEEPHAVEN),
+    Target("fronts", "DoGet, by front", "time", at_most=1 / 0.95, beside=GRPC_FRONT),
+    Target("fronts", "DoPut, by front", "time", at_most=1 / 0.8, beside=GRPC_FRONT),
+    Target("fronts", "appends as fast as they are received, by front", "time", at_most=1 / 0.8, beside=GRPC_FRONT),
     Target("snapshot", "first snapshot", "received raw", at_least=4, beside=DEEPHAVEN),
     Target("snapshot", "first snapshot", "applied to a replica", at_least=5, beside=DEEPHAVEN),
     Target("append", "append to one full subscriber", "sustained", at_least=10e6),

@@ -92,6 +92,14 @@ def root(
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on  [127.0.0.1]", metavar="ADDRESS")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one  [8815]", metavar="N")] = None,
+    front: Annotated[
+        str | None,
+        typer.Option(
+            help="What serves the port: pyarrow, grpc (which bounds what strangers may take), or auto: grpc on "
+            "addresses beyond this machine  [auto]",
+            metavar="NAME",
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with settings and tables.", metavar="FILE")] = None,
     token: Annotated[
         list[str] | None,
@@ -185,6 +193,7 @@ def serve(
     flags = {
         "host": host,
         "port": port,
+        "front": front,
         "tokens": token or None,
         "token_file": token_file,
         "credentials": credentials,

@@ -22,6 +22,7 @@ from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.errors import BarrageError
 from barrage_server.log import JsonFormatter, TextFormatter
+from barrage_server.process import raise_descriptor_limit
 from barrage_server.server import Authenticator
 from barrage_server.server.authentication import as_authenticator
 
@@ -44,6 +45,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
     """
     settings = load_settings(config, flags)
     _begin_log(settings)
+    raise_descriptor_limit()
     end_within(settings.stop_seconds)
     with suppress(Terminated):  # a server that is told to stop has done what it is for
         _serve(settings, lambda server: reload_access(server, config, flags))
@@ -72,6 +74,7 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
                 insecure=settings.insecure,
                 allow_anonymous=settings.allow_anonymous,
                 allow_plaintext=settings.allow_plaintext,
+                front=settings.front,
                 deephaven_port=settings.deephaven_port,
                 deephaven_web_port=settings.deephaven_web_port,
                 deephaven_web_origins=settings.deephaven_web_origins,

@@ -32,6 +32,7 @@ from barrage_server.errors import BarrageError
 from barrage_server.pem import read_pem
 from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, WebTokens
 from barrage_server.server.authentication import AnyToken
+from barrage_server.server.front import Front
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 
@@ -145,6 +146,7 @@ class ServeSettings(BaseSettings):
     Attributes:
         host: address to listen on.
         port: 0 takes a free one.
+        front: what serves that port: ``pyarrow``, ``grpc``, or ``auto`` for ``grpc`` on addresses beyond this machine.
         deephaven_port: a second port, for stock Deephaven clients; 0 takes a free one, none when absent.
         deephaven_web_port: a third port, for Deephaven's JavaScript client; likewise.
         deephaven_web_origins: origins of web pages that may connect there without a token, separated by commas in the
@@ -182,6 +184,7 @@ class ServeSettings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535)
+    front: Front = Front.AUTO
     deephaven_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()

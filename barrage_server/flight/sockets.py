@@ -12,12 +12,21 @@ import os
 import socket
 import stat
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["connected_peers", "connection_counts", "parse_peer", "peer_name", "shut_all", "shut_peer", "tcp_sockets"]
+__all__ = [
+    "PortScan",
+    "connection_counts",
+    "parse_peer",
+    "peer_name",
+    "probe_when_silent",
+    "shut_all",
+    "shut_peer",
+    "tcp_sockets",
+]
 
 _FD_DIRECTORIES = (Path("/proc/self/fd"), Path("/dev/fd"))
 _MOST_DESCRIPTORS = 1 << 20
@@ -57,17 +66,60 @@ def shut_all(port: int) -> int:
     return _shut(port, lambda _: True)
 
 
-def connected_peers(port: int) -> set[str]:
-    """The peers connected to ``port`` of this process, as of :func:`peer_name`."""
-    found: set[str] = set()
+class PortScan:
+    """The connections accepted on some listening ports of this process.
 
-    def note(remote: Address) -> bool:
-        host, number = remote
-        found.add(peer_name(f"[{host}]:{number}" if ":" in host else f"{host}:{number}"))
-        return False
+    A descriptor that is known, and still is of the same socket, is not looked at again.
+    """
 
-    _shut(port, note)
-    return found
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[int, str | None]] = {}  # by descriptor: its socket, and the peer if it is one
+
+    def peers(self, ports: Collection[int], found: Callable[[socket.socket], object] = lambda _: None) -> set[str]:
+        """The connected peers, as of :func:`peer_name`; ``found`` is called with the socket of each new one."""
+        seen: dict[int, tuple[int, str | None]] = {}
+        for number in _descriptors():
+            try:
+                status = os.fstat(number)
+                if not stat.S_ISSOCK(status.st_mode):
+                    continue
+                known = self._seen.get(number)
+                if known is None or known[0] != status.st_ino or known[1] is None:
+                    known = (status.st_ino, _accepted(number, ports, found))
+                seen[number] = known
+            except (OSError, ValueError):
+                continue  # closed meanwhile, or not connected
+        self._seen = seen
+        return {peer for _, peer in seen.values() if peer is not None}
+
+    def shut(self, peers: Set[str]) -> int:
+        """Shut the connections to those peers; returns their number."""
+        count = 0
+        for number, (inode, peer) in self._seen.items():
+            if peer not in peers:
+                continue
+            with suppress(OSError), _borrowed(number) as connection:
+                if os.fstat(number).st_ino == inode:
+                    connection.shutdown(socket.SHUT_RDWR)
+                    count += 1
+        return count
+
+
+def probe_when_silent(connection: socket.socket, seconds: float) -> None:
+    """Have the operating system probe a connection, and close it when its peer has vanished.
+
+    Args:
+        connection: a TCP connection.
+        seconds: of silence before the first probe; four times that without an answer end it.
+
+    """
+    whole = max(1, round(seconds))
+    options = (("TCP_KEEPIDLE", whole), ("TCP_KEEPINTVL", whole), ("TCP_KEEPCNT", 3))
+    with suppress(OSError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in options:
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def connection_counts(ports: Iterable[int]) -> dict[int, int]:
@@ -92,6 +144,18 @@ def tcp_sockets() -> Iterator[socket.socket]:
                     yield connection
         except OSError:
             continue  # closed meanwhile
+
+
+def _accepted(number: int, ports: Collection[int], found: Callable[[socket.socket], object]) -> str | None:
+    """The peer of a descriptor that was accepted on one of the ports; None for any other."""
+    with _borrowed(number) as connection:
+        if connection.family not in (socket.AF_INET, socket.AF_INET6) or connection.type != socket.SOCK_STREAM:
+            return None
+        if connection.getsockname()[1] not in ports:
+            return None
+        host, port = _normal(*_pair(connection.getpeername()))
+        found(connection)
+        return peer_name(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
 
 def _shut(port: int, chosen: Callable[[Address], bool]) -> int:

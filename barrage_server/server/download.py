@@ -64,6 +64,10 @@ class DownloadStream(OpenStream):
         """Stop sending batches."""
         self._ending = error
 
+    def cut(self) -> bool:
+        """End the call: neither Flight nor gRPC can, while the client takes nothing."""
+        return False
+
     def check(self) -> None:
         """Raise the error that the stream is to end with, if there is one."""
         if self._ending is not None:

@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.extras import missing_extra
-from barrage_server.flight.sockets import connected_peers, connection_counts, shut_all, shut_peer
+from barrage_server.flight.sockets import connection_counts, shut_all, shut_peer
 from barrage_server.process import leave_to_parent
 from barrage_server.server.auth import AuthMiddlewareFactory, HandshakeHandler, TokenSigner
-from barrage_server.server.flight_endpoint import FlightEndpoint, TlsIdentity
+from barrage_server.server.connections import Connections
+from barrage_server.server.flight_endpoint import SAME_CONNECTION, FlightEndpoint, TlsIdentity
+from barrage_server.server.front import Front
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Watchdog
@@ -39,15 +41,18 @@ class Endpoints:
         tls: certificate chain and key, PEM.
         client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
         tidy: housekeeping, called about once a second with the time.
+        front: what serves the port for Flight.
 
     Attributes:
         host: the address.
         port: the port for Flight.
-        strangers: its connections without credentials.
+        front: what serves it.
+        strangers: its handshakes without credentials, where ``pyarrow`` serves it.
 
     Raises:
         UnavailableError: the address cannot be listened on.
         LimitError: this process can start no further thread.
+        DependencyError: the packages for the front are not installed.
 
     """
 
@@ -59,60 +64,93 @@ class Endpoints:
         tls: TlsIdentity | None,
         client_roots: bytes | None,
         tidy: Callable[[float], object],
+        front: Front = Front.PYARROW,
     ) -> None:
         self.host = host
+        self.port = port
+        self.front = front.on(host)
         self._server_state = server_state
         self._tls = tls
         self._client_roots = client_roots
         self._tidy_server = tidy
         self._deephaven: DeephavenEndpoint | None = None
+        self._door: FlightEndpoint | None = None
         self._may_shut = threading.Event()
-        signer = TokenSigner()
-        bound: list[int] = []  # the port, when it is known; Flight may keep the function that reads it
-        self.strangers = Strangers(
-            server_state.limits.handshakes,
-            server_state.limits.handshake_seconds,
-            lambda: connected_peers(bound[0]),
-            lambda peer: shut_peer(peer, bound[0]),
-        )
-        scheme = "grpc+tls" if tls is not None else "grpc"
-        try:
-            # Flight serves from its constructor on: all other state must be complete before
-            self._door = FlightEndpoint(
-                f"{scheme}://{_bracketed(host)}:{port}",
-                server_state,
-                AuthMiddlewareFactory(
-                    server_state.authentication, signer, self.strangers, certificates=client_roots is not None
-                ),
-                HandshakeHandler(server_state.authentication, signer, self.strangers),
-                self.strangers.let_in,
-                self._advertised,
-                tls,
-                client_roots,
-            )
-        except (pa.ArrowException, OSError):
-            raise UnavailableError(f"Cannot listen on {host}:{port}; is the port in use?") from None
-        leave_to_parent(self._door)
-        self.port = int(self._door.port)
-        bound.append(self.port)
+        limits = server_state.limits
+        ports: list[int] = []  # those of gRPC; Flight may keep the functions that read it
+        self._grpc_ports = ports
+        self._connected = Connections(limits, lambda: ports)
+        self.strangers = Strangers(limits.handshakes, limits.handshake_seconds, self._connected.shut_strangers)
+        if self.front is Front.GRPC:
+            self.port = self._open_grpc(port)
+        else:
+            self._door = self._open_pyarrow(port)
+            self.port = int(self._door.port)
+        ports.append(self.port)
         self._watchdog = Watchdog(
             server_state.streams,
-            lambda peer: any(shut_peer(peer, port) for port in self.ports),
+            self._kick,
             self._tidy,
             self._shut_door,
         )
         try:
             self._watchdog.start()
         except BaseException:
-            self._door.shutdown()
+            self._shut_ports()
             raise
+
+    def _shut_ports(self) -> None:
+        if self._deephaven is not None:
+            self._deephaven.close(0.0)
+        if self._door is not None:
+            self._door.shutdown()
+
+    def _open_pyarrow(self, port: int) -> FlightEndpoint:
+        scheme, signer = "grpc+tls" if self._tls is not None else "grpc", TokenSigner()
+        authentication = self._server_state.authentication
+        try:
+            # Flight serves from its constructor on: all other state must be complete before
+            door = FlightEndpoint(
+                f"{scheme}://{_bracketed(self.host)}:{port}",
+                self._server_state,
+                AuthMiddlewareFactory(
+                    authentication, signer, self.strangers, certificates=self._client_roots is not None
+                ),
+                HandshakeHandler(authentication, signer, self.strangers),
+                self._connected.let_in,
+                self._advertised,
+                self._tls,
+                self._client_roots,
+            )
+        except (pa.ArrowException, OSError):
+            raise UnavailableError(f"Cannot listen on {self.host}:{port}; is the port in use?") from None
+        leave_to_parent(door)
+        return door
+
+    def _open_grpc(self, port: int) -> int:
+        self._deephaven = endpoint = self._grpc_endpoint("The gRPC endpoint for Flight clients needs")
+        try:
+            return endpoint.open_flight(port, TokenSigner(), lambda: self._advertised() or SAME_CONNECTION)
+        except BaseException:
+            endpoint.close(0.0)
+            raise
+
+    def _grpc_endpoint(self, doing: str) -> DeephavenEndpoint:
+        """What serves the ports of gRPC and websockets; its packages are an extra, and are imported only for it."""
+        try:
+            from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
+        except ImportError as error:
+            if (error.name or "").startswith("barrage_server"):
+                raise
+            raise missing_extra(doing, "deephaven", error) from error
+        return DeephavenEndpoint(self._server_state, self.host, self._tls, self._client_roots, self._connected.let_in)
 
     def open_deephaven(
         self, port: int | None, web_port: int | None, web_origins: Collection[str]
     ) -> DeephavenEndpoint | None:
         """Also listen for Deephaven's clients: on a port for gRPC, and one for websockets; ``None`` for none.
 
-        Returns what serves them, if anything does.
+        Returns the endpoint of gRPC, if there is one.
 
         Raises:
             UnavailableError: an address cannot be listened on.
@@ -121,16 +159,12 @@ class Endpoints:
 
         """
         if port is None and web_port is None:
-            return None
-        try:  # its packages are an extra, and are imported only for it
-            from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
-        except ImportError as error:
-            if (error.name or "").startswith("barrage_server"):
-                raise
-            raise missing_extra("A port for Deephaven's clients needs", "deephaven", error) from error
-        self._deephaven = DeephavenEndpoint(
-            self._server_state, self.host, port, web_port, self._tls, web_origins, self._client_roots
-        )
+            return self._deephaven
+        if self._deephaven is None:
+            self._deephaven = self._grpc_endpoint("A port for Deephaven's clients needs")
+        self._deephaven.open(port, web_port, web_origins)
+        if self._deephaven.port is not None:
+            self._grpc_ports.append(self._deephaven.port)
         return self._deephaven
 
     def replace_tls(self, tls: TlsIdentity) -> None:
@@ -147,7 +181,8 @@ class Endpoints:
         if self._deephaven is not None:
             self._deephaven.replace_tls(tls)
         self._tls = tls
-        logger.warning("%s keeps its certificate until the server is started anew", self.uri)
+        if self._door is not None:
+            logger.warning("%s keeps its certificate until the server is started anew", self.uri)
 
     @property
     def ports(self) -> list[int]:
@@ -191,9 +226,12 @@ class Endpoints:
         return self._watchdog.evicted
 
     def cut(self) -> None:
-        """End all connections."""
-        for port in self.ports:
-            shut_all(port)
+        """End all streams, with their connections where there is no other way."""
+        for stream in self._server_state.streams.open():
+            if not stream.cut():
+                self._kick(stream.peer)
+        if self._door is not None:
+            shut_all(self.port)
 
     def close(self, grace: float) -> None:
         """Stop listening. Calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
@@ -204,20 +242,27 @@ class Endpoints:
         self._may_shut.set()
         for _ in range(_TRIES):
             if self._watchdog.join(max(0.05, grace / 10)):
-                self._door.let_go()
+                if self._door is not None:
+                    self._door.let_go()
                 break
             shut_all(self.port)
         else:
             logger.error("a call on %s does not end; the process may have to be killed", self.uri)
 
+    def _kick(self, peer: str) -> bool:
+        """End the connection to a peer; whether there was one."""
+        return self._connected.shut(peer) or any(shut_peer(peer, port) for port in self.ports)
+
     def _tidy(self, now: float) -> None:
         self._tidy_server(now)
+        self._connected.tidy(now)
         self.strangers.tidy(now)
 
     def _shut_door(self) -> None:
         """Shut Flight's server down, during :meth:`close`, on the watchdog's thread."""
         self._may_shut.wait()
-        self._door.shutdown()
+        if self._door is not None:
+            self._door.shutdown()
 
     def _second_uri(self, scheme: str, port: int | None) -> str | None:
         return None if port is None else f"{scheme}://{authority(self.host, port)}"

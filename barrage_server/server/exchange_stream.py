@@ -11,7 +11,7 @@ import logging
 from abc import abstractmethod
 
 from barrage_server.engine import Table
-from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.errors import DeadlineError, InvalidRequestError, LimitError
 from barrage_server.log import about, count
 from barrage_server.server.access import Right
 from barrage_server.server.dispatcher import ChangeSignal
@@ -58,6 +58,8 @@ class ExchangeStream(OpenStream):
         self.scheduled = server_state.dispatcher.add(self, ChangeSignal())
         self.exchange_state = ExchangeState(server_state, self.scheduled, message_format)
         self._has_name = True
+        self._begun_at = server_state.clock()
+        self._has_asked = False
 
     @abstractmethod
     def run_turn(self, now: float) -> float | None:
@@ -67,6 +69,7 @@ class ExchangeStream(OpenStream):
 
     def check_size(self, size: int) -> None:
         """Raise LimitError when the app_metadata of a message has more bytes than a request may have."""
+        self._has_asked = True
         most = self.server_state.limits.request_bytes
         if size > most:
             raise LimitError(f"A request has more than the {most:,} bytes that are allowed.")
@@ -137,9 +140,20 @@ class ExchangeStream(OpenStream):
         table = self.exchange_state.table
         return None if table is None or not self._has_name else (table.name, Right.READ)
 
+    def cut(self) -> bool:
+        """End the call: neither Flight nor gRPC can, while the client takes nothing."""
+        return False
+
     def tidy(self, now: float) -> None:
-        """Fold the history that the subscription keeps alive. To be called about once a second."""
+        """Fold the history that the subscription keeps alive, and end a stream without a request.
+
+        To be called about once a second.
+        """
         self.exchange_state.tidy(now)
+        most = self.server_state.limits.idle_stream_seconds
+        if not self._has_asked and now - self._begun_at >= most:
+            self._has_asked = True  # it is told once
+            self.end(DeadlineError(f"This stream has asked for nothing within {most:g} s (idle_stream_seconds)."))
 
     def gauges(self) -> SubscriptionGauges | None:
         """Figures of the subscription; ``None`` while there is none."""

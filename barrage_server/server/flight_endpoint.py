@@ -25,7 +25,10 @@ from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.schema import barrage_schema
 from barrage_server.wire.tickets import name_of_path, name_of_ticket, path_of_name, scope_ticket
 
-__all__ = ["FlightEndpoint", "TlsIdentity"]
+__all__ = ["SAME_CONNECTION", "FlightEndpoint", "TlsIdentity"]
+
+SAME_CONNECTION = "arrow-flight-reuse-connection://?"
+"""Arrow's way to say: use the connection that you have."""
 
 TlsIdentity = tuple[bytes, bytes]
 """Certificate chain and private key, PEM."""
@@ -169,7 +172,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         return fl.FlightInfo(
             _schema(table),
             fl.FlightDescriptor.for_path(*path_of_name(table.name)),
-            [fl.FlightEndpoint(scope_ticket(table.name), [uri if uri is not None else _SAME_CONNECTION])],
+            [fl.FlightEndpoint(scope_ticket(table.name), [uri if uri is not None else SAME_CONNECTION])],
             total_records=table.size,
             total_bytes=-1,
         )
@@ -178,10 +181,6 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
 def _identity(context: fl.ServerCallContext) -> str:
     identity = context.peer_identity()
     return identity.decode("utf-8", "replace") if isinstance(identity, bytes) else str(identity)
-
-
-# Arrow's way to say: use the connection that you have.
-_SAME_CONNECTION = "arrow-flight-reuse-connection://?"
 
 
 def _schema(table: Table) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from barrage_server.errors import UnavailableError, WireFormatError
+from barrage_server.errors import BarrageError, UnavailableError, WireFormatError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.server.principal import Principal
 from barrage_server.server.upload import RawMessage
@@ -68,6 +68,10 @@ class FlightSource:
     def is_cancelled(self) -> bool:
         """Whether the publisher has disconnected, or was cut off."""
         return bool(self._context.is_cancelled())
+
+    def cut(self, error: BarrageError) -> bool:  # noqa: ARG002  (others send it)
+        """End the call; Flight cannot."""
+        return False
 
     def reply(self, app_metadata: bytes) -> None:
         """Send a result; UnavailableError when the publisher has disconnected."""

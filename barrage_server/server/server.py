@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import socket
@@ -28,6 +27,7 @@ from barrage_server.server.catalog import Catalog, never
 from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.endpoints import Endpoints, authority
 from barrage_server.server.flight_endpoint import TlsIdentity
+from barrage_server.server.front import Front, is_loopback
 from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
@@ -99,12 +99,15 @@ class Server:
         http_port: a port for probes and for Prometheus: ``/health``, ``/ready``, ``/metrics``, without credentials and
             without names of clients; 0 takes a free one, see :attr:`http_uri`. ``None``: none.
         http_host: address for that port to listen on.
+        front: what serves the port for Flight: ``pyarrow``; ``grpc``, which bounds what callers without credentials may
+            take; or ``auto``, which is ``grpc`` on addresses beyond this machine. ``grpc`` needs the extra
+            ``deephaven``.
 
     Raises:
         InvalidRequestError: the host is not an address, the token is empty, or it would listen beyond this machine
             without a token or without TLS, and that is not allowed.
         UnavailableError: the address cannot be listened on.
-        DependencyError: a Deephaven port is requested, and its packages are not installed.
+        DependencyError: a Deephaven port or the front ``grpc`` is requested, and its packages are not installed.
         JournalError: the data directory is damaged, or something else.
         AlreadyExistsError: another server uses the data directory.
         ReadOnlyError: the data directory cannot be written.
@@ -134,6 +137,7 @@ class Server:
         fsync: Fsync | str = Fsync.INTERVAL,
         http_port: int | None = None,
         http_host: str = "127.0.0.1",
+        front: Front | str = Front.PYARROW,
     ) -> None:
         _check_host(text(host, "host"))
         _check_host(text(http_host, "http_host"), "http_host")
@@ -147,7 +151,8 @@ class Server:
         instance(limits, Limits, "limits")
         instance(subscriptions, SubscriptionLimits, "subscriptions")
         integer(writers, "writers", least=1, most=10_000)
-        if not insecure and not _is_loopback(host):
+        chosen_front = _front(front)
+        if not insecure and not is_loopback(host):
             _check_exposed(
                 host,
                 is_guarded=token is not None or client_root_certs is not None or allow_anonymous,
@@ -180,7 +185,7 @@ class Server:
                     limits or Limits(), subscriptions or SubscriptionLimits(), writers, authentication, roles
                 )
             try:
-                self._endpoints = Endpoints(self._hub, host, port, identity, client_roots, self._tidy)
+                self._endpoints = Endpoints(self._hub, host, port, identity, client_roots, self._tidy, chosen_front)
             except BaseException:
                 if self._hub.durability is not None:
                     self._hub.durability.close()
@@ -216,7 +221,10 @@ class Server:
             durability = durable_tables.Durability.of_folder(self._data_dir, graph, self._fsync)
             is_durable = durable_tables.is_durable
         staging = StagingArea(limits.staging)
-        streams = Streams({"subscription": limits.subscriptions, "upload": limits.uploads})
+        streams = Streams(
+            {"subscription": limits.subscriptions, "upload": limits.uploads, "download": limits.downloads},
+            limits.streams_per_caller,
+        )
         ends = StreamEnds(ledger, streams)
         graph.add_failure_listener(ends.failed)
         catalog = Catalog(
@@ -653,8 +661,9 @@ def _check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
         raise InvalidRequestError(f"Listening on {host} lets other machines in. {' '.join(missing)}{both}")
 
 
-def _is_loopback(host: str) -> bool:
+def _front(front: Front | str) -> Front:
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return Front(front)
     except ValueError:
-        return host == "localhost"
+        known = " or ".join(f"'{entry}'" for entry in Front)
+        raise InvalidRequestError(f"front must be {known}, not {shown(front)}.") from None

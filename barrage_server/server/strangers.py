@@ -1,4 +1,4 @@
-"""Limits for connections of the Flight endpoint without credentials.
+"""Limits for handshakes at the Flight endpoint without credentials.
 
 A handshake occupies a thread of Flight until the caller sends a message. Flight neither limits nor ends that, and does
 not give the peer. So handshakes without credentials are counted, and when one takes too long, all connections that are
@@ -8,40 +8,30 @@ as old and have made no call with valid credentials are shut.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from barrage_server.errors import LimitError
 
 __all__ = ["Strangers"]
 
-_MOST_KNOWN: Final = 10_000
-"""Peers from which those are dropped that are not connected any more."""
-
 
 class Strangers:
-    """Distinguishes callers with valid credentials from others. Methods may be called from any thread.
+    """Counts handshakes of callers without credentials. Methods may be called from any thread.
 
     Args:
         handshakes: handshakes without credentials at a time.
         seconds: most seconds of one.
-        connected: returns the connected peers, as :func:`~barrage_server.flight.sockets.peer_name` calls them.
-        shut: ends the connection to a peer.
+        shut_older: ends the connections without credentials that are as old as the given seconds, at the given time.
 
     """
 
-    def __init__(
-        self, handshakes: int, seconds: float, connected: Callable[[], Set[str]], shut: Callable[[str], object]
-    ) -> None:
+    def __init__(self, handshakes: int, seconds: float, shut_older: Callable[[float, float], object]) -> None:
         self._most = handshakes
         self._seconds = seconds
-        self._connected = connected
-        self._shut = shut
+        self._shut_older = shut_older
         self._lock = threading.Lock()
         self._open = 0
-        self._known: set[str] = set()
-        self._seen: dict[str, float] = {}
 
     @property
     def handshakes(self) -> int:
@@ -68,24 +58,7 @@ class Strangers:
             with self._lock:
                 self._open -= 1
 
-    def let_in(self, peer: str) -> None:
-        """CycleNote that a call of ``peer`` has shown good credentials."""
-        if peer not in self._known:
-            with self._lock:
-                self._known.add(peer)
-
     def tidy(self, now: float) -> None:
         """End handshakes that take too long; called about once a second, with the time."""
-        if not self._open and len(self._known) <= _MOST_KNOWN:
-            self._seen.clear()
-            return
-        connected = self._connected()
-        with self._lock:
-            if len(self._known) > _MOST_KNOWN:
-                self._known &= connected
-            strangers = connected - self._known
-        self._seen = {peer: self._seen.get(peer, now) for peer in strangers}
         if self._open:
-            for peer, since in self._seen.items():
-                if now - since >= self._seconds:
-                    self._shut(peer)
+            self._shut_older(self._seconds, now)

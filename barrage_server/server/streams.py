@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
@@ -59,6 +62,9 @@ class Stream(Protocol):
     def end(self, error: BarrageError) -> None:
         """Tell the client why its stream ends, as far as that can be done without waiting."""
 
+    def cut(self) -> bool:
+        """End the call, and leave its connection; whether its endpoint can do that."""
+
 
 @runtime_checkable
 class SubscriptionStream(Stream, Protocol):
@@ -99,13 +105,16 @@ class Streams:
 
     Args:
         limits: most open streams by kind; other kinds are not limited.
+        per_caller: most open streams of one caller, of all kinds.
 
     """
 
-    def __init__(self, limits: dict[str, int]) -> None:
+    def __init__(self, limits: dict[str, int], per_caller: float = math.inf) -> None:
         self._limits = limits
+        self._per_caller = per_caller
         self._open: dict[Stream, None] = {}
         self._traffic: dict[str, Traffic] = {}  # messages and bytes: of those that have ended
+        self._of_callers: Counter[str] = Counter()
         self._changed = threading.Condition()
         self._closing = False
 
@@ -125,6 +134,13 @@ class Streams:
             if limit is not None and traffic.open >= limit:
                 traffic.refused += 1
                 raise LimitError(f"This server has {limit} {stream.kind}s open and takes no more; try again later.")
+            name = stream.principal.name
+            if self._of_callers[name] >= self._per_caller:
+                raise LimitError(
+                    f"'{name}' has {self._per_caller} streams open (streams_per_caller), and may have no more; "
+                    f"close some first."
+                )
+            self._of_callers[name] += 1
             self._open[stream] = None
             traffic.open += 1
             traffic.opened += 1
@@ -140,6 +156,9 @@ class Streams:
                 traffic.open -= 1
                 traffic.messages += messages
                 traffic.nbytes += nbytes
+                self._of_callers[stream.principal.name] -= 1
+                if not self._of_callers[stream.principal.name]:
+                    del self._of_callers[stream.principal.name]
                 self._changed.notify_all()
 
     def open(self, kind: str | None = None) -> list[Stream]:
@@ -191,7 +210,10 @@ class Streams:
 
 
 class Watchdog:
-    """A thread that ends connections which hold things up, and runs housekeeping.
+    """A thread that ends streams which hold things up, and runs housekeeping.
+
+    An overdue stream is cut off by its endpoint; its connection is ended where the endpoint cannot, or where the stream
+    is open ``GRACE`` seconds later.
 
     Args:
         streams: what is watched.
@@ -205,6 +227,7 @@ class Watchdog:
 
     PERIOD = 0.2
     IDLE_PERIOD = 1.0
+    GRACE = 2.0
 
     def __init__(
         self,
@@ -220,6 +243,7 @@ class Watchdog:
         self._last = last
         self._clock = clock
         self.evicted = 0
+        self._cut: WeakKeyDictionary[Stream, float] = WeakKeyDictionary()  # since when
         self._thread = threading.Thread(target=self._watch, name="barrage-watchdog", daemon=True)
 
     def start(self) -> None:
@@ -245,11 +269,23 @@ class Watchdog:
 
     def _check(self, stream: Stream, now: float) -> None:
         reason = stream.overdue(now)
-        if reason is not None and self._kick(stream.peer):
-            self.evicted += 1
-            level = logging.INFO if self._streams.closing else logging.WARNING
-            with about(stream.facts):
-                logger.log(level, "%s of %s ended: %s", stream.kind, stream.peer, reason)
+        if reason is None:
+            return
+        since = self._cut.get(stream)
+        if since is not None:
+            if now - since >= self.GRACE:
+                self._kick(stream.peer)
+        elif stream.cut():
+            self._cut[stream] = now
+            self._count(stream, reason)
+        elif self._kick(stream.peer):
+            self._count(stream, reason)
+
+    def _count(self, stream: Stream, reason: str) -> None:
+        self.evicted += 1
+        level = logging.INFO if self._streams.closing else logging.WARNING
+        with about(stream.facts):
+            logger.log(level, "%s of %s ended: %s", stream.kind, stream.peer, reason)
 
     def _watch(self) -> None:
         kept = self._clock()

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from barrage_server.errors import BarrageError, LimitError, UnavailableError, WireFormatError
+from barrage_server.errors import BarrageError, DeadlineError, LimitError, UnavailableError, WireFormatError
 from barrage_server.server.access import Right
 from barrage_server.server.checks import checked
 from barrage_server.server.open_stream import OpenStream
@@ -59,6 +59,9 @@ class UploadSource(Protocol):
 
     def reply(self, app_metadata: bytes) -> None:
         """Send a result. UnavailableError when the publisher has disconnected."""
+
+    def cut(self, error: BarrageError) -> bool:
+        """End the call with that error; whether its endpoint can do that. May be called on any thread."""
 
 
 class UploadStream(OpenStream):
@@ -119,6 +122,13 @@ class UploadStream(OpenStream):
     def end(self, error: BarrageError) -> None:
         """End the connection: a reading thread cannot be interrupted otherwise."""
         self._ending = error
+
+    def cut(self) -> bool:
+        """End the call; whether its endpoint can do that."""
+        late = DeadlineError(
+            "Nothing was sent for too long (idle_upload_seconds): the upload ends, and is not applied."
+        )
+        return self.source.cut(late if self._ending is None else self._ending)
 
     def let_idle(self) -> None:
         """The publisher may be silent from now on for as long as it likes."""

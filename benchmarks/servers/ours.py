@@ -23,6 +23,7 @@ class OurTables:
         interval = settings.get("interval_ms")
         self.server = bs.Server(
             port=settings.get("port", 0),
+            front=settings.get("front", "pyarrow"),
             subscriptions=SubscriptionLimits()
             if interval is None
             else SubscriptionLimits(default_interval_ms=interval),

@@ -15,6 +15,7 @@ from benchmarks.works import (
     append,
     doget,
     fanout,
+    fronts,
     growth,
     latency,
     memory,
@@ -46,6 +47,7 @@ class Work:
 
 WORKS: Final = {
     "doget": Work(doget.run, 120),
+    "fronts": Work(fronts.run, 180),
     "snapshot": Work(snapshot.run, 180),
     "append": Work(append.run, 240),
     "upsert": Work(upsert.run, 300),

@@ -36,11 +36,14 @@ def uri_of(process: subprocess.Popen[str]) -> str:
     return uri
 
 
+@pytest.mark.parametrize("front", ["pyarrow", "grpc"])
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGTERM, EXIT_SUCCESS)], ids=["int", "term"]
 )
-def test_serve_prints_its_uri_and_ends_when_told(program: Program, number: signal.Signals, code: int) -> None:
-    process = program("serve", "--port", 0)
+def test_serve_prints_its_uri_and_ends_when_told(
+    program: Program, number: signal.Signals, code: int, front: str
+) -> None:
+    process = program("serve", "--port", 0, "--front", front)
     with bs.connect(uri_of(process)) as client:
         assert client.tables() == []
         client.publish("numbers", {"n": [1, 2, 3]})

@@ -15,6 +15,7 @@ from barrage_server.cli.usage import UsageError
 from barrage_server.engine.kinds import spec_of
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.server import Credentials
+from barrage_server.server.front import Front
 from barrage_server.wire.protocol import TableKind
 
 
@@ -26,6 +27,16 @@ def test_defaults_listen_on_this_machine_only() -> None:
         (),
         False,
     )
+
+
+def test_the_front_is_chosen_by_address_unless_it_is_named(tmp_path: Path) -> None:
+    assert load_settings(None, {}).front is Front.AUTO
+    config = tmp_path / "barrage.toml"
+    config.write_text('front = "pyarrow"\n')
+    assert load_settings(config, {}).front is Front.PYARROW
+    assert load_settings(config, {"front": "grpc"}).front is Front.GRPC
+    with pytest.raises(UsageError, match=r"^--front: .*'auto', 'pyarrow' or 'grpc'"):
+        load_settings(config, {"front": "http"})
 
 
 def test_flags_win_over_environment_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,10 @@ SUBSCRIBE_BLOBS = SubscriptionRequest(b"s/blobs", options=QUICK).encode()
 MANY_BYTES = [os.urandom(1 << 20)] * 32  # several times what gRPC and TCP buffer
 
 
+FRONTS: dict[str, dict[str, Any]] = {"flight": {}, "deephaven": {"deephaven_port": 0}, "grpc": {"front": "grpc"}}
+"""The arguments of a server whose door a test is about, by the door."""
+
+
 def where(server: Server) -> str:
     """The door that a test is about: the Deephaven door of a server that has one, else the Flight door."""
     return server.uri if server.deephaven_uri is None else server.deephaven_uri.replace("dh+plain", "grpc")

@@ -8,16 +8,16 @@ import pytest
 
 from barrage_server.engine import KeyedTable
 from barrage_server.server import Limits, Server
-from tests.faults.clients import connect
+from tests.faults.clients import FRONTS, connect
 
 SCHEMA = pa.schema([("sym", pa.string()), ("price", pa.float64())])
 
 
-@pytest.fixture(params=[None, 0], ids=["flight", "deephaven"])
+@pytest.fixture(params=[*FRONTS])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server, each test once per door."""
     limits = Limits(slow_client_seconds=1.0, idle_upload_seconds=1.0, goodbye_seconds=0.3)
-    with Server(limits=limits, deephaven_port=request.param) as server:
+    with Server(limits=limits, **FRONTS[request.param]) as server:
         yield server
 
 

@@ -99,11 +99,11 @@ def test_what_a_stalled_client_misses_is_not_kept(server: Server, blobs: AppendT
     del held
 
 
-@pytest.mark.parametrize("port", [None, 0], ids=["flight", "deephaven"])
-def test_neither_a_reading_nor_a_stalled_client_keeps_history_alive(port: int | None) -> None:
+@pytest.mark.parametrize("front", clients.FRONTS)
+def test_neither_a_reading_nor_a_stalled_client_keeps_history_alive(front: str) -> None:
     """What a client lacks is folded into one step: the number of steps kept does not follow the number of updates."""
     with (
-        Server(limits=Limits(slow_client_seconds=60.0), deephaven_port=port) as server,
+        Server(limits=Limits(slow_client_seconds=60.0), **clients.FRONTS[front]) as server,
         clients.connect(server) as client,
     ):
         blobs = server.append_table("blobs", BLOBS)

@@ -97,12 +97,13 @@ MISBEHAVIOUR: list[Callable[[Server, ExitStack], None]] = [
 ]
 
 
+@pytest.mark.parametrize("front", ["pyarrow", "grpc"])
 @pytest.mark.parametrize("misbehave", [*MISBEHAVIOUR, None], ids=lambda entry: getattr(entry, "__name__", "all"))
 def test_the_server_closes_in_bounded_time_whatever_clients_do(
-    misbehave: Callable[[Server, ExitStack], None] | None,
+    misbehave: Callable[[Server, ExitStack], None] | None, front: str
 ) -> None:
     with ExitStack() as held:
-        server = Server()
+        server = Server(front=front)
         server.append_table("blobs", BLOBS)
         for action in MISBEHAVIOUR if misbehave is None else [misbehave]:
             action(server, held)

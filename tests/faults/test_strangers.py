@@ -19,7 +19,6 @@ from websockets.exceptions import ConnectionClosed
 
 import barrage_server as bs
 from barrage_server.server import Limits
-from barrage_server.server.strangers import Strangers
 from tests.waiting import until
 
 FLIGHT = "/arrow.flight.protocol.FlightService"
@@ -46,12 +45,13 @@ def hold(held: ExitStack, stub: Any, method: str) -> Any:
     return silent
 
 
-@pytest.mark.parametrize("endpoint", ["Flight", "Deephaven"])
+@pytest.mark.parametrize("endpoint", ["Flight", "Deephaven", "gRPC"])
 def test_handshakes_that_say_nothing_are_limited_and_end(endpoint: str) -> None:
     with ExitStack() as held:
-        server = held.enter_context(bs.Server(token="good", limits=LIMITS, deephaven_port=0))
+        front = "grpc" if endpoint == "gRPC" else "pyarrow"
+        server = held.enter_context(bs.Server(token="good", limits=LIMITS, deephaven_port=0, front=front))
         assert server.deephaven_uri is not None
-        port = server.port if endpoint == "Flight" else server.deephaven_uri.rpartition(":")[2]
+        port = server.port if endpoint != "Deephaven" else server.deephaven_uri.rpartition(":")[2]
         silent = [hold(held, channel(held, port), f"{FLIGHT}/Handshake") for _ in range(6)]
         with bs.connect(f"grpc://127.0.0.1:{port}", token="good") as client:
             assert client.tables() == []
@@ -59,22 +59,7 @@ def test_handshakes_that_say_nothing_are_limited_and_end(endpoint: str) -> None:
                 with pytest.raises(grpc.RpcError):
                     list(call)
             assert client.tables() == [], "a connection that has shown credentials stays"
-        assert server._endpoints.strangers.handshakes == 0
-
-
-def test_a_connection_that_was_let_in_is_not_shut() -> None:
-    shut: list[str] = []
-    strangers = Strangers(2, 5.0, lambda: {"known", "stranger", "late"}, shut.append)
-    strangers.let_in("known")
-    with strangers.handshake():
-        strangers.tidy(0.0)
-        assert shut == []
-        strangers.tidy(5.0)
-        assert sorted(shut) == ["late", "stranger"]
-        with strangers.handshake(), pytest.raises(bs.LimitError, match="2 handshakes"):
-            strangers.check_room()
-    strangers.tidy(100.0)
-    assert len(shut) == 2
+        until(lambda: server._endpoints.strangers.handshakes == 0)
 
 
 def test_messages_at_the_grpc_port_are_bounded_and_not_read_without_credentials() -> None:
@@ -125,7 +110,8 @@ def test_silent_connections_to_the_websocket_port_are_closed() -> None:
         until(lambda: server.statistics().sessions == 0)
 
 
-def test_every_call_of_flight_is_refused_without_credentials() -> None:
+@pytest.mark.parametrize("front", ["pyarrow", "grpc"])
+def test_every_call_of_flight_is_refused_without_credentials(front: str) -> None:
     """Also those whose handler has to ask: no handler may be without the question."""
     batch = pa.record_batch({"n": [1]})
 
@@ -147,7 +133,7 @@ def test_every_call_of_flight_is_refused_without_credentials() -> None:
     handlers = {name for name in dir(fl.FlightServerBase) if name.startswith(("do_", "get_", "list_", "poll_"))}
     assert handlers == set(calls), "a call that pyarrow has newly: it needs the question, and a place here"
     refusal = (fl.FlightUnauthenticatedError, OSError)  # the latter is what pyarrow makes of a refused get_schema
-    with bs.Server(token="good") as server:
+    with bs.Server(token="good", front=front) as server:
         server.append_table("t", batch.schema)
         for call in calls.values():
             with fl.connect(server.uri) as client, pytest.raises(refusal, match="token is missing"):

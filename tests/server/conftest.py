@@ -1,8 +1,9 @@
-"""What tests of the server share: the contract tests run against both doors, through the same stock Flight client."""
+"""What tests of the server share: the contract tests run against all doors, through the same stock Flight client."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -12,25 +13,32 @@ from barrage_server.engine import KeyedTable
 from barrage_server.server import Server
 
 SCHEMA = pa.schema([("sym", pa.string()), ("price", pa.float64())])
-FLIGHT, DEEPHAVEN = "flight", "deephaven"
+FLIGHT, DEEPHAVEN, GRPC = "flight", "deephaven", "grpc"
+DOORS = (FLIGHT, DEEPHAVEN, GRPC)
+
+
+def doors(door: str) -> dict[str, Any]:
+    """The arguments of a server that has the door."""
+    return {"front": "grpc"} if door == GRPC else {"deephaven_port": 0}
 
 
 def address(server: Server, door: str) -> str:
     """Where a Flight client finds a door of the server."""
-    if door == FLIGHT:
+    if door != DEEPHAVEN:
         return server.uri
     assert server.deephaven_uri is not None
     return server.deephaven_uri.replace("dh+plain", "grpc")
 
 
-@pytest.fixture(params=[FLIGHT, DEEPHAVEN])
+@pytest.fixture(params=DOORS)
 def door(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(deephaven_port=0) as server:
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    chosen = doors(request.getfixturevalue("door") if "door" in request.fixturenames else DEEPHAVEN)
+    with Server(**chosen) as server:
         yield server
 
 

@@ -34,7 +34,7 @@ from barrage_server.wire.protocol import (
     StageResult,
     TableKind,
 )
-from tests.server.conftest import SCHEMA, address
+from tests.server.conftest import SCHEMA, address, doors
 from tests.server.follower import Follower
 
 
@@ -203,7 +203,7 @@ def test_aborting_what_is_not_there_is_no_error(client: fl.FlightClient) -> None
 
 def test_too_large_a_body_is_refused(door: str) -> None:
     with (
-        Server(limits=Limits(request_bytes=100), deephaven_port=0) as server,
+        Server(limits=Limits(request_bytes=100), **doors(door)) as server,
         fl.connect(address(server, door)) as client,
     ):
         assert type(refused(client, "barrage.abort", b" " * 101)) is LimitError

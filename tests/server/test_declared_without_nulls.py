@@ -30,9 +30,10 @@ CASES: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
+@pytest.mark.parametrize("front", ["pyarrow", "grpc"])
 @pytest.mark.parametrize("kind", ["append", "keyed"])
-def test_they_are_read_by_download_snapshot_and_subscription(kind: str) -> None:
-    with bs.Server(deephaven_port=0) as server:
+def test_they_are_read_by_download_snapshot_and_subscription(kind: str, front: str) -> None:
+    with bs.Server(deephaven_port=0, front=front) as server:
         assert server.deephaven_uri is not None
         for name, (data_type, values) in CASES.items():
             rows = pa.table(

@@ -1,4 +1,4 @@
-"""Rows in layouts and encodings that do harm: refused at both doors, in every way in, and the server goes on."""
+"""Rows in layouts and encodings that do harm: refused at all doors, in every way in, and the server goes on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barrage_server.server import Limits, Server
 from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
 from barrage_server.wire.protocol import STAGE_COMMAND, StageRequest
 from barrage_server.wire.tickets import scope_ticket
-from tests.server.conftest import address
+from tests.server.conftest import address, doors
 
 LIMIT = 1 << 20
 REFUSED = (fl.FlightError, pa.ArrowException)
@@ -105,9 +105,9 @@ WAYS = {"rows": put_rows, "staging": stage_rows, "publication": publish_update}
 
 
 @pytest.fixture
-def small() -> Iterator[Server]:
+def small(door: str) -> Iterator[Server]:
     limits = Limits(put_bytes=LIMIT, staging=StagingLimits(entry_bytes=LIMIT))
-    with Server(deephaven_port=0, limits=limits) as server:
+    with Server(limits=limits, **doors(door)) as server:
         yield server
 
 

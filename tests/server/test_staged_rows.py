@@ -22,7 +22,7 @@ from barrage_server.wire.protocol import (
     StageRequest,
     StageResult,
 )
-from tests.server.conftest import SCHEMA, address
+from tests.server.conftest import SCHEMA, address, doors
 from tests.server.putting import ROWS, Message, refused, send
 from tests.waiting import until
 
@@ -80,7 +80,7 @@ def test_what_is_not_staged_to_its_end_is_dropped(
 
 def test_more_than_may_be_staged_is_refused(door: str) -> None:
     limits = Limits(staging=StagingLimits(entry_bytes=100))
-    with Server(limits=limits, deephaven_port=0) as server, fl.connect(address(server, door)) as client:
+    with Server(limits=limits, **doors(door)) as server, fl.connect(address(server, door)) as client:
         error = refused(lambda: stage(client, (None, REQUEST), *[(ROWS, None)] * 20))
         assert type(error) is LimitError
         assert server.statistics().staging.nbytes == 0
@@ -88,7 +88,7 @@ def test_more_than_may_be_staged_is_refused(door: str) -> None:
 
 def test_what_is_staged_expires(door: str) -> None:
     limits = Limits(staging=StagingLimits(expiry_seconds=0.1, lifetime_seconds=0.1))
-    with Server(limits=limits, deephaven_port=0) as server, fl.connect(address(server, door)) as client:
+    with Server(limits=limits, **doors(door)) as server, fl.connect(address(server, door)) as client:
         stage(client, (None, REQUEST), (ROWS, StageEnd(2).to_json()))
         until(lambda: server.statistics().staging.expired == 1)
         assert server.statistics().staging.nbytes == 0

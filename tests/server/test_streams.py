@@ -24,6 +24,8 @@ class Fake:
         self.reason = reason
         self.told: BarrageError | None = None
         self.principal = Principal("me")
+        self.can_be_cut = False
+        self.cuts = 0
 
         self.facts: dict[str, Any] = {}
         self.traffic = (0, 0)
@@ -33,6 +35,10 @@ class Fake:
 
     def needs(self) -> tuple[str, Right] | None:
         return None
+
+    def cut(self) -> bool:
+        self.cuts += 1
+        return self.can_be_cut
 
     def overdue(self, now: float) -> str | None:
         return self.reason
@@ -53,6 +59,21 @@ def test_one_more_than_the_limit_is_refused_until_one_leaves() -> None:
     streams.admit(third)
     assert streams.open("subscription") == [second, third]
     assert streams.count("subscription") == 2
+
+
+def test_one_caller_has_so_many_streams_of_all_kinds_and_leaves_the_others_theirs() -> None:
+    streams = Streams({"subscription": 10}, per_caller=2)
+    first, bobs = Fake(), Fake()
+    bobs.principal = Principal("bob")
+    streams.admit(first)
+    streams.admit(Fake("upload"))
+    with pytest.raises(LimitError, match=r"'me' has 2 streams open \(streams_per_caller\)"):
+        streams.admit(Fake("download"))
+    streams.admit(bobs)
+    streams.release(first)
+    streams.admit(Fake("download"))
+    with pytest.raises(LimitError):
+        streams.admit(Fake())
 
 
 def test_closing_streams_admit_no_other_and_wait_for_the_open_ones() -> None:
@@ -134,13 +155,37 @@ def test_the_watchdog_goes_on_after_an_error(caplog: pytest.LogCaptureFixture) -
     assert "broom" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["slow_client_seconds", "idle_upload_seconds", "goodbye_seconds"])
+def test_a_stream_that_can_be_cut_off_keeps_its_connection() -> None:
+    """The connection is ended only where the stream is still open after the grace, and the stream counts once."""
+    streams = Streams({})
+    kicked: list[str] = []
+    stuck = Fake(reason="slow")
+    stuck.can_be_cut = True
+    streams.admit(stuck)
+
+    def kick(peer: str) -> bool:
+        kicked.append(peer)
+        return True
+
+    watchdog = Watchdog(streams, kick, lambda now: None)
+    watchdog.check(10.0)
+    watchdog.check(10.0 + watchdog.GRACE / 2)
+    assert (stuck.cuts, kicked, watchdog.evicted) == (1, [], 1)
+    watchdog.check(10.0 + watchdog.GRACE)
+    assert (stuck.cuts, kicked, watchdog.evicted) == (1, [stuck.peer], 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["slow_client_seconds", "idle_upload_seconds", "goodbye_seconds", "credential_seconds"]
+)
 def test_limits_that_cannot_be_are_refused(name: str) -> None:
     changes: dict[str, Any] = {name: 0}
     with pytest.raises(BarrageError, match=name):
         dataclasses.replace(Limits(), **changes)
     with pytest.raises(BarrageError, match="subscriptions"):
         Limits(subscriptions=-1)
+    with pytest.raises(BarrageError, match="connections_per_address must be positive"):
+        Limits(connections_per_address=0)
 
 
 def test_a_fault_of_one_stream_keeps_no_other_from_being_watched(caplog: pytest.LogCaptureFixture) -> None:

@@ -26,11 +26,11 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-@pytest.fixture
-def server(authority: trustme.CA) -> Iterator[bs.Server]:
+@pytest.fixture(params=["pyarrow", "grpc"])
+def server(authority: trustme.CA, request: pytest.FixtureRequest) -> Iterator[bs.Server]:
     issued = authority.issue_cert("localhost", "127.0.0.1")
     chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
-    with bs.Server(tls=(chain, issued.private_key_pem.bytes()), token="secret") as server:
+    with bs.Server(tls=(chain, issued.private_key_pem.bytes()), token="secret", front=request.param) as server:
         server.append_table("t", SCHEMA).append({"n": [1, 2, 3]})
         yield server
 

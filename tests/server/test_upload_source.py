@@ -64,6 +64,9 @@ class Source:
     def is_cancelled(self) -> bool:
         return self._cancelled
 
+    def cut(self, error: BarrageError) -> bool:
+        return False
+
     def reply(self, app_metadata: bytes) -> None:
         if not self.hears:
             raise UnavailableError("gone")

@@ -24,7 +24,7 @@ from barrage_server.wire.arrow_message import read_schema
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from barrage_server.wire.protocol import CREATE_ACTION, CreateRequest, TableKind
 from barrage_server.wire.tickets import export_ticket
-from tests.server.conftest import DEEPHAVEN, address
+from tests.server.conftest import DEEPHAVEN, address, doors
 from tests.server.deephaven.test_grpc_endpoint import log_in
 from tests.server.follower import QUICK
 from tests.server.test_exchange import FAILURES, Stream
@@ -56,8 +56,9 @@ JUST_RIGHT = {
 
 
 @pytest.fixture
-def narrow() -> Iterator[Server]:
-    with Server(deephaven_port=0, limits=Limits(columns=MOST)) as server:
+def narrow(request: pytest.FixtureRequest) -> Iterator[Server]:
+    chosen = doors(request.getfixturevalue("door") if "door" in request.fixturenames else DEEPHAVEN)
+    with Server(limits=Limits(columns=MOST), **chosen) as server:
         yield server
 
 

@@ -80,6 +80,15 @@ class Call(ABC):
         """The next request message; ``None`` when the caller sends no more."""
 
     @abstractmethod
+    async def confirm_end(self) -> None:
+        """Return when the caller has half-closed, after :meth:`read` has returned ``None``.
+
+        Raises:
+            UnavailableError: it has disconnected instead.
+
+        """
+
+    @abstractmethod
     async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         """Send the response's headers, before the first message. Once; without it the first message sends none."""
 

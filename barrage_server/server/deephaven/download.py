@@ -1,7 +1,8 @@
-"""One DoGet stream of the Deephaven endpoint: the batches of one version, each made when the client can take it."""
+"""One DoGet stream of the gRPC endpoint: the batches of one version, each made while the one before is sent."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ __all__ = ["RawDownload"]
 
 
 class RawDownload(DownloadStream):
-    """Messages that are made one by one, each when the client has taken the one before."""
+    """Messages that are made one by one, each while the client takes the one before."""
 
     def __init__(self, state: EndpointState, call: Call, session: Session, table: Table, schema: pa.Schema) -> None:
         has_name = table not in state.private
@@ -34,9 +35,14 @@ class RawDownload(DownloadStream):
         try:
             await self._send(await self._state.run(schema_flight_data, self.schema))
             messages = self._messages()
-            while (message := await self._state.run(next, messages, None)) is not None:
-                self.count(1, len(message))
-                await self._send(message)
+            following = asyncio.ensure_future(self._state.run(next, messages, None))
+            try:
+                while (message := await following) is not None:
+                    following = asyncio.ensure_future(self._state.run(next, messages, None))
+                    self.count(1, len(message))
+                    await self._send(message)
+            finally:
+                following.cancel()
         finally:
             self.server_state.streams.release(self)
 

@@ -1,4 +1,4 @@
-"""The Deephaven endpoint: its event loop on a thread of its own, and its ports."""
+"""The gRPC endpoint: its event loop on a thread of its own, and its ports for Deephaven's and for Flight clients."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from barrage_server.process import start_thread
+from barrage_server.process import most_connections, start_thread
+from barrage_server.server.auth import TokenSigner
 from barrage_server.server.deephaven.application_service import ApplicationService, ConsoleService
 from barrage_server.server.deephaven.flight_service import FlightService
 from barrage_server.server.deephaven.grpc_endpoint import GrpcEndpoint
+from barrage_server.server.deephaven.plain_service import PlainService
 from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
 from barrage_server.server.deephaven.state import EndpointState
@@ -31,23 +33,21 @@ _STRANGER_BYTES: Final = 64 << 10
 
 
 class DeephavenEndpoint:
-    """Serves Deephaven's clients until :meth:`close`.
+    """Serves Deephaven's clients, and plain Flight clients over gRPC, until :meth:`close`.
 
     Args:
         server_state: the server's state.
         host: address to listen on.
-        port: the port for gRPC; 0 takes a free one, ``None`` for none.
-        web_port: the port for websockets; likewise.
         tls: certificate chain and key, PEM.
-        web_origins: origins of further web pages that may connect when every caller is accepted.
         client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
+        let_in: called with the peer of each call over gRPC with valid credentials.
 
     Attributes:
-        port: the port for gRPC; ``None`` without.
+        flight_port: the port for plain Flight clients; ``None`` without.
+        port: the port for Deephaven's clients over gRPC; ``None`` without.
         web_port: the port for websockets; ``None`` without.
 
     Raises:
-        UnavailableError: an address cannot be listened on.
         LimitError: the process cannot start a thread.
 
     """
@@ -56,18 +56,18 @@ class DeephavenEndpoint:
         self,
         server_state: ServerState,
         host: str,
-        port: int | None,
-        web_port: int | None,
         tls: tuple[bytes, bytes] | None,
-        web_origins: Collection[str] = (),
         client_roots: bytes | None = None,
+        let_in: Callable[[str], object] = lambda _: None,
     ) -> None:
+        self.flight_port: int | None = None
         self.port: int | None = None
         self.web_port: int | None = None
         self._host = host
         self._tls = tls
         self._client_roots = client_roots
-        self._web_origins = web_origins
+        self._let_in = let_in
+        self._plain: PlainService | None = None
         self._state = EndpointState(server_state)
         self._flight = FlightService(self._state, self._location)
         self._service = DeephavenService(
@@ -91,11 +91,37 @@ class DeephavenEndpoint:
         except BaseException:
             self._loop.close()
             raise
-        try:
-            self._call(self._open(port, web_port)).result()
-        except BaseException:
-            self.close(0.0)
-            raise
+        self._call(self._begin()).result()
+
+    def open_flight(self, port: int, signer: TokenSigner, location: Callable[[], str]) -> int:
+        """Listen for plain Flight clients, on a free port for 0; the port.
+
+        Args:
+            port: where.
+            signer: makes and checks bearer tokens.
+            location: returns the URI in listings.
+
+        Raises:
+            UnavailableError: the address cannot be listened on.
+
+        """
+        self._call(self._open_flight(port, signer, location)).result()
+        assert self.flight_port is not None
+        return self.flight_port
+
+    def open(self, port: int | None, web_port: int | None, web_origins: Collection[str] = ()) -> None:
+        """Listen for Deephaven's clients.
+
+        Args:
+            port: the port for gRPC; 0 takes a free one, ``None`` for none.
+            web_port: the port for websockets; likewise.
+            web_origins: origins of further web pages that may connect when every caller is accepted.
+
+        Raises:
+            UnavailableError: an address cannot be listened on.
+
+        """
+        self._call(self._open(port, web_port, web_origins)).result()
 
     @property
     def session_count(self) -> int:
@@ -116,6 +142,8 @@ class DeephavenEndpoint:
         except concurrent.futures.TimeoutError:
             logger.error("a call of the Deephaven endpoint does not end")
         self._flight.close()
+        if self._plain is not None:
+            self._plain.close()
         self._state.workers.shutdown()
         self._state.heavy.shutdown()
         self._resolver.shutdown(wait=False)
@@ -132,14 +160,23 @@ class DeephavenEndpoint:
 
         self._call(replace()).result()
 
-    async def _open(self, port: int | None, web_port: int | None) -> None:
+    async def _begin(self) -> None:
+        self._housekeeping = self._loop.create_task(self._keep_house())
+
+    async def _open_flight(self, port: int, signer: TokenSigner, location: Callable[[], str]) -> None:
+        self._plain = PlainService(self._state, signer, location)
+        self.flight_port = await self._listen(self._plain, port, is_plain=True)
+
+    async def _listen(self, service: DeephavenService, port: int, *, is_plain: bool) -> int:
+        limits = self._state.server_state.limits
+        grpc_endpoint = GrpcEndpoint(service, service.names, limits, is_plain=is_plain, let_in=self._let_in)
+        bound = await grpc_endpoint.start(_bracketed(self._host), port, self._tls, self._client_roots)
+        self._fronts.append(grpc_endpoint)
+        return bound
+
+    async def _open(self, port: int | None, web_port: int | None, web_origins: Collection[str]) -> None:
         if port is not None:
-            limits = self._state.server_state.limits
-            grpc_endpoint = GrpcEndpoint(
-                self._service, self._service.names, limits.message_bytes, limits.slow_client_seconds
-            )
-            self.port = await grpc_endpoint.start(_bracketed(self._host), port, self._tls, self._client_roots)
-            self._fronts.append(grpc_endpoint)
+            self.port = await self._listen(self._service, port, is_plain=False)
         if web_port is not None:
             from barrage_server.server.deephaven.web_endpoint import WebEndpoint
             from barrage_server.server.deephaven.web_socket import SocketLimits
@@ -154,14 +191,16 @@ class DeephavenEndpoint:
                     stranger_seconds=limits.session_seconds,
                     opening_seconds=limits.handshake_seconds,
                     half_message_bytes=limits.half_message_bytes,
+                    streams=limits.calls_per_connection,
+                    connections=most_connections(limits.connections),
+                    connections_per_address=limits.connections_per_address,
                 ),
                 connections=limits.sessions,
-                origins=self._web_origins if self._state.authentication.is_open else None,
+                origins=web_origins if self._state.authentication.is_open else None,
             )
             self.web_port = await web_endpoint.start(self._host, web_port, self._tls, self._client_roots)
             self._fronts.append(web_endpoint)
             self._tidy = web_endpoint.tidy
-        self._housekeeping = self._loop.create_task(self._keep_house())
 
     async def _close(self, grace: float) -> None:
         self._state.stopping.set()

@@ -31,7 +31,6 @@ from barrage_server.wire.arrow_message import RECORD_BATCH, BatchHeader, header_
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.raw import PATH_DESCRIPTOR, Descriptor, decode_flight_data, schema_flight_data
-from barrage_server.wire.tickets import parse_path
 
 __all__ = ["RawExchange"]
 
@@ -61,9 +60,8 @@ class RawExchange(ExchangeStream):
         lengths = (
             LengthMode.RAGGED if call.family in (ClientFamily.JAVA, ClientFamily.JAVASCRIPT) else LengthMode.PADDED
         )
-        message_format = MessageFormat(
-            dialect_of(call.metadata.get("barrage-viewport"), Dialect.FLATTENED), lengths, call.family
-        )
+        default = Dialect.KEY_SPACE if call.family is ClientFamily.ARROW else Dialect.FLATTENED
+        message_format = MessageFormat(dialect_of(call.metadata.get("barrage-viewport"), default), lengths, call.family)
         super().__init__(state.server_state, session.principal, call.peer, message_format, call.stall)
         self._state = state
         self._call = call
@@ -172,7 +170,7 @@ class RawExchange(ExchangeStream):
     async def _table(self, ticket: bytes) -> Table:
         descriptor = self._descriptor
         if not ticket and descriptor is not None and descriptor.type == PATH_DESCRIPTOR:
-            return await self._state.resolve_parsed(self._session, parse_path(descriptor.path), Right.READ)
+            return await self._state.resolve_path(self._session, descriptor.path, Right.READ)
         return await self._state.resolve(self._session, ticket, Right.READ)
 
     async def _write(self) -> None:

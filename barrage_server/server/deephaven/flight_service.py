@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
@@ -31,6 +31,7 @@ from barrage_server.server.deephaven.service import AUTHORIZATION, Methods, pars
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.upload import PutStream, reason, take_export
+from barrage_server.server.principal import Principal
 from barrage_server.server.put import take_put
 from barrage_server.server.workers import Workers
 from barrage_server.wire.families import ClientFamily
@@ -54,12 +55,23 @@ class FlightService:
     Args:
         state: the endpoint's state.
         location: returns the URI in listings.
+        log_in: gives the caller with these credentials at this address; by default the state's.
+        keep: takes the session of a caller that has logged in by a handshake; returns its token. By default the session
+            is kept, and has one.
 
     """
 
-    def __init__(self, state: EndpointState, location: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        state: EndpointState,
+        location: Callable[[], str],
+        log_in: Callable[[Credentials, str], Awaitable[Principal]] | None = None,
+        keep: Callable[[Session], str] | None = None,
+    ) -> None:
         self._state = state
         self._location = location
+        self._log_in = state.principal if log_in is None else log_in
+        self._keep = self._open_session if keep is None else keep
         self._handshakes = asyncio.Semaphore(max(1, state.server_state.limits.handshakes // _PER_HANDSHAKE))
         # a thread per possible upload, started when needed, and some to refuse further uploads
         self._uploads = Workers(state.server_state.limits.uploads + _REFUSING, "barrage-upload")
@@ -86,13 +98,17 @@ class FlightService:
         """Flight's own log-in: credentials in the header or in the payload, a token in both."""
         header = call.metadata.get(AUTHORIZATION)
         credentials = parse_authorization(header) if header is not None else _from_payload(await self._payload(call))
-        session.principal = await self._state.principal(credentials)
+        session.principal = await self._log_in(credentials, call.peer)
         note(principal=session.principal.name)
         call.let_in()
-        self._state.sessions.open(session)
-        await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
-        response = flight_pb2.HandshakeResponse(payload=session.token.encode())
+        token = self._keep(session)
+        await call.send_headers([(AUTHORIZATION, f"Bearer {token}")])
+        response = flight_pb2.HandshakeResponse(payload=token.encode())
         await call.write(response.SerializeToString())
+
+    def _open_session(self, session: Session) -> str:
+        self._state.sessions.open(session)
+        return session.token
 
     async def _payload(self, call: Call) -> bytes:
         """The payload of a handshake without credentials in its headers: few at a time, within a time-out."""
@@ -118,7 +134,7 @@ class FlightService:
     async def _get_flight_info(
         self, _call: Call, session: Session, request: flight_pb2.FlightDescriptor
     ) -> flight_pb2.FlightInfo:
-        return await self._info(await self._table_of(session, request), request)
+        return await self._info(await self._table_of(session, request), None if session.is_plain else request)
 
     async def _get_schema(
         self, _call: Call, session: Session, request: flight_pb2.FlightDescriptor
@@ -137,7 +153,8 @@ class FlightService:
     async def _do_put(self, call: Call, session: Session) -> None:
         stream = PutStream(call, session.principal, self._state.server_state.limits)
         descriptor = await stream.open()
-        target: SessionTicket | None = parse_path(descriptor.path) if descriptor.type == PATH_DESCRIPTOR else None
+        is_named = session.is_plain or descriptor.type != PATH_DESCRIPTOR
+        target: SessionTicket | None = None if is_named else parse_path(descriptor.path)
         if isinstance(target, ExportTicket):
             await self._put_export(session, stream, target.number)
         else:
@@ -166,6 +183,8 @@ class FlightService:
             with suppress(BarrageError, asyncio.CancelledError):  # the client has disconnected
                 await taken
             raise
+        finally:
+            stream.stop()
 
     async def _do_exchange(self, call: Call, session: Session) -> None:
         await RawExchange(self._state, call, session).run()
@@ -191,7 +210,7 @@ class FlightService:
             raise UnavailableError("The server is shutting down; connect again later.")
         if descriptor.type != PATH_DESCRIPTOR:
             raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
-        return await self._state.resolve_parsed(session, parse_path(descriptor.path))
+        return await self._state.resolve_path(session, descriptor.path)
 
     async def _info(self, table: Table, descriptor: flight_pb2.FlightDescriptor | None = None) -> flight_pb2.FlightInfo:
         if descriptor is None:

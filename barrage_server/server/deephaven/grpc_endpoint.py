@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,11 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 
 from barrage_server.errors import UnavailableError
 from barrage_server.flight.sockets import peer_name
+from barrage_server.process import most_connections
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.grpc_services import GrpcServices
 from barrage_server.server.deephaven.tls import tls_context
+from barrage_server.server.limits import Limits
 from barrage_server.server.stall import StallWatch
 from barrage_server.wire.families import ClientFamily
 
@@ -27,16 +30,17 @@ _OPTIONS: Final = (
     # downloads are cut to what clients take
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),
-    # close silent connections
-    ("grpc.server_handshake_timeout_ms", 10_000),
-    # detect vanished clients, and tolerate frequent keep-alive pings
-    ("grpc.keepalive_time_ms", 30_000),
+    # calls that wait for the event loop: gRPC refuses some of them, of any client, beyond the first number
+    ("grpc.server.max_pending_requests", 4_000),
+    ("grpc.server.max_pending_requests_hard_limit", 8_000),
+    # tolerate frequent keep-alive pings
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.max_ping_strikes", 0),
 )
 _OURS: Final = ("/io.deephaven.", "/arrow.flight.")
 _VIEWPORT_HEADER: Final = "barrage-viewport"
+_NEWS_SECONDS: Final = 0.05
 # Seconds within which gRPC cancels a call whose connection broke.
 _CANCELLED_SECONDS: Final = 10.0
 
@@ -50,12 +54,20 @@ class GrpcCall(Call):
     """
 
     def __init__(
-        self, method: str, context: grpc.aio.ServicerContext[Any, Any], slow_client_seconds: float = 30.0
+        self,
+        method: str,
+        context: grpc.aio.ServicerContext[Any, Any],
+        slow_client_seconds: float = 30.0,
+        *,
+        is_plain: bool = False,
+        let_in: Callable[[str], object] = lambda _: None,
     ) -> None:
         self.method = method
         self.metadata = _headers(context.invocation_metadata() or ())
         self.peer = peer_name(str(context.peer()))
-        self.family = _family(self.metadata)
+        self.family = ClientFamily.ARROW if is_plain else _family(self.metadata)
+        self._has_sent = False
+        self._let_in = let_in
         self.stall = StallWatch(time.monotonic)
         self.is_broken = False
         self._context = context
@@ -67,19 +79,36 @@ class GrpcCall(Call):
         identities = self._context.peer_identities() or ()
         return next((identity.decode("utf-8", "replace") for identity in identities), "")
 
+    def let_in(self) -> None:
+        """The call has shown good credentials."""
+        self._let_in(self.peer)
+
     async def read(self) -> bytes | None:
         """The next request message; ``None`` when the caller sends no more."""
         with self._connected():
             message = await self._context.read()
         return None if message is grpc.aio.EOF else message
 
+    async def confirm_end(self) -> None:
+        """Return when the caller has half-closed; a broken connection ends the messages as well.
+
+        Sending fails on a stream that is broken, and the headers are to be sent anyway. Where they are sent already,
+        the news that the call is cancelled comes right after.
+        """
+        if self._has_sent:
+            await asyncio.sleep(_NEWS_SECONDS)
+        else:
+            await self.send_headers(())
+
     async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         """Send the response's headers."""
+        self._has_sent = True
         with self._connected():
             await self._context.send_initial_metadata(tuple(headers))
 
     async def write(self, message: bytes) -> None:
         """Send a message."""
+        self._has_sent = True
         with self._connected(), self.stall.taking(self._slow_client_seconds):
             await self._context.write(message)
 
@@ -104,8 +133,9 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
     Args:
         service: runs the calls.
         names: its services, for reflection and health.
-        message_bytes: most bytes of one request message.
-        slow_client_seconds: seconds without taking a message after which a stream is overdue.
+        limits: those of the server.
+        is_plain: whether all clients are plain Flight clients, rather than Deephaven's.
+        let_in: called with the peer of each call with valid credentials.
 
     """
 
@@ -113,18 +143,21 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         self,
         service: Service,
         names: Sequence[str],
-        message_bytes: int = 100 << 20,
-        slow_client_seconds: float = 30.0,
+        limits: Limits,
+        *,
+        is_plain: bool = False,
+        let_in: Callable[[str], object] = lambda _: None,
     ) -> None:
-        self._message_bytes = message_bytes
-        self._slow_client_seconds = slow_client_seconds
+        self._limits = limits
         self._service = service
         self._names = names
+        self._is_plain = is_plain
+        self._let_in = let_in
         self._server: grpc.aio.Server | None = None
         self._certificate: Any = None
         self._client_roots: bytes | None = None
         self._health = health.aio.HealthServicer()
-        self._own = GrpcServices()
+        self._own = GrpcServices(limits.handshakes, limits.handshake_seconds)
 
     async def start(
         self, host: str, port: int, tls: tuple[bytes, bytes] | None, client_roots: bytes | None = None
@@ -135,7 +168,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
             UnavailableError: the address cannot be listened on.
 
         """
-        server = grpc.aio.server(options=(*_OPTIONS, ("grpc.max_receive_message_length", self._message_bytes)))
+        server = grpc.aio.server(options=(*_OPTIONS, *_bounds(self._limits)))
         server.add_generic_rpc_handlers((self,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._own)
         for name in ("", *self._names):
@@ -179,7 +212,8 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         method = str(details.method)
         if not method.startswith(_OURS):
             return self._own.find(method)
-        handler: Callable[..., Awaitable[None]] = call_handler(method, self._service, self._slow_client_seconds)
+        seconds = self._limits.slow_client_seconds
+        handler = call_handler(method, self._service, seconds, is_plain=self._is_plain, let_in=self._let_in)
         return grpc.stream_stream_rpc_method_handler(handler)
 
 
@@ -188,11 +222,32 @@ def _certificate(tls: tuple[bytes, bytes], client_roots: bytes | None) -> Any:
     return grpc.ssl_server_certificate_configuration([(key, chain)], client_roots)
 
 
-def call_handler(method: str, service: Service, slow_client_seconds: float = 30.0) -> Callable[..., Awaitable[None]]:
+def _bounds(limits: Limits) -> tuple[tuple[str, int], ...]:
+    """The limits as gRPC's options."""
+    return (
+        ("grpc.max_receive_message_length", limits.message_bytes),
+        ("grpc.max_metadata_size", limits.header_bytes),
+        ("grpc.absolute_max_metadata_size", limits.header_bytes),
+        ("grpc.max_concurrent_streams", limits.calls_per_connection),
+        ("grpc.max_allowed_incoming_connections", most_connections(limits.connections)),
+        # connections that do not speak HTTP/2, or do not finish the handshake of TLS
+        ("grpc.server_handshake_timeout_ms", _milliseconds(limits.handshake_seconds)),
+        # clients that have vanished
+        ("grpc.keepalive_time_ms", _milliseconds(limits.keepalive_seconds)),
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return min((1 << 31) - 1, max(1, math.ceil(1000 * seconds)))
+
+
+def call_handler(
+    method: str, service: Service, slow_client_seconds: float = 30.0, **about: Any
+) -> Callable[..., Awaitable[None]]:
     """What gRPC calls for a call of ``method``; ``slow_client_seconds`` bounds each write."""
 
     async def handle(_requests: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        call = GrpcCall(method, context, slow_client_seconds)
+        call = GrpcCall(method, context, slow_client_seconds, **about)
         status = await service(call)
         if call.is_broken:  # a status that gRPC fails to send it would log, with a traceback
             await asyncio.sleep(_CANCELLED_SECONDS)

@@ -5,6 +5,7 @@ grpcio logs a traceback for a request that it cannot parse, and waits without li
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -18,10 +19,21 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
 class GrpcServices:
-    """The handlers of generated services. To the functions that add those to a server, this is one."""
+    """The handlers of generated services. To the functions that add those to a server, this is one.
 
-    def __init__(self) -> None:
+    They need no credentials, and so are few at a time.
+
+    Args:
+        most: calls at a time; further ones are refused.
+        seconds: seconds that a caller has to send a request.
+
+    """
+
+    def __init__(self, most: int, seconds: float) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._most = most
+        self._seconds = seconds
+        self._open = 0
 
     def add_generic_rpc_handlers(self, _handlers: object) -> None:
         """Take the handlers of one service as a group; they come one by one, too."""
@@ -29,19 +41,34 @@ class GrpcServices:
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Handler]) -> None:
         """Take the handlers of one service, by method."""
         for name, handler in handlers.items():
-            self._handlers[f"/{service}/{name}"] = _guarded(handler)
+            self._handlers[f"/{service}/{name}"] = self._guarded(handler)
 
     def find(self, method: str) -> Handler | None:
         """The handler of a method, by its full name; None when there is none."""
         return self._handlers.get(method)
 
+    def _guarded(self, handler: Any) -> Handler:
+        async def run(_requests: object, context: Context) -> None:
+            if self._open >= self._most:
+                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"There are {self._most} such calls already.")
+            self._open += 1
+            try:
+                await _run(handler, context, self._seconds)
+            finally:
+                self._open -= 1
 
-def _guarded(handler: Any) -> Handler:
+        return grpc.stream_stream_rpc_method_handler(run, response_serializer=handler.response_serializer)
+
+
+async def _run(handler: Any, context: Context, seconds: float) -> None:
     parse: Callable[[bytes], Any] = handler.request_deserializer
 
-    async def read(context: Context) -> Any:
+    async def read() -> Any:
         """The next request; None when there is no more."""
-        message = await context.read()
+        try:
+            message = await asyncio.wait_for(context.read(), seconds)
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"No request came within {seconds:g} s.")
         if message is grpc.aio.EOF:
             return None
         try:
@@ -49,21 +76,18 @@ def _guarded(handler: Any) -> Handler:
         except DecodeError:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The request is damaged.")
 
-    async def requests(context: Context) -> AsyncIterator[Any]:
-        while (request := await read(context)) is not None:
+    async def requests() -> AsyncIterator[Any]:
+        while (request := await read()) is not None:
             yield request
 
-    async def run(_requests: object, context: Context) -> None:
-        if handler.request_streaming:
-            async for response in handler.stream_stream(requests(context), context):
-                await context.write(response)
-            return
-        request = await read(context)
-        if request is None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The call came without a request.")
-        elif handler.response_streaming:
-            await handler.unary_stream(request, context)  # it writes by itself
-        else:
-            await context.write(await handler.unary_unary(request, context))
-
-    return grpc.stream_stream_rpc_method_handler(run, response_serializer=handler.response_serializer)
+    if handler.request_streaming:
+        async for response in handler.stream_stream(requests(), context):
+            await context.write(response)
+        return
+    request = await read()
+    if request is None:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "The call came without a request.")
+    elif handler.response_streaming:
+        await handler.unary_stream(request, context)  # it writes by itself
+    else:
+        await context.write(await handler.unary_unary(request, context))

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from barrage_server.errors import AuthenticationError, LimitError, WireFormatError
+from barrage_server.errors import AuthenticationError, DeadlineError, LimitError, WireFormatError
 from barrage_server.flight.errors import tagged_text
 from barrage_server.log import note, serving_call
 from barrage_server.server.auth import parse_authorization
@@ -21,7 +21,17 @@ from barrage_server.server.principal import NOBODY
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
-__all__ = ["DeephavenService", "Handler", "Methods", "parse_request", "read_request", "unary"]
+__all__ = [
+    "AUTHORIZATION",
+    "HANDSHAKE",
+    "DeephavenService",
+    "Handler",
+    "Methods",
+    "parse_request",
+    "read_request",
+    "shown_credentials",
+    "unary",
+]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -31,11 +41,12 @@ Methods = dict[str, Handler]
 
 AUTHORIZATION: Final = "authorization"
 _BEARER: Final = "bearer"
+HANDSHAKE: Final = "/arrow.flight.protocol.FlightService/Handshake"
 # Calls that need no credentials: what they answer is not a secret, or they carry credentials themselves.
 _OPEN: Final = frozenset(
     {
         "/io.deephaven.proto.backplane.grpc.ConfigService/GetAuthenticationConstants",
-        "/arrow.flight.protocol.FlightService/Handshake",
+        HANDSHAKE,
     }
 )
 # Calls that open a session for a caller with credentials and without a session. For any other call the session lasts as
@@ -76,6 +87,7 @@ class DeephavenService:
     def __init__(self, state: EndpointState, *services: Service) -> None:
         self._state = state
         self._methods: Methods = {}
+        self._open_calls = 0
         for service in services:
             self._methods.update(service.methods())
 
@@ -93,16 +105,12 @@ class DeephavenService:
         handler = self._methods.get(call.method)
         doing = call.method.rpartition("/")[2]
         if handler is None:
-            return Status.of(
-                "UNIMPLEMENTED",
-                f"This server keeps live tables and computes nothing: there is no {call.method.strip('/')}. Compute in "
-                f"the publisher, in your own program, or in a Deephaven server that follows these tables.",
-            )
+            return Status.of("UNIMPLEMENTED", self.unknown_text(call))
         session: Session | None = None
         task = asyncio.current_task()
         assert task is not None
         try:
-            session, is_new = await self._session(call)
+            session, is_new = await self.session(call)
             note(principal=session.principal.name)
             if call.method not in _OPEN:
                 call.let_in()
@@ -110,9 +118,12 @@ class DeephavenService:
                 self._state.sessions.close(session)  # before anything is awaited
             else:
                 session.calls.add(task)
-            if session.token and (is_new or self._state.sessions.find(session.token) is session):
-                await call.send_headers([(AUTHORIZATION, f"Bearer {session.token}")])
-            await handler(call, session)
+            if (token := self.answer_token(session, is_new=is_new)) is not None:
+                await call.send_headers([(AUTHORIZATION, f"Bearer {token}")])
+            if call.method in _OPEN and call.method != HANDSHAKE:
+                await self._bounded(handler, call, session)
+            else:
+                await handler(call, session)
         except asyncio.CancelledError:
             if session is None or not session.is_closed:
                 raise
@@ -129,17 +140,43 @@ class DeephavenService:
                 session.calls.discard(task)
         return Status.OK
 
-    async def _session(self, call: Call) -> tuple[Session, bool]:
-        """The caller's session, and whether it was opened by this call."""
+    async def _bounded(self, handler: Handler, call: Call, session: Session) -> None:
+        """A call that needs no credentials: few at a time, and not for long."""
+        limits = self._state.server_state.limits
+        if self._open_calls >= limits.handshakes:
+            raise LimitError(f"This server runs {limits.handshakes} calls without credentials, and no more. Try again.")
+        self._open_calls += 1
+        try:
+            async with asyncio.timeout(limits.handshake_seconds):
+                await handler(call, session)
+        except TimeoutError:
+            raise DeadlineError(
+                f"The call did not end within {limits.handshake_seconds:g} s (handshake_seconds)."
+            ) from None
+        finally:
+            self._open_calls -= 1
+
+    def unknown_text(self, call: Call) -> str:
+        """The text for a caller of an unknown method."""
+        return (
+            f"This server keeps live tables and computes nothing: there is no {call.method.strip('/')}. Compute in "
+            f"the publisher, in your own program, or in a Deephaven server that follows these tables."
+        )
+
+    def answer_token(self, session: Session, *, is_new: bool) -> str | None:
+        """The token for the headers of an answer; None for none."""
+        if session.token and (is_new or self._state.sessions.find(session.token) is session):
+            return session.token
+        return None
+
+    async def session(self, call: Call) -> tuple[Session, bool]:
+        """The caller's session, and whether it was opened by this call. AuthenticationError when there is none."""
         sessions = self._state.sessions
         header = call.metadata.get(AUTHORIZATION)
-        if call.method in _OPEN and (header is None or call.method.endswith("/Handshake")):
+        if call.method in _OPEN and (header is None or call.method == HANDSHAKE):
             return sessions.guest(NOBODY), False
         is_open = self._state.authentication.is_open
-        if header is None and call.identity:
-            credentials = Credentials(CERTIFICATE, call.identity, call.identity)
-        else:
-            credentials = parse_authorization(header, lenient=is_open)
+        credentials = shown_credentials(call, header, lenient=is_open)
         opens = call.method in _OPENING
         if credentials.scheme == _BEARER:
             session = sessions.find(credentials.secret)
@@ -151,12 +188,19 @@ class DeephavenService:
                 opens = call.family is ClientFamily.JAVA and call.method in _BEGINNING
                 if not opens:
                     raise AuthenticationError("This session is not known, or it has ended. Log in again.")
-        session = sessions.guest(await self._state.principal(credentials))
+        session = sessions.guest(await self._state.principal(credentials, call.peer))
         if not opens:
             return session, False
         sessions.open(session)
         logger.info("%s of %s has logged in by %s", session.principal.name, call.peer, credentials.scheme)
         return session, True
+
+
+def shown_credentials(call: Call, header: str | None, *, lenient: bool) -> Credentials:
+    """The credentials of a call: those in its header, else its certificate. AuthenticationError when it is damaged."""
+    if header is None and call.identity:
+        return Credentials(CERTIFICATE, call.identity, call.identity)
+    return parse_authorization(header, lenient=lenient)
 
 
 async def read_request(call: Call, kind: type[Request], most: int = _REQUEST_BYTES) -> Request:

@@ -7,8 +7,10 @@ open calls. A vanished client leaves nothing else.
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import weakref
+from collections import Counter
 from collections.abc import Callable
 
 from barrage_server.errors import LimitError
@@ -28,11 +30,12 @@ class Session:
         shared: number of tables that it has shared.
         calls: tasks of its calls that end with it.
         is_closed: whether it has ended.
+        is_plain: of a plain Flight client, which names tables of the catalog only.
         until: time of its end without another call, in seconds of the clock.
 
     """
 
-    def __init__(self, principal: Principal, until: float, exports: Exports) -> None:
+    def __init__(self, principal: Principal, until: float, exports: Exports, *, is_plain: bool = False) -> None:
         self.token = secrets.token_urlsafe(24)
         self.principal = principal
         self.until = until
@@ -40,6 +43,7 @@ class Session:
         self.shared = 0
         self.calls: set[asyncio.Task[object]] = set()
         self.is_closed = False
+        self.is_plain = is_plain
 
     def close(self) -> None:
         """Release its exports, and end its calls."""
@@ -56,6 +60,7 @@ class Sessions:
         seconds: seconds that a session lives without a call.
         limit: most sessions.
         exports: most exports of each.
+        per_caller: most sessions of one caller.
         clock: a monotonic clock, in seconds.
         ended: called with each session that has ended.
         holds: whether the credentials of a principal are still valid.
@@ -70,6 +75,7 @@ class Sessions:
         clock: Callable[[], float],
         ended: Callable[[Session], None],
         holds: Callable[[Principal], bool],
+        per_caller: float = math.inf,
     ) -> None:
         self.seconds = seconds
         self._limit = limit
@@ -77,6 +83,8 @@ class Sessions:
         self._clock = clock
         self._ended = ended
         self._holds = holds
+        self._per_caller = per_caller
+        self._of_callers: Counter[str] = Counter()
         self._sessions: dict[str, Session] = {}
         self._guests: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -88,9 +96,10 @@ class Sessions:
         """Exports of all sessions. May be asked from any thread."""
         return sum(len(session.exports) for session in tuple(self._sessions.values()))
 
-    def guest(self, principal: Principal) -> Session:
+    def guest(self, principal: Principal, *, is_plain: bool = False) -> Session:
         """A session for the length of one call: of a client that shows its credentials each time."""
-        session = Session(principal, self._clock() + self.seconds, Exports(self._exports, may_come=False))
+        exports = Exports(self._exports, may_come=False)
+        session = Session(principal, self._clock() + self.seconds, exports, is_plain=is_plain)
         self._guests.add(session)
         return session
 
@@ -104,6 +113,13 @@ class Sessions:
         self.expire()
         if len(self._sessions) >= self._limit:
             raise LimitError(f"This server has {self._limit} sessions open and takes no more; try again later.")
+        name = session.principal.name
+        if self._of_callers[name] >= self._per_caller:
+            raise LimitError(
+                f"'{name}' has {self._per_caller} sessions open (sessions_per_caller), and may have no more; "
+                f"close some first."
+            )
+        self._of_callers[session.principal.name] += 1
         session.exports.may_come = True
         self._guests.discard(session)
         self._sessions[session.token] = session
@@ -122,7 +138,10 @@ class Sessions:
 
     def close(self, session: Session) -> None:
         """End a session."""
-        self._sessions.pop(session.token, None)
+        if self._sessions.pop(session.token, None) is not None:
+            self._of_callers[session.principal.name] -= 1
+            if not self._of_callers[session.principal.name]:
+                del self._of_callers[session.principal.name]
         if not session.is_closed:
             session.close()
             self._ended(session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from barrage_server.server.access import Right
 from barrage_server.server.authentication import Authentication, Credentials
 from barrage_server.server.catalog import has_at_most
 from barrage_server.server.deephaven.sessions import Session, Sessions
+from barrage_server.server.log_ins import LogIns
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.workers import Workers
@@ -26,7 +27,9 @@ from barrage_server.wire.tickets import (
     ExportTicket,
     SessionTicket,
     SharedTicket,
+    name_of_path,
     name_of_ticket,
+    parse_path,
     parse_ticket,
 )
 
@@ -69,7 +72,9 @@ class EndpointState:
             server_state.clock,
             self._forget,
             self.authentication.holds,
+            limits.sessions_per_caller,
         )
+        self._log_ins = LogIns(limits.failed_log_ins, server_state.clock)
         self.shared: dict[bytes, tuple[Session, Table]] = {}
         self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
         self.private: weakref.WeakSet[Table] = weakref.WeakSet()
@@ -84,13 +89,22 @@ class EndpointState:
         """``function(*args, **keywords)``, called on a thread."""
         return await asyncio.wrap_future(self.workers.submit(function, *args, **keywords))
 
-    async def principal(self, credentials: Credentials) -> Principal:
-        """The caller with these credentials; AuthenticationError when they are missing or wrong."""
-        quick = self.authentication.quick(credentials)
-        return quick if quick is not None else await self.run(self.authentication.principal, credentials)
+    async def principal(self, credentials: Credentials, peer: str) -> Principal:
+        """The caller at ``peer`` with these credentials.
+
+        Raises:
+            AuthenticationError: they are missing or wrong.
+            LimitError: the address has shown too many wrong ones.
+
+        """
+        with self._log_ins.attempt(credentials, peer):
+            quick = self.authentication.quick(credentials)
+            return quick if quick is not None else await self.run(self.authentication.principal, credentials)
 
     async def resolve(self, session: Session, ticket: bytes, *rights: Right) -> Table:
         """The table of a ticket, for what needs these rights; waits for a pending export.
+
+        A plain Flight client has no tickets but names.
 
         Raises:
             InvalidRequestError: the ticket is invalid, or names an unknown export.
@@ -98,7 +112,15 @@ class EndpointState:
             ForbiddenError: the caller lacks one of the rights.
 
         """
+        if session.is_plain:
+            return self.server_state.access.get(session.principal, name_of_ticket(ticket), *rights)
         return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket)
+
+    async def resolve_path(self, session: Session, path: Sequence[str | bytes], *rights: Right) -> Table:
+        """The table at the path of a descriptor. Raises what :meth:`resolve` does."""
+        if session.is_plain:
+            return self.server_state.access.get(session.principal, name_of_path(path), *rights)
+        return await self.resolve_parsed(session, parse_path(path), *rights)
 
     async def resolve_parsed(
         self, session: Session, parsed: SessionTicket, *rights: Right, ticket: bytes = b""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+from collections import deque
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -39,7 +41,10 @@ __all__ = ["PutStream", "reason", "take_export"]
 
 Result = TypeVar("Result")
 
-_NEWS_SECONDS: Final = 0.05
+_AHEAD_BYTES: Final = 1 << 20
+"""Bytes of received messages, which the thread has not taken, at which no more are read."""
+_OVERHEAD: Final = 200
+"""Bytes that a message counts for beside its own."""
 _LIGHT_BYTES: Final = 1 << 12
 """A longer schema is read on another thread than the event loop's."""
 
@@ -66,9 +71,13 @@ class PutStream:
         self._limits = limits
         self._limit = limits.put_bytes
         self._loop = asyncio.get_running_loop()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()  # guards the next five
         self._waiting: concurrent.futures.Future[Any] | None = None
+        self._reading: concurrent.futures.Future[None] | None = None
+        self._ahead: deque[bytes | BaseException | None] = deque()  # None: there are no more
+        self._ahead_bytes = 0
         self._cancelled = False
+        self._has_room = asyncio.Event()
         self._first: FlightDataParts | None = None
         self._schema: pa.Schema | None = None
         self._schema_header = b""
@@ -99,10 +108,24 @@ class PutStream:
 
     def cancel(self) -> None:
         """The call is over: a waiting reader gets no message."""
-        with self._lock:
+        with self._changed:
             self._cancelled = True
             if self._waiting is not None:
                 self._waiting.cancel()
+            self._changed.notify_all()
+        self.stop()
+
+    def stop(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def cut(self, error: BarrageError) -> bool:
+        """End the call with that error. May be called on any thread."""
+        with self._changed:
+            self._ahead.appendleft(error)
+            self._changed.notify_all()
+        return True
 
     # On the thread that takes the upload.
 
@@ -120,13 +143,11 @@ class PutStream:
         first, self._first = self._first, None
         if first is not None and first.app_metadata:
             yield None, memoryview(first.app_metadata)
-        while True:
-            try:
-                message = self._wait(self._read())
-            except concurrent.futures.CancelledError:
+        with self._changed:
+            if self._cancelled:
                 return
-            if message is None:
-                return
+            self._reading = asyncio.run_coroutine_threadsafe(self._read_ahead(), self._loop)
+        while (message := self._next()) is not None:
             yield self._decoded(decode_flight_data(message))
 
     def reply(self, app_metadata: bytes) -> None:
@@ -149,13 +170,45 @@ class PutStream:
             return None, metadata
         return self._batch(header, body), metadata
 
-    async def _read(self) -> bytes | None:
-        message = await self._call.read()
-        if message is None:
-            # A broken connection also ends the messages, and is reported right after: the messages before it must not
-            # count as complete.
-            await asyncio.sleep(_NEWS_SECONDS)
+    def _next(self) -> bytes | None:
+        """The next message; None when there are no more, and when the call is over."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._ahead) or self._cancelled)
+            if self._cancelled:
+                return None
+            message = self._ahead.popleft()
+            was_full = self._ahead_bytes >= _AHEAD_BYTES
+            self._ahead_bytes -= _weight(message)
+            has_room = was_full and self._ahead_bytes < _AHEAD_BYTES
+        if has_room:
+            self._loop.call_soon_threadsafe(self._has_room.set)
+        if isinstance(message, BaseException):
+            raise message
+        if message is None:  # what came from a client that has gone must not count as complete
+            with suppress(concurrent.futures.CancelledError):
+                self._wait(self._call.confirm_end())
         return message
+
+    # On the event loop again.
+
+    async def _read_ahead(self) -> None:
+        """Read messages while the thread works on those before; few, so that an upload takes little memory."""
+        while True:
+            message: bytes | BaseException | None
+            try:
+                message = await self._call.read()
+            except Exception as error:  # for the thread, which takes the upload
+                message = error
+            self._has_room.clear()
+            with self._changed:
+                self._ahead.append(message)
+                self._ahead_bytes += _weight(message)
+                is_full = self._ahead_bytes >= _AHEAD_BYTES
+                self._changed.notify_all()
+            if not isinstance(message, bytes):
+                return
+            if is_full:
+                await self._has_room.wait()
 
     def _batch(self, header: bytes, body: bytes | memoryview) -> pa.RecordBatch:
         assert self._schema is not None
@@ -168,12 +221,16 @@ class PutStream:
             raise WireFormatError("What came is not an Arrow stream of the announced schema.") from error
 
     def _wait(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        with self._lock:
+        with self._changed:
             if self._cancelled:
                 coroutine.close()
                 raise concurrent.futures.CancelledError
             self._waiting = future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         return future.result()
+
+
+def _weight(message: bytes | BaseException | None) -> int:
+    return _OVERHEAD + (len(message) if isinstance(message, bytes) else 0)
 
 
 def take_export(server_state: ServerState, stream: PutStream, number: int) -> Table:

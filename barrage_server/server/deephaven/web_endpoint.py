@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections import Counter
 from collections.abc import Collection
 from http import HTTPStatus
 from socket import SOCK_STREAM
@@ -71,6 +72,7 @@ class WebEndpoint:
         self._sockets: dict[ServerConnection, Socket] = {}
         # All connections, also those that say nothing, by when they were made.
         self._visitors: dict[ServerConnection, float] = {}
+        self._addresses: Counter[str] = Counter()
         # Since when a connection has sent half a message.
         self._halves: dict[ServerConnection, float] = {}
         self._server: Server | None = None
@@ -109,11 +111,13 @@ class WebEndpoint:
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
                 front._visitors[self] = asyncio.get_running_loop().time()
+                front._bound_visitors(self)
 
             def connection_lost(self, exc: Exception | None) -> None:
                 super().connection_lost(exc)
                 front._visitors.pop(self, None)
                 front._halves.pop(self, None)
+                front._count_visitor(self, -1)
 
             def data_received(self, data: bytes) -> None:
                 super().data_received(data)
@@ -187,6 +191,20 @@ class WebEndpoint:
             patience = 2 * limits.opening_seconds if socket is None else limits.stranger_seconds
             if (socket is None or not socket.is_known) and now - since > patience:
                 connection.transport.abort()
+
+    def _bound_visitors(self, connection: ServerConnection) -> None:
+        """Close a connection that is one too many."""
+        most = self._limits.connections_per_address
+        if self._count_visitor(connection, 1) > most or len(self._visitors) > self._limits.connections:
+            connection.transport.abort()
+
+    def _count_visitor(self, connection: ServerConnection, change: int) -> int:
+        """Connections of the same address, after that change."""
+        address = str((connection.transport.get_extra_info("peername") or ("",))[0])
+        count = self._addresses[address] = self._addresses[address] + change
+        if count <= 0:
+            del self._addresses[address]
+        return count
 
     def _bound_halves(self) -> None:
         """Cut the connection that holds most of a message that has not ended, while all together hold too much."""

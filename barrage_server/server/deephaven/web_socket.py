@@ -51,6 +51,8 @@ class SocketLimits:
         message_bytes: most bytes of one request message.
         unread_bytes: bytes of requests that no call has read yet, at which reading from the socket stops.
         streams: calls at a time.
+        connections: connections to the port at a time, websockets or not; further ones are closed at once.
+        connections_per_address: of these, from one address.
         slow_client_seconds: seconds without taking a byte of a pending message, or without an answer to a ping, after
             which a client loses its connection.
         stranger_bytes: most bytes of one request message before a call has shown credentials; ``None``: as
@@ -67,6 +69,8 @@ class SocketLimits:
     message_bytes: int = 100 << 20
     unread_bytes: int = 4 << 20
     streams: int = 1000
+    connections: int = 10_000
+    connections_per_address: int = 10_000
     slow_client_seconds: float = 30.0
     stranger_bytes: int | None = None
     stranger_seconds: float = 300.0
@@ -283,6 +287,9 @@ class _WebCall(Call):
         message = self._inbox.popleft()
         self._socket.took(len(message) + _OVERHEAD)
         return message
+
+    async def confirm_end(self) -> None:
+        """The frame that ends a stream has come: the end of the websocket cancels the call instead."""
 
     async def send_headers(self, headers: Sequence[tuple[str, str]]) -> None:
         if self._has_headers or not self._headers:

@@ -1,0 +1,133 @@
+"""Bounds of the connections whose sockets gRPC or Flight owns: how many, and how long without credentials.
+
+gRPC neither counts the connections of an address nor ends those that never make a call. The sockets are looked at about
+once a second, and shut where a bound is passed.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Set
+from typing import Final, Protocol
+
+from barrage_server.flight.sockets import PortScan, parse_peer, probe_when_silent
+from barrage_server.log import Throttle
+from barrage_server.server.limits import Limits
+
+__all__ = ["Connections", "Scan"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_SHARE: Final = 50
+"""The time of a scan, multiplied, that passes before the next: two percent of one core for any number of sockets."""
+_ENDS: Final = Throttle(20, 1.0)
+
+
+class Scan(Protocol):
+    """Looks at the sockets of some ports; see :class:`~barrage_server.flight.sockets.PortScan`."""
+
+    def peers(self, ports: Collection[int], found: Callable[[socket.socket], object]) -> set[str]:
+        """The connected peers."""
+
+    def shut(self, peers: Set[str]) -> int:
+        """Shut the connections to those peers."""
+
+
+class Connections:
+    """The connections to some ports. Methods may be called from any thread.
+
+    Args:
+        limits: those of the server.
+        ports: returns the ports.
+        scan: looks at the sockets.
+        timer: seconds, for the time that a scan takes.
+
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        ports: Callable[[], Collection[int]],
+        scan: Scan | None = None,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._limits = limits
+        self._ports = ports
+        self._scan = PortScan() if scan is None else scan
+        self._timer = timer
+        self._lock = threading.Lock()
+        self._scanning = threading.Lock()  # the watchdog's thread looks, and that which closes the server shuts
+        self._known: set[str] = set()
+        self._since: dict[str, float] = {}
+        self._not_before = 0.0
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def let_in(self, peer: str) -> None:
+        """Note that a call of ``peer`` has shown valid credentials."""
+        if peer not in self._known:
+            with self._lock:
+                self._known.add(peer)
+
+    def tidy(self, now: float) -> None:
+        """Look at the connections, and shut those beyond a bound; to be called about once a second, with the time."""
+        if now < self._not_before:
+            return
+        begun = self._timer()
+        with self._lock:
+            before = set(self._known)
+        with self._scanning:
+            connected = self._scan.peers(self._ports(), self._prepare)
+        self._since = {peer: self._since.get(peer, now) for peer in connected}
+        with self._lock:
+            self._known -= before - connected  # not those that were let in meanwhile
+            strangers = connected - self._known
+        overdue = {peer for peer in strangers if now - self._since[peer] >= self._limits.credential_seconds}
+        ends = overdue | self._beyond(connected, strangers)
+        if ends:
+            with self._scanning:
+                count = self._scan.shut(ends)
+            held_back = _ENDS.admit()
+            if count and held_back is not None:
+                logger.warning("%d connections were shut: too many, or without credentials for too long", count)
+        self._not_before = now + _SHARE * (self._timer() - begun)
+
+    def shut(self, peer: str) -> bool:
+        """Shut the connection to a peer, if it was there at the last look; whether it was."""
+        with self._scanning:
+            return self._scan.shut({peer}) > 0
+
+    def shut_strangers(self, seconds: float, now: float) -> None:
+        """Shut the connections without credentials that are as old as ``seconds`` at the time ``now``."""
+        with self._lock:
+            strangers = self._since.keys() - self._known
+        ends = {peer for peer in strangers if now - self._since[peer] >= seconds}
+        with self._scanning:
+            self._scan.shut(ends)
+
+    def _prepare(self, connection: socket.socket) -> None:
+        probe_when_silent(connection, self._limits.keepalive_seconds)
+
+    def _beyond(self, connected: Set[str], strangers: Set[str]) -> set[str]:
+        """The connections beyond those that may be: of strangers first, the newest first."""
+        limits = self._limits
+        ends: set[str] = set()
+        if len(connected) > min(limits.connections, limits.connections_per_address):
+            by_address: dict[str, list[str]] = defaultdict(list)
+            for peer in sorted(connected, key=lambda peer: (peer in strangers, self._since[peer])):
+                by_address[_address(peer)].append(peer)
+            for peers in by_address.values():
+                ends.update(peers[limits.connections_per_address :])
+            rest = sorted(connected - ends, key=lambda peer: (peer in strangers, self._since[peer]))
+            ends.update(rest[limits.connections :])
+        return ends
+
+
+def _address(peer: str) -> str:
+    parsed = parse_peer(peer)
+    return peer if parsed is None else parsed[0]

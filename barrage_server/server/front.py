@@ -1,0 +1,58 @@
+"""What serves the port for Arrow Flight."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import logging
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["Front", "is_loopback"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_PACKAGES: Final = ("grpc", "grpc_health", "grpc_reflection", "google.protobuf")
+
+
+class Front(StrEnum):
+    """What serves the port for Arrow Flight. The contract is the same.
+
+    ``PYARROW``: ``pyarrow.flight``, with a thread for each call; it does not bound what callers without credentials
+    send. ``GRPC``: gRPC on one event loop, with the bounds of :class:`~barrage_server.server.limits.Limits`; needs the
+    extra ``deephaven``. ``AUTO``: ``GRPC`` on addresses beyond this machine, if it is installed, else ``PYARROW``.
+    """
+
+    AUTO = "auto"
+    PYARROW = "pyarrow"
+    GRPC = "grpc"
+
+    def on(self, host: str) -> Front:
+        """What it means on that address: ``PYARROW`` or ``GRPC``."""
+        if self is not Front.AUTO:
+            return self
+        if is_loopback(host):
+            return Front.PYARROW
+        if all(_is_there(name) for name in _PACKAGES):
+            return Front.GRPC
+        logger.warning(
+            "pyarrow serves %s, and does not bound what callers without credentials send: the packages of the extra "
+            "deephaven are not installed",
+            host,
+        )
+        return Front.PYARROW
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is one of this machine only."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False

@@ -1,0 +1,273 @@
+"""What callers without credentials cost a server behind the gRPC front: counts of threads, descriptors and bytes.
+
+The server is a process of its own. Each test is one attack; a client with the token is served meanwhile, and
+everything is back when the attack is over.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+import barrage_server as bs
+from tests.faults import raw_http2 as http2
+from tests.waiting import until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+FLIGHT = "/arrow.flight.protocol.FlightService"
+MOST_THREADS = 10
+MOST_BYTES = 64 << 20
+BACK_SECONDS = 10.0
+_SERVER = """
+import sys
+import barrage_server as bs
+from barrage_server.process import raise_descriptor_limit
+raise_descriptor_limit()
+limits = bs.Limits(credential_seconds=2.0, handshake_seconds=2.0, handshakes=50)
+with bs.Server(token="good", front="grpc", limits=limits) as server:
+    server.append_table("t", {"n": "int64"}).append({"n": [1]})
+    print(server.port, flush=True)
+    sys.stdin.read()
+"""
+
+
+@dataclass
+class Figures:
+    """Figures of a process."""
+
+    threads: int
+    descriptors: int
+    resident: int
+
+
+class Guarded:
+    """A server with a token, in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.port = int(process.stdout.readline())
+
+    def figures(self) -> Figures:
+        """What it has now."""
+        folder = Path(f"/proc/{self.process.pid}")
+        status = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+        return Figures(
+            int(status["Threads"]), len([*(folder / "fd").iterdir()]), int(status["VmRSS"].removesuffix("kB")) << 10
+        )
+
+    def serves(self) -> None:
+        """A client with the token is served."""
+        with bs.connect(f"grpc://127.0.0.1:{self.port}", token="good", timeout=30) as client:
+            assert client.snapshot("t").num_rows == 1
+
+
+@pytest.fixture
+def server() -> Iterator[Guarded]:
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", _SERVER], **pipes) as process:
+        try:
+            guarded = Guarded(process)
+            for _ in range(3):
+                guarded.serves()
+            yield guarded
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+class Highest:
+    """The highest figures while the ``with`` body runs."""
+
+    def __init__(self, server: Guarded) -> None:
+        self._server = server
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self.before = self.peak = server.figures()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.01):
+            now = self._server.figures()
+            self.peak = Figures(
+                max(self.peak.threads, now.threads),
+                max(self.peak.descriptors, now.descriptors),
+                max(self.peak.resident, now.resident),
+            )
+
+    def __enter__(self) -> Highest:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def rapid_reset(server: Guarded, held: ExitStack) -> None:
+    """Calls that are opened and reset at once, 20,000 on one connection."""
+    connection = held.enter_context(http2.connect(server.port))
+    block = http2.headers(f"{FLIGHT}/DoAction")
+    discard(connection, held)
+    with suppress(OSError):
+        for hundred in range(200):
+            numbers = range(1 + 200 * hundred, 201 + 200 * hundred, 2)
+            connection.sendall(
+                b"".join(
+                    http2.frame(http2.HEADERS, http2.END_HEADERS, number, block)
+                    + http2.frame(http2.RST_STREAM, 0, number, b"\0\0\0\x08")
+                    for number in numbers
+                )
+            )
+
+
+def silent_connections(server: Guarded, held: ExitStack) -> None:
+    """Connections that say nothing at all."""
+    for _ in range(500):
+        held.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+
+
+def idle_connections(server: Guarded, held: ExitStack) -> None:
+    """Connections that say hello, and make no call."""
+    for _ in range(500):
+        held.enter_context(http2.connect(server.port))
+
+
+def empty_handshakes(server: Guarded, held: ExitStack) -> None:
+    """Handshakes that never say who calls, on few connections."""
+    opened(server, held, f"{FLIGHT}/Handshake")
+
+
+def open_calls(server: Guarded, held: ExitStack) -> None:
+    """Calls of services that need no credentials, and that ask for nothing."""
+    opened(server, held, "/grpc.health.v1.Health/Watch")
+
+
+def uploads_without_credentials(server: Guarded, held: ExitStack) -> None:
+    """Calls whose messages would be long."""
+    opened(server, held, f"{FLIGHT}/DoPut", http2.frame(http2.DATA, 0, 0, b"\0\4\0\0\0" + bytes(1 << 13)))
+
+
+def endless_headers(server: Guarded, held: ExitStack) -> None:
+    """Headers of a call that do not end."""
+    for _ in range(20):
+        connection = held.enter_context(http2.connect(server.port))
+        discard(connection, held)
+        block = http2.headers(f"{FLIGHT}/DoGet", *((f"x-{number}", "y" * 8000) for number in range(2)))
+        with suppress(OSError):
+            connection.sendall(http2.frame(http2.HEADERS, 0, 1, block[: 1 << 14]))
+            for _ in range(500):
+                connection.sendall(http2.frame(http2.CONTINUATION, 0, 1, http2.headers("/x", ("z", "y" * 8000))))
+
+
+def large_messages(server: Guarded, held: ExitStack) -> None:
+    """Messages of 128 MiB each without a token."""
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+    large = bytes(128 << 20)
+    for _ in range(3):
+        channel: Any = held.enter_context(grpc.insecure_channel(f"127.0.0.1:{server.port}", options=options))
+        with pytest.raises(grpc.RpcError) as refused:
+            list(channel.stream_stream(f"{FLIGHT}/DoPut")(iter([large]), timeout=60))
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def wrong_tokens(server: Guarded, held: ExitStack) -> None:
+    """A thousand guesses: after sixty they are not looked at any more."""
+    channel: Any = held.enter_context(grpc.insecure_channel(f"127.0.0.1:{server.port}"))
+    call = channel.unary_stream(f"{FLIGHT}/ListFlights")
+    codes: list[grpc.StatusCode] = []
+    for number in range(1000):
+        with pytest.raises(grpc.RpcError) as refused:
+            list(call(b"", metadata=[("authorization", f"Bearer guess{number}")], timeout=60))
+        codes.append(refused.value.code())
+    assert codes[:60] == [grpc.StatusCode.UNAUTHENTICATED] * 60
+    assert codes.count(grpc.StatusCode.RESOURCE_EXHAUSTED) > 800
+
+
+def opened(server: Guarded, held: ExitStack, method: str, then: bytes = b"") -> None:
+    """1,500 calls on 15 connections that are not ended."""
+    block = http2.headers(method)
+    for _ in range(15):
+        connection = held.enter_context(http2.connect(server.port))
+        discard(connection, held)
+        with suppress(OSError):
+            for number in range(1, 201, 2):
+                connection.sendall(http2.frame(http2.HEADERS, http2.END_HEADERS, number, block))
+                if then:
+                    connection.sendall(then[:5] + number.to_bytes(4, "big") + then[9:])
+
+
+def discard(connection: socket.socket, held: ExitStack) -> None:
+    """Read what comes, as a client would."""
+
+    def read() -> None:
+        with suppress(OSError):
+            while connection.recv(1 << 16):
+                pass
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    held.callback(reader.join, 20)
+    held.callback(_shut, connection)
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+ATTACKS: list[Callable[[Guarded, ExitStack], None]] = [
+    rapid_reset,
+    silent_connections,
+    idle_connections,
+    empty_handshakes,
+    open_calls,
+    uploads_without_credentials,
+    endless_headers,
+    large_messages,
+    wrong_tokens,
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_strangers_cost_little_and_leave_nothing(
+    server: Guarded, attack: Callable[[Guarded, ExitStack], None], record_property: Callable[[str, object], None]
+) -> None:
+    with ExitStack() as held, Highest(server) as highest:
+        attack(server, held)
+        server.serves()
+    before, peak = highest.before, highest.peak
+    record_property("threads", peak.threads - before.threads)
+    record_property("mebibytes", (peak.resident - before.resident) >> 20)
+    print(f"{attack.__name__}: {before} -> {peak}")
+    assert peak.threads - before.threads <= MOST_THREADS
+    assert peak.resident - before.resident <= MOST_BYTES
+    server.serves()
+
+    def is_back() -> bool:
+        now = server.figures()
+        return now.threads <= before.threads + MOST_THREADS and now.descriptors <= before.descriptors + 2
+
+    until(is_back, BACK_SECONDS)
+
+
+@pytest.mark.parametrize("attack", [silent_connections, idle_connections], ids=lambda attack: attack.__name__)
+def test_connections_without_credentials_are_ended_by_the_server(
+    server: Guarded, attack: Callable[[Guarded, ExitStack], None]
+) -> None:
+    """Their clients hold them, and the descriptors are free all the same."""
+    before = server.figures()
+    with ExitStack() as held:
+        attack(server, held)
+        until(lambda: server.figures().descriptors <= before.descriptors + 2, 30.0)
+        server.serves()
