@@ -77,6 +77,8 @@ def _read(root: OsDirectory, identity: str) -> Recovered:
 def _tell(found: Recovered) -> None:
     for number, table in sorted(found.tables.items(), key=lambda entry: entry[1].name):
         _say(f"{table.name}: {found.records[number].spec.kind}, {count(table.size, 'rows')}")
+    if found.torn:
+        _say(found.torn)
     saved = "no checkpoint" if found.checkpoint is None else f"a checkpoint of step {found.checkpoint.step:,}"
     cycles, tables = count(found.cycles, "cycles"), count(len(found.tables), "tables")
     _say(f"{tables}, step {found.step:,}: {saved}, {cycles}, last batches of {count(len(found.ledger), 'publishers')}.")

@@ -123,6 +123,12 @@ def unknown_text(name: str, known: Collection[str]) -> str:
     return f"unknown setting {name!r}; {hint}"
 
 
+def _folder(value: object) -> object:
+    if value == "" or value == Path():  # an empty variable must not mean the current folder
+        raise ValueError("is empty; name a folder, or leave it out")
+    return value
+
+
 def _separated_tokens(value: object) -> object:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
@@ -201,7 +207,7 @@ class ServeSettings(BaseSettings):
     tls_certificate: str | None = None
     tls_key: SecretStr | None = None
     tls_client_root_certs: str | None = None
-    data_dir: Path | None = None
+    data_dir: Annotated[Path | None, BeforeValidator(_folder)] = None
     fsync: Fsync = Fsync.INTERVAL
     http_port: int | None = Field(default=None, ge=0, le=65535)
     http_host: str = "127.0.0.1"

@@ -24,6 +24,11 @@ class CycleNote:
     def apply(self) -> None:
         """Do it: the cycle is visible. Runs within the cycle, must be quick, and must not raise."""
 
+    @property
+    def retires(self) -> Table | None:
+        """A table that takes no operations of later commits, those of the same cycle included; ``None`` for none."""
+        return None
+
     def tell(self) -> None:
         """Tell others that it has happened. Runs after the cycle, in the order of cycles, like a listener."""
 
@@ -47,6 +52,14 @@ class CycleLog(ABC):
         Raises:
             ReadOnlyError: it cannot be written. The cycle must not run.
         """
+
+    @abstractmethod
+    def ran(self) -> None:
+        """The cycle of the last record runs: :meth:`void` says what it does not do."""
+
+    @abstractmethod
+    def take_back(self) -> None:
+        """The program was interrupted before the cycle of the last record ran, if there is one: it does nothing."""
 
     @abstractmethod
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:

@@ -286,8 +286,8 @@ class UpdateGraph:
 
     def _end_turn(self) -> None:
         """Let others have their turn. For the thread that has it."""
+        self._holder = None  # first, and without the lock: an interrupt must not leave the turn taken
         with self._lock:
-            self._holder = None
             if self._sleepers:
                 self._turn.notify_all()
 
@@ -312,11 +312,13 @@ class UpdateGraph:
                 interrupt = self._run_cycle(self._running)
         finally:
             if self._holder is identity:
-                for entry in self._running:
-                    if not entry.is_done:  # because this thread was interrupted
-                        entry.finish(InternalError("The cycle that these rows were for was interrupted."))
-                self._running = []
-                self._end_turn()
+                try:
+                    for entry in self._running:
+                        if not entry.is_done:  # because this thread was interrupted
+                            entry.finish(InternalError("The cycle that these rows were for was interrupted."))
+                    self._running = []
+                finally:
+                    self._end_turn()
         self._tell()
         if commit.position and self._log is not None:
             self._log.wait(commit.position)
@@ -347,14 +349,23 @@ class UpdateGraph:
 
     def _run_cycle(self, commits: Sequence[Commit]) -> BaseException | None:
         """Run one cycle with what several publishers have staged; what asked the program to stop meanwhile."""
-        cycle, admitted = self._admit(commits)
         try:
-            self._write(cycle, admitted)
-        except Exception as error:
-            cycle, admitted = self._admit(self._unlogged(admitted, error))
-        if not admitted:
-            return None
+            cycle, admitted = self._admit(commits)
+            try:
+                self._write(cycle, admitted)
+            except Exception as error:
+                cycle, admitted = self._admit(self._unlogged(admitted, error))
+            return self._compute(cycle, admitted) if admitted else None
+        except BaseException:
+            if self._log is not None:
+                self._log.take_back()
+            raise
+
+    def _compute(self, cycle: Cycle, admitted: Sequence[Commit]) -> BaseException | None:
+        """Run the cycle, show what it has led to, and finish its commits."""
         try:
+            if self._log is not None:
+                self._log.ran()
             if cycle.sources:  # otherwise there are notes alone, and no table changes
                 for entry in self._always:
                     table = entry()
@@ -377,16 +388,20 @@ class UpdateGraph:
         """A new cycle, and those of ``commits`` that take part in it. The others are finished with their error."""
         cycle = Cycle(self._step + 1)
         admitted: list[Commit] = []
+        retired: set[Table] = set()
         for commit in commits:
             try:
-                if self._log is not None:
-                    for table, _ in commit.operations:
+                for table, _ in commit.operations:
+                    if table in retired:
+                        raise UnavailableError(f"Table '{table.name}' was overwritten by another one. Publish again.")
+                    if self._log is not None:
                         self._log.check(table)
                 cycle.admit(commit.operations)
             except Exception as error:  # is for this publisher alone
                 commit.finish(error)
             else:
                 admitted.append(commit)
+                retired.update(note.retires for note in commit.notes if note.retires is not None)
         return cycle, admitted
 
     def _write(self, cycle: Cycle, commits: Sequence[Commit]) -> None:
@@ -394,8 +409,10 @@ class UpdateGraph:
         if self._log is None or not commits:
             return
         notes = [note for commit in commits for note in commit.notes]
-        position = self._log.write(cycle.step, cycle.staged, notes)
-        for commit in commits:
+        log = self._log
+        logged = [entry for entry in commits if log.concerns([table for table, _ in entry.operations], entry.notes)]
+        position = log.write(cycle.step, cycle.staged, notes)
+        for commit in logged:
             commit.position = position
 
     def _unlogged(self, commits: Sequence[Commit], error: Exception) -> list[Commit]:
@@ -422,12 +439,13 @@ class UpdateGraph:
             for note in commit.notes:
                 note.apply()
                 self._untold.append(note)
-        if self._log is not None and commits[0].position:
+        written = max(commit.position for commit in commits)
+        if self._log is not None and written:
             lost = cycle.unchanged
             if lost or void:
-                position = self._log.void(commits[0].position, lost, void)
+                position = self._log.void(written, lost, void)
                 for commit in commits:
-                    commit.position = position
+                    commit.position = position if commit.position else 0
         for commit, error in zip(commits, errors, strict=True):
             commit.finish(error)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -140,6 +141,24 @@ def save_checkpoint(
     """
     partial = _PARTIAL + goal.name
     state.remove(partial)
+    try:
+        done = _write_all(state, partial, before, goal, tables)
+        state.rename(partial, goal.name)
+    except BaseException:
+        with suppress(OSError):
+            state.remove(partial)  # what is left takes room that the journal may need
+        raise
+    state.sync()
+    for name in _names(state):
+        if name < done.name:
+            state.remove(name)
+    return done
+
+
+def _write_all(
+    state: Directory, partial: str, before: Checkpoint | None, goal: Checkpoint, tables: Sequence[Unsaved]
+) -> Checkpoint:
+    """Write a checkpoint into the folder ``partial``, and sync it."""
     folder = state.folder(partial)
     old = {} if before is None else {saved.table.id: saved for saved in before.tables}
     source = None if before is None else state.folder(before.name)
@@ -160,11 +179,6 @@ def save_checkpoint(
     finally:
         manifest.close()
     folder.sync()
-    state.rename(partial, done.name)
-    state.sync()
-    for name in _names(state):
-        if name < done.name:
-            state.remove(name)
     return done
 
 

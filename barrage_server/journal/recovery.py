@@ -41,6 +41,7 @@ class Recovered:
         ledger: the last batch of each publisher and table.
         checkpoint: the checkpoint that it began with.
         cycles: how many cycles were repeated.
+        torn: a sentence about the journal's torn end; empty when it has none.
 
     """
 
@@ -52,6 +53,7 @@ class Recovered:
     ledger: dict[tuple[int, str], LedgerRecord] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     cycles: int = 0
+    torn: str = ""
 
 
 class _FailedCycle(Exception):  # noqa: N818
@@ -142,7 +144,9 @@ class _Recovery:
         found.checkpoint = load_checkpoint(state)
         if found.checkpoint is not None:
             self._load(state.folder(found.checkpoint.name), found.checkpoint)
-        records = list(read_journal(self._root.folder("journal"), self._identity, found.number, repair=repair))
+        folder, torn = self._root.folder("journal"), list[str]()
+        records = list(read_journal(folder, self._identity, found.number, repair=repair, torn=torn.append))
+        found.torn = " ".join(torn)
         voids = {void.cycle: void for void in (decode_void(one.body) for one in records if one.type == RecordType.VOID)}
         for record in records:
             found.number = record.number + 1

@@ -7,7 +7,7 @@ the last are complete. The last may end in a torn record, which is cut off; anyt
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -82,14 +82,19 @@ class Journal:
         return number
 
     def rotate(self) -> int:
-        """Begin another segment; returns the number of its first record. All before it is synced then, and so is the
-        name of the new one: a segment that has a later one is complete.
+        """Begin another segment, when all that was written is synced; returns the number of its first record. Its name
+        is synced then: a segment that has a later one is complete. OSError when that cannot be; nothing has changed.
         """
-        before = self.segment
-        before.file.sync()
         number = self.number
-        self.segment = self._begin()
-        self._directory.sync()
+        segment = self._begin()
+        try:
+            self._directory.sync()
+        except BaseException:
+            self.number = number
+            segment.file.close()
+            self._directory.remove(segment.name)
+            raise
+        before, self.segment = self.segment, segment
         before.file.close()
         self.nbytes = 0
         return number
@@ -115,7 +120,12 @@ class Journal:
         segment = Segment(name, self._directory.create(name))
         body = json.dumps({"version": FORMAT_VERSION, "directory": self._identity}).encode()
         parts, nbytes = encode_record(RecordType.SEGMENT, self.number, [body], 0)
-        segment.file.write(parts)
+        try:
+            segment.file.write(parts)
+        except BaseException:
+            segment.file.close()
+            self._directory.remove(name)
+            raise
         segment.size += nbytes
         self.number += 1
         return segment
@@ -126,14 +136,22 @@ def segment_names(directory: Directory) -> list[str]:
     return [name for name in directory.names() if name.endswith(_ENDING) and name[: -len(_ENDING)].isdecimal()]
 
 
-def read_journal(directory: Directory, identity: str, number: int, *, repair: bool = True) -> Iterator[Record]:
+def read_journal(
+    directory: Directory,
+    identity: str,
+    number: int,
+    *,
+    repair: bool = True,
+    torn: Callable[[str], object] = lambda _text: None,
+) -> Iterator[Record]:
     """The records from ``number`` on, in order.
 
     Args:
         directory: the folder of the segments.
         identity: the identity of the data directory.
         number: the number of the first record that is wanted; 0 for all.
-        repair: whether to cut a torn end off the last segment.
+        repair: whether to cut a torn end off the last segment. A copy stays if there are whole records in it.
+        torn: called with a sentence about a torn end.
 
     Raises:
         JournalError: the journal is damaged, or incomplete; the text names file and offset.
@@ -159,8 +177,14 @@ def read_journal(directory: Directory, identity: str, number: int, *, repair: bo
             if record.number >= number:
                 yield record
         if end < len(data) or not end:
-            _check_torn(name, data, end, is_last=is_last)
-            if repair:
+            behind = _check_torn(name, data, end, is_last=is_last)
+            torn(
+                f"{name} ends in a torn record: {len(data) - end:,} bytes from byte {end:,} on are no part of the "
+                f"journal, with {behind:,} whole records among them that were never synced."
+            )
+            if repair and behind:
+                cut_journal(directory, name, end)
+            elif repair:
                 _cut(directory, name, end)
 
 
@@ -175,13 +199,18 @@ def _check_first(record: Record, name: str, identity: str) -> None:
         raise _damage(name, 0, "it belongs to another data directory")
 
 
-def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> None:
-    """Raise unless what is behind ``end`` can have been left by a crash in the middle of a write."""
+def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
+    """Raise unless what is behind ``end`` can have been left by a crash in the middle of a write; the number of whole
+    records in it.
+    """
     if not is_last:
         raise _damage(name, end, "the segment is incomplete, and there is a later one")
+    behind = 0
     for record in find_records(data, end):
         if record.synced > end:
             raise _damage(name, end, f"record {record.number} behind it says that this was synced")
+        behind += 1
+    return behind
 
 
 def _cut(directory: Directory, name: str, size: int) -> None:

@@ -64,6 +64,11 @@ class TableExchanged(_Change):
     spec: TableSpec
     is_durable: bool = field(default=False, kw_only=True)
 
+    @property
+    def retires(self) -> Table | None:
+        """The other one: rows that are published to it from then on would be lost."""
+        return self.before
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchCommitted(_Change):

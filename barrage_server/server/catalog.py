@@ -82,7 +82,7 @@ class Catalog:
         self._is_durable = is_durable
         self._lock = threading.Lock()
         self._made = threading.Condition(self._lock)
-        self._in_making: set[str] = set()
+        self._in_making: dict[str, object] = {}  # names, and the caller that makes a table of it
         self._tables: dict[str, Table] = {}
         self._published: set[str] = set()
         self._reserved: dict[str, str] = {}
@@ -169,24 +169,26 @@ class Catalog:
 
         """
         with self._lock:
-            while not self._in_making.isdisjoint(names):
+            while not self._in_making.keys().isdisjoint(names):
                 self._made.wait()
             for name in names:
                 self._check_free(name)
-            self._in_making.update(names)
+            caller = object()
+            self._in_making.update(dict.fromkeys(names, caller))
         try:
             yield
         finally:
             with self._lock:
-                self._in_making.difference_update(names)
+                for name in names:
+                    if self._in_making.get(name) is caller:
+                        del self._in_making[name]
                 self._made.notify_all()
 
     def serve(self, table: Table, spec: TableSpec) -> TableMade:
         """What serves a new table, within :meth:`making` of its name."""
 
         def happen() -> None:
-            with self._lock:
-                self._tables[table.name] = table
+            self._put(table)
 
         def told() -> None:
             self._tell_watchers()
@@ -346,8 +348,7 @@ class Catalog:
         name = before.name
 
         def swap() -> None:
-            with self._lock:
-                self._tables[name] = after
+            self._put(after)
 
         def happen() -> None:
             before.retire(f"Table '{name}' was overwritten by another one. Publish again.")
@@ -420,6 +421,13 @@ class Catalog:
                 self._watchers.remove(changed)
 
         return stop
+
+    def _put(self, table: Table) -> None:
+        """Serve a table, and let others make one of its name: they may be what its maker waits for, as listeners."""
+        with self._lock:
+            self._tables[table.name] = table
+            self._in_making.pop(table.name, None)
+            self._made.notify_all()
 
     def _is_kept(self, table: Table, spec: TableSpec) -> bool:
         return spec.durable is not False and self._is_durable(table)

@@ -85,6 +85,7 @@ class Durability(CycleLog):
         self._wanted = 0
         self._closed = False
         self._is_idle = False  # the thread that syncs waits for a record
+        self._pending: tuple[int, CycleRecord] | None = None  # written, and its cycle does not run yet
         self._void: dict[CycleNote, Callable[[], object]] = {}
         self._numbers: dict[CycleNote, int] = {}
         works = (
@@ -176,6 +177,7 @@ class Durability(CycleLog):
 
     def write(self, step: int, staged: Mapping[Table, Sequence[Any]], notes: Sequence[CycleNote]) -> int:
         """Write down what the cycle ``step`` is about to do."""
+        self._pending = None
         self._void.clear()
         self._numbers.clear()
         record = CycleRecord(step)
@@ -190,7 +192,9 @@ class Durability(CycleLog):
         try:
             if self._failure is not None:
                 raise ReadOnlyError(f"Nothing durable can be changed: {self._failure}")
-            position = self._journal.append(RecordType.CYCLE, encode_cycle(record, self._records))
+            body = encode_cycle(record, self._records)
+            self._pending = self._journal.number, record
+            position = self._journal.append(RecordType.CYCLE, body)
         except OSError as error:
             self._undo_notes(notes)
             self._fail(error)
@@ -203,6 +207,21 @@ class Durability(CycleLog):
                 self._changed.notify_all()
         return position
 
+    def ran(self) -> None:
+        """The cycle of the last record runs."""
+        self._pending = None
+
+    def take_back(self) -> None:
+        """The cycle of the last record does not run, if there is one."""
+        pending, self._pending = self._pending, None
+        self._undo_notes(tuple(self._void))
+        if pending is None or self._journal.number <= pending[0]:
+            return
+        number, record = pending
+        notes = len(record.made) + len(record.dropped) + len(record.exchanged) + len(record.ledger)
+        tables = frozenset(table for table, _ in record.rows)
+        self._append_void(VoidRecord(number, tables, frozenset(range(notes))))
+
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
         """Write down what the cycle at ``position`` has not done."""
         ids = frozenset(self._ids[table] for table in tables if table in self._ids)
@@ -210,11 +229,14 @@ class Durability(CycleLog):
         self._undo_notes(notes)
         if not ids and not numbers:
             return position
+        return self._append_void(VoidRecord(position, ids, numbers))
+
+    def _append_void(self, record: VoidRecord) -> int:
         try:
-            return self._journal.append(RecordType.VOID, encode_void(VoidRecord(position, ids, numbers)))
+            return self._journal.append(RecordType.VOID, encode_void(record))
         except OSError as error:
             self._fail(error)
-            return position
+            return record.cycle
 
     def wait(self, position: int) -> None:
         """Return when the record at ``position`` is as durable as promised."""
@@ -249,13 +271,17 @@ class Durability(CycleLog):
 
     def _log_recovery(self, seconds: float) -> None:
         recovered: Recovered = self.recovered
+        if recovered.torn:
+            logger.warning("the journal's end is cut off: %s", recovered.torn)
         if recovered.tables or recovered.cycles:
             rows = sum(table.size for table in recovered.tables.values())
+            saved = recovered.checkpoint
             logger.info(
-                "recovered %s with %s at step %d, from a checkpoint and %s, in %.1f s",
+                "recovered %s with %s at step %d, from %s and %s, in %.1f s",
                 count(len(recovered.tables), "tables"),
                 count(rows, "rows"),
                 recovered.step,
+                "no checkpoint" if saved is None else f"the checkpoint of step {saved.step}",
                 count(recovered.cycles, "cycles"),
                 seconds,
             )
@@ -394,6 +420,9 @@ class Durability(CycleLog):
 
         """
         with self._graph.between_cycles():
+            self.sync()
+            if self._failure is not None:
+                raise OSError(self._failure)
             with self._files:
                 number = self._journal.rotate()
             tables = [self._unsaved(table, self._records[place]) for table, place in self._ids.items()]

@@ -72,8 +72,8 @@ def journal(path: Path, syncs: bool) -> OsDirectory:
     return directory
 
 
-def numbers(directory: OsDirectory, **options: bool) -> list[int]:
-    return [record.number for record in read_journal(directory, "here", 0, **options)]
+def numbers(directory: OsDirectory, repair: bool = True) -> list[int]:
+    return [record.number for record in read_journal(directory, "here", 0, repair=repair)]
 
 
 def flip(path: Path, offset: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pyarrow as pa
 import pytest
 
@@ -11,6 +13,7 @@ from barrage_server.server import Server
 from barrage_server.server.catalog import Catalog
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
+from tests.waiting import until
 
 SCHEMA = pa.schema([("x", pa.int64())])
 
@@ -120,3 +123,24 @@ def test_a_server_serves_tables_that_were_made_in_its_graph() -> None:
             server.add_table("shown", ReplicaTable(server.graph, "other", SCHEMA))
         server.drop("shown")
         assert server.tables() == ()
+
+
+def test_a_listener_may_publish_to_a_table_that_is_just_made(catalog: Catalog) -> None:
+    """The maker of a table waits for listeners; what they publish to it does not wait for the maker."""
+    first, _ = catalog.ensure("first", SCHEMA, TableSpec(TableKind.APPEND))
+    assert isinstance(first, AppendTable)
+    made = threading.Event()
+    maker = threading.Thread(target=lambda: catalog.ensure("new", SCHEMA, TableSpec(TableKind.APPEND)))
+
+    def listener(*_: object) -> None:
+        if not made.is_set():
+            made.set()
+            maker.start()
+            until(lambda: catalog.find("new"))
+            with catalog.making(["new"]):
+                pass
+
+    first.add_listener(listener)
+    first.append({"x": [1]})
+    maker.join(30)
+    assert not maker.is_alive()

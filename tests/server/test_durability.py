@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from barrage_server.errors import AlreadyExistsError, InvalidRequestError, Journ
 from barrage_server.journal.files import JournalFile, OsDirectory
 from barrage_server.wire.protocol import CommitRequest, StageRequest
 from tests.engine.samples import SAMPLES
+from tests.waiting import until
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 SERVE = """
@@ -272,3 +274,114 @@ def test_a_torn_end_is_cut_off(folder: Path) -> None:
         server.table("t").append(rows(3))  # type: ignore[attr-defined]
     with bs.Server(data_dir=folder) as server:
         assert server.table("t").to_arrow()["key"].to_pylist() == [1, 3]
+
+
+def test_a_checkpoint_that_does_not_fit_leaves_room_for_the_journal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk(monkeypatch)
+    with bs.Server(data_dir=folder) as server:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows(1))
+        durability = server._hub.durability
+        assert durability is not None
+        rename = OsDirectory.rename
+
+        def full(directory: OsDirectory, before: str, after: str) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(OsDirectory, "rename", full)
+        with pytest.raises(OSError, match="No space"):
+            durability.save()
+        assert list((folder / "state").iterdir()) == []
+        monkeypatch.setattr(OsDirectory, "rename", rename)
+        table.append(rows(2))
+        disk.is_full = True
+        with pytest.raises(OSError, match="No space"):
+            durability.save()
+        assert durability.failure is not None  # what could not be synced may be lost
+    disk.is_full = False
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1, 2]
+
+
+def test_a_segment_that_cannot_be_begun_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bs.Server(data_dir=folder) as server:
+        table = server.append_table("t", SCHEMA)
+        durability = server._hub.durability
+        assert durability is not None
+        for _ in range(3):
+            table.append(rows(1))
+            with monkeypatch.context() as patch:
+                create = OsDirectory.create
+
+                def torn(directory: OsDirectory, name: str, create: Any = create) -> JournalFile:
+                    file: JournalFile = create(directory, name)
+
+                    def fail(parts: Any) -> None:
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+                    monkeypatch.setattr(file, "write", fail)
+                    return file
+
+                patch.setattr(OsDirectory, "create", torn)
+                with pytest.raises(OSError, match="No space"):
+                    durability.save()
+        assert len(list((folder / "journal").iterdir())) == 1
+        durability.save()
+        table.append(rows(2))
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1, 1, 1, 2]
+
+
+def test_an_interrupt_between_record_and_cycle_takes_the_record_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from barrage_server.engine import UpdateGraph
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with bs.Server(data_dir=folder) as server:
+        table, other = server.append_table("t", SCHEMA), server.append_table("other", SCHEMA)
+        with monkeypatch.context() as patch:
+            patch.setattr(UpdateGraph, "_compute", interrupted)
+            for action in (
+                lambda: table.append(rows(1)),
+                lambda: server.drop("other"),
+                lambda: server.append_table("new", SCHEMA),
+            ):
+                with pytest.raises(KeyboardInterrupt):
+                    action()
+        table.append(rows(2))
+        other.append(rows(3))
+        before = state(server)
+        assert sorted(before) == ["other", "t"]
+    with bs.Server(data_dir=folder) as server:
+        assert state(server) == before
+
+
+def test_rows_behind_an_overwriting_in_one_cycle_are_refused(folder: Path) -> None:
+    """They would be told to be there, and be in a table that is gone."""
+    with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
+        client.publish("t", rows(1))
+        errors: list[BaseException] = []
+
+        def publish(action: Any) -> None:
+            try:
+                action()
+            except bs.UnavailableError as error:
+                errors.append(error)
+
+        table = server.table("t")
+        overwrite = threading.Thread(target=publish, args=(lambda: client.publish("t", rows(2), mode="replace"),))
+        append = threading.Thread(target=publish, args=(lambda: table.append(rows(3)),))  # type: ignore[attr-defined]
+        with server.graph.between_cycles():
+            overwrite.start()
+            until(lambda: server.graph.waiting == 1)
+            append.start()
+            until(lambda: server.graph.waiting == 2)
+        overwrite.join(30)
+        append.join(30)
+        assert [str(error) for error in errors] == ["Table 't' was overwritten by another one. Publish again."]
+        assert client.snapshot("t")["key"].to_pylist() == [2]
