@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from barrage_server.server import (
         CredentialFile,
         Credentials,
+        Front,
         Fsync,
         Limits,
         Principal,
@@ -133,6 +134,7 @@ __all__ = [
     "FollowedStatistics",
     "FollowedTable",
     "ForbiddenError",
+    "Front",
     "Fsync",
     "InternalError",
     "InvalidRequestError",
@@ -209,8 +211,8 @@ _NAMES: Final = {
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",
     "server": (
-        "CredentialFile Credentials Fsync Limits Principal Right Role ServedTables StreamGauges SubscriptionGauges "
-        "TableStatistics WebTokens"
+        "CredentialFile Credentials Front Fsync Limits Principal Right Role ServedTables StreamGauges "
+        "SubscriptionGauges TableStatistics WebTokens"
     ),
     "subscription": "SubscriptionLimits",
     "wire.protocol": "PublishMode TableKind",

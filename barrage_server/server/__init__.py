@@ -5,6 +5,7 @@ from __future__ import annotations
 from barrage_server.server.access import Right, Role
 from barrage_server.server.authentication import Authenticator, Credentials
 from barrage_server.server.credential_file import CredentialFile
+from barrage_server.server.front import Front
 from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables
@@ -17,6 +18,7 @@ __all__ = [
     "Authenticator",
     "CredentialFile",
     "Credentials",
+    "Front",
     "Fsync",
     "Limits",
     "Principal",

@@ -8,6 +8,8 @@ import logging
 from enum import StrEnum
 from typing import Final
 
+from barrage_server.public import public
+
 __all__ = ["Front", "is_loopback"]
 
 logger = logging.getLogger("barrage_server.server")
@@ -15,6 +17,7 @@ logger = logging.getLogger("barrage_server.server")
 _PACKAGES: Final = ("grpc", "grpc_health", "grpc_reflection", "google.protobuf")
 
 
+@public
 class Front(StrEnum):
     """What serves the port for Arrow Flight. The contract is the same.
 

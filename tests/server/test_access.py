@@ -23,7 +23,7 @@ from barrage_server.errors import (
     UnknownTableError,
 )
 from barrage_server.flight.errors import from_flight
-from barrage_server.server import Principal, Right, Role, Server
+from barrage_server.server import Limits, Principal, Right, Role, Server
 from barrage_server.server.access import AccessControl
 from barrage_server.server.actions import list_actions
 from barrage_server.server.catalog import Catalog
@@ -419,7 +419,8 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[tuple[Server, trustme.CA
     if authority is not None:
         issued = authority.issue_cert("localhost", "127.0.0.1")
         tls = b"".join(part.bytes() for part in issued.cert_chain_pems), issued.private_key_pem.bytes()
-    with Server(token="open sesame", tls=tls, deephaven_port=0) as server:
+    limits = Limits(failed_log_ins=1_000_000)  # every refusal here is one, and all come from one address
+    with Server(token="open sesame", tls=tls, deephaven_port=0, limits=limits) as server:
         server.append_table(VISIBLE, SCHEMA)
         yield server, authority
 
