@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -125,7 +125,11 @@ class Unsaved:
 
 
 def save_checkpoint(
-    state: Directory, before: Checkpoint | None, goal: Checkpoint, tables: Sequence[Unsaved]
+    state: Directory,
+    before: Checkpoint | None,
+    goal: Checkpoint,
+    tables: Sequence[Unsaved],
+    abandons: Callable[[], bool] = lambda: False,
 ) -> Checkpoint:
     """Write a checkpoint, and remove the one before.
 
@@ -134,15 +138,16 @@ def save_checkpoint(
         before: the last one, whose files are linked where they still hold.
         goal: number, step, next id and ledger of the new one.
         tables: its tables.
+        abandons: whether to give up; asked now and then.
 
     Raises:
-        OSError: it cannot be written. The one before still stands.
+        OSError: it cannot be written, or was abandoned (InterruptedError). The one before still stands.
 
     """
     partial = _PARTIAL + goal.name
     state.remove(partial)
     try:
-        done = _write_all(state, partial, before, goal, tables)
+        done = _write_all(state.folder(partial), state, before, goal, tables, abandons)
         state.rename(partial, goal.name)
     except BaseException:
         with suppress(OSError):
@@ -156,10 +161,14 @@ def save_checkpoint(
 
 
 def _write_all(
-    state: Directory, partial: str, before: Checkpoint | None, goal: Checkpoint, tables: Sequence[Unsaved]
+    folder: Directory,
+    state: Directory,
+    before: Checkpoint | None,
+    goal: Checkpoint,
+    tables: Sequence[Unsaved],
+    abandons: Callable[[], bool],
 ) -> Checkpoint:
-    """Write a checkpoint into the folder ``partial``, and sync it."""
-    folder = state.folder(partial)
+    """Write a checkpoint into ``folder``, and sync it."""
     old = {} if before is None else {saved.table.id: saved for saved in before.tables}
     source = None if before is None else state.folder(before.name)
     found = []
@@ -169,7 +178,7 @@ def _write_all(
             for name in piece.names:
                 assert source is not None
                 folder.link(source, name)
-        found.append(_save(folder, goal.number, unsaved, kept))
+        found.append(_save(folder, goal.number, unsaved, kept, abandons))
     done = Checkpoint(goal.number, goal.step, goal.next_id, tuple(found), goal.ledger)
     text = json.dumps(_to_json(done), indent=1).encode()
     manifest = folder.create(_MANIFEST)
@@ -233,7 +242,9 @@ def _kept(before: TableState | None, unsaved: Unsaved) -> tuple[Piece, ...]:
     return tuple(piece for piece in before.pieces if piece.first + piece.rows > rows.first_key)
 
 
-def _save(folder: Directory, number: int, unsaved: Unsaved, kept: tuple[Piece, ...]) -> TableState:
+def _save(
+    folder: Directory, number: int, unsaved: Unsaved, kept: tuple[Piece, ...], abandons: Callable[[], bool]
+) -> TableState:
     version, table = unsaved.version, unsaved.table
     rows = version.row_set
     pieces = list(kept)
@@ -245,8 +256,14 @@ def _save(folder: Directory, number: int, unsaved: Unsaved, kept: tuple[Piece, .
     if rest:
         stem = f"{table.id}-{number:020d}"
         numbers = range(len(table.schema))
-        parts = (version.read(part) for part in version.pieces(rest, numbers))
-        names, nbytes = write_rows(folder, stem, table.schema, parts)
+
+        def parts() -> Iterator[list[pa.Array]]:
+            for part in version.pieces(rest, numbers):
+                if abandons():
+                    raise InterruptedError("The checkpoint is abandoned.")
+                yield version.read(part)
+
+        names, nbytes = write_rows(folder, stem, table.schema, parts())
         first = rest.first_key if table.spec.kind in _GROWING else 0
         pieces.append(Piece(tuple(names), stem, first, rest.size, nbytes))
     return TableState(table, version.step, rows, unsaved.next_key, tuple(pieces))

@@ -6,6 +6,7 @@ Parquet through pyarrow gives every type of a table back, but for those of :func
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -105,12 +106,16 @@ class _Writers:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._open: dict[str, tuple[Any, _Sink, JournalFile]] = {}
+        self._finished: set[str] = set()
 
     def __enter__(self) -> _Writers:
         return self
 
     def __exit__(self, *details: object) -> None:
-        for _, _, file in self._open.values():
+        for name, (writer, _, file) in self._open.items():
+            if name not in self._finished:
+                with suppress(OSError, pa.ArrowException):  # its end cannot be written either; it must not try later
+                    writer.close()
             file.close()
 
     def open(self, name: str, schema: pa.Schema) -> None:
@@ -134,8 +139,9 @@ class _Writers:
 
     def finish(self) -> int:
         total = 0
-        for writer, sink, file in self._open.values():
+        for name, (writer, sink, file) in self._open.items():
             writer.close()
+            self._finished.add(name)
             file.sync()
             total += sink.nbytes
         return total

@@ -214,10 +214,12 @@ class Durability(CycleLog):
     def take_back(self) -> None:
         """The cycle of the last record does not run, if there is one."""
         pending, self._pending = self._pending, None
-        self._undo_notes(tuple(self._void))
-        if pending is None or self._journal.number <= pending[0]:
+        if pending is None:
             return
         number, record = pending
+        self._undo_notes(tuple(self._void))
+        if self._journal.number == number:
+            return
         notes = len(record.made) + len(record.dropped) + len(record.exchanged) + len(record.ledger)
         tables = frozenset(table for table, _ in record.rows)
         self._append_void(VoidRecord(number, tables, frozenset(range(notes))))
@@ -408,6 +410,8 @@ class Durability(CycleLog):
                 continue
             try:
                 self.save()
+            except InterruptedError:
+                return  # the server is closing: the journal has everything
             except (OSError, JournalError) as error:
                 logger.error("no checkpoint could be written; the journal grows: %s", error)
                 pause = _RETRY_SECONDS
@@ -433,7 +437,7 @@ class Durability(CycleLog):
         with self._changed:
             self._synced = max(self._synced, number)
             self._changed.notify_all()
-        self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables)
+        self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables, lambda: self._closed)
         self._journal.remove_before(number)
         for place in set(self._records) - {table.table.id for table in tables} - set(self._ids.values()):
             self._records.pop(place, None)

@@ -18,6 +18,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.errors import AlreadyExistsError, InvalidRequestError, JournalError, ReadOnlyError
 from barrage_server.journal.files import JournalFile, OsDirectory
+from barrage_server.publish import Target, publish_rows
 from barrage_server.wire.protocol import CommitRequest, StageRequest
 from tests.engine.samples import SAMPLES
 from tests.waiting import until
@@ -305,6 +306,38 @@ def test_a_checkpoint_that_does_not_fit_leaves_room_for_the_journal(
         assert server.table("t").to_arrow()["key"].to_pylist() == [1, 2]
 
 
+def test_a_server_that_closes_does_not_wait_for_its_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal has everything, and the end of the process has a deadline."""
+    from barrage_server.journal.columns_file import write_rows
+
+    closing, reading = threading.Event(), threading.Event()
+
+    def slow(directory: Any, stem: str, schema: pa.Schema, batches: Any) -> Any:
+        reading.set()
+        assert closing.wait(30)
+        return write_rows(directory, stem, schema, batches)
+
+    monkeypatch.setattr("barrage_server.journal.checkpoint.write_rows", slow)
+    with bs.Server(data_dir=folder) as server:
+        server.append_table("t", SCHEMA).append(rows(1))
+        durability = server._hub.durability
+        assert durability is not None
+
+        def save() -> None:
+            with pytest.raises(InterruptedError):
+                durability.save()
+
+        saving = threading.Thread(target=save)
+        saving.start()
+        assert reading.wait(30)
+    closing.set()
+    saving.join(30)
+    assert not saving.is_alive()
+    assert list((folder / "state").iterdir()) == []
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").size == 1
+
+
 def test_a_segment_that_cannot_be_begun_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with bs.Server(data_dir=folder) as server:
         table = server.append_table("t", SCHEMA)
@@ -359,6 +392,30 @@ def test_an_interrupt_between_record_and_cycle_takes_the_record_back(
         assert sorted(before) == ["other", "t"]
     with bs.Server(data_dir=folder) as server:
         assert state(server) == before
+
+
+def test_an_interrupt_when_a_cycle_is_visible_leaves_what_it_made_durable(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from barrage_server.engine import UpdateGraph
+
+    show = UpdateGraph._show
+
+    def interrupted(graph: UpdateGraph, cycle: Any) -> None:
+        show(graph, cycle)
+        raise KeyboardInterrupt
+
+    with bs.Server(data_dir=folder) as server:
+        given = pa.record_batch(rows(1), SCHEMA)
+        with monkeypatch.context() as patch:
+            patch.setattr(UpdateGraph, "_show", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                publish_rows(server._hub.catalog, Target("new"), SCHEMA, [given])
+        server.table("new").append(rows(2))  # type: ignore[attr-defined]
+        before = state(server)
+    with bs.Server(data_dir=folder) as server:
+        assert state(server) == before
+        assert server.table("new").size == 2
 
 
 def test_rows_behind_an_overwriting_in_one_cycle_are_refused(folder: Path) -> None:
