@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast interop stress fuzz style format types generate generate-check bench bench-check bench-env figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop stress fuzz fuzz-decoders faults soak style format types generate generate-check bench bench-check bench-env figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -25,10 +25,13 @@ help: ## List the verbs and the knobs
 	@echo "  WORKERS=auto    test processes, at most one per core"
 	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
 	@echo "  SECONDS=60      for stress: for how long"
-	@echo "  SEED=0          for stress and fuzz: of all random choices"
+	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
+	@echo "  FUZZ_SECONDS=60 for fuzz-decoders: for each; TARGETS= such as 'row_set journal'"
+	@echo "  ROUNDS=20       for faults; FIRST=0 is the number of the first one"
 	@echo "  CALLS=100000    for fuzz: per endpoint"
-	@echo "  ENDPOINT=       for fuzz: flight, deephaven or web; all when left out"
-	@echo "  STRESS_ARGS=, FUZZ_ARGS=  such as '--depth 0 --plain', '--survey'"
+	@echo "  ENDPOINT=       for fuzz: flight, grpc (its other front), deephaven or web; all when left out"
+	@echo "  UPDATES=1000000, SESSIONS=10000  for soak"
+	@echo "  STRESS_ARGS=, FUZZ_ARGS=, FAULTS_ARGS=, SOAK_ARGS=  such as '--depth 0 --plain', '--survey', '--no-spark', '--memory'"
 	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
 	@echo "  ONLY=           benchmarks, as in ONLY='doget viewport'"
 	@echo "  QUICK=          1: benchmarks with small tables and short times, without Perspective, under three minutes"
@@ -59,6 +62,16 @@ stress: env ## Writers, subscribers and disturbances for SECONDS=, from SEED=; e
 
 fuzz: env ## Damaged calls to live servers: CALLS= per endpoint, from SEED=, of one ENDPOINT= or all
 	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.fuzz --calls $(or $(CALLS),100000) --seed $(or $(SEED),0) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(FUZZ_ARGS)
+
+soak: env ## UPDATES= cycles and SESSIONS= clients, from SEED=; memory, threads and descriptors must stay as they are
+	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.soak --updates $(or $(UPDATES),1000000) --sessions $(or $(SESSIONS),10000) --seed $(or $(SEED),0) $(SOAK_ARGS)
+
+fuzz-decoders: env ## Each decoder under atheris for FUZZ_SECONDS=, or those of TARGETS=
+	@scripts/make-env $(VENV) fuzz
+	@PYTHONPATH=.:generated $(BIN)/python -m tests.fuzz.decoders $(TARGETS) --seconds $(or $(FUZZ_SECONDS),60) --seed $(or $(SEED),1)
+
+faults: env ## Crashes, full disks, lost connections: ROUNDS= rounds from SEED=, beginning with FIRST=; nothing is lost or doubled
+	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.faults --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),0) --first $(or $(FIRST),0) $(FAULTS_ARGS)
 
 style: env ## Check lint and format
 	@$(BIN)/ruff check .

@@ -15,10 +15,13 @@ neither Spark nor Java.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import barrage_server.log  # noqa: F401  (guards all loggers)
+from barrage_server.plan.derivation import derive_with
 
 if TYPE_CHECKING:
     from barrage_server.client import (
@@ -83,6 +86,11 @@ if TYPE_CHECKING:
         UnsupportedTypeError,
         WireFormatError,
     )
+    from barrage_server.formula import Functions
+    from barrage_server.operations import empty_table
+    from barrage_server.plan import agg
+    from barrage_server.plan.aggregation import Aggregation
+    from barrage_server.plan.operable import merge
     from barrage_server.publish import StagingLimits, StagingStatistics
     from barrage_server.relay import (
         FollowedState,
@@ -114,6 +122,7 @@ __version__: Final = "0.1.0"
 
 __all__ = [
     "KEEP",
+    "Aggregation",
     "AlreadyExistsError",
     "AppendTable",
     "ArrowStream",
@@ -136,6 +145,7 @@ __all__ = [
     "ForbiddenError",
     "Front",
     "Fsync",
+    "Functions",
     "InternalError",
     "InvalidRequestError",
     "JournalError",
@@ -193,7 +203,10 @@ __all__ = [
     "WebTokens",
     "WireFormatError",
     "__version__",
+    "agg",
     "connect",
+    "empty_table",
+    "merge",
     "table",
 ]
 
@@ -207,6 +220,11 @@ _NAMES: Final = {
         "TableTraits TableUpdate TableVersion UpdateGraph"
     ),
     "engine.standalone": "table",
+    "formula": "Functions",
+    "operations": "empty_table",
+    "plan": "agg",
+    "plan.aggregation": "Aggregation",
+    "plan.operable": "merge",
     "publish": "StagingLimits StagingStatistics",
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",
@@ -218,6 +236,16 @@ _NAMES: Final = {
     "wire.protocol": "PublishMode TableKind",
 }
 _HOMES: Final = {name: home for home, names in _NAMES.items() for name in names.split()}
+
+
+def _derive(operation: Any, inputs: Sequence[Any]) -> Any:
+    """The table of the result of an operation. What computes it is loaded on first use."""
+    from barrage_server.operations import derive
+
+    return derive(operation, inputs, time_ns)
+
+
+derive_with(_derive)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from math import isfinite
 from numbers import Real
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from barrage_server.errors import InvalidRequestError
 
-__all__ = ["callback", "instance", "integer", "names", "number", "optional_names", "seconds", "shown", "text"]
+__all__ = [
+    "as_path",
+    "callback",
+    "instance",
+    "integer",
+    "names",
+    "number",
+    "optional_names",
+    "seconds",
+    "shown",
+    "text",
+]
 
 _SHOWN: Final = 60
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -137,6 +150,17 @@ def instance(value: Any, kind: type, what: str) -> None:
     """Raise InvalidRequestError unless ``value`` is None or of the class ``kind``."""
     if value is not None and not isinstance(value, kind):
         raise InvalidRequestError(f"{what} must be a {kind.__name__}, not {shown(value)}.")
+
+
+def as_path(value: Any, what: str) -> Path:
+    """Check that ``value`` is a path or the text of one, and return it.
+
+    Raises:
+        InvalidRequestError: it is not.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidRequestError(f"{what} must be the path of a folder or file, not {shown(value)}.")
+    return Path(text(os.fspath(value), what))
 
 
 def callback(value: Any, what: str) -> Callable[..., Any]:

@@ -18,12 +18,15 @@ import weakref
 from enum import IntEnum
 from typing import Any, Final, Protocol
 
+import pyarrow as pa
+
 from barrage_server.errors import LimitError
 
 __all__ = [
     "Endable",
     "Ending",
     "Waiting",
+    "choose_memory_pool",
     "end_with_process",
     "is_ending",
     "leave_to_parent",
@@ -35,8 +38,9 @@ __all__ = [
 
 logger = logging.getLogger("barrage_server")
 
+_POOL_VARIABLE: Final = "ARROW_DEFAULT_MEMORY_POOL"
 _MOST_DESCRIPTORS: Final = 1 << 16
-"""Descriptors that a server may want: some systems allow so many that listing them all would take long."""
+"""Upper bound of the raised soft limit of descriptors: listing a process's descriptors takes time for each."""
 _SPARE_DESCRIPTORS: Final = 64
 
 _SECONDS: Final = 5.0
@@ -120,6 +124,17 @@ def start_thread(thread: threading.Thread) -> None:
             f"The operating system or the end of the interpreter allows no further thread ({error}); "
             f"'{thread.name}' was not started."
         ) from error
+
+
+def choose_memory_pool() -> None:
+    """Have Arrow allocate with jemalloc, if there is one, and ``ARROW_DEFAULT_MEMORY_POOL`` names nothing else.
+
+    mimalloc, the default of Arrow, keeps what other threads free until the thread that allocated it allocates again. A
+    thread that waits for a client does not, and gRPC frees what it has sent on threads of its own.
+    """
+    if os.environ.get(_POOL_VARIABLE) or "jemalloc" not in pa.supported_memory_backends():
+        return
+    pa.set_memory_pool(pa.jemalloc_memory_pool())
 
 
 def raise_descriptor_limit() -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ import pyarrow.flight as flight
 from barrage_server.rowset import RowSet
 from barrage_server.wire.metadata import UpdateMetadata, decode_message
 from barrage_server.wire.requests import SubscriptionOptions, SubscriptionRequest
+from barrage_server.wire.resume import RESUME_HEADER, ResumePoint, lineage_of
 from benchmarks import data
 
 __all__ = ["Exchange", "Receiver", "connect", "options_for"]
@@ -45,6 +47,7 @@ class Exchange:
         interval_ms: the least time between two updates.
         deephaven: whether the server is Deephaven's. It is asked for the nulls that its own clients ask for.
         viewport: first row and number of rows; None: the whole table.
+        resume: the header that says from where the client goes on, or asks; None: no header.
     """
 
     def __init__(
@@ -55,13 +58,18 @@ class Exchange:
         *,
         deephaven: bool,
         viewport: tuple[int, int] | None = None,
+        resume: str | None = None,
     ) -> None:
+        self._last: flight.FlightStreamChunk | None = None
         self._ticket = f"s/{table}".encode()
         self._options = SubscriptionOptions(
             use_deephaven_nulls=deephaven, columns_as_list=True, min_update_interval_ms=interval_ms
         )
         descriptor = flight.FlightDescriptor.for_command(DPHN)
-        self._writer, self._reader = client.do_exchange(descriptor, options_for(deephaven=deephaven))
+        options = options_for(deephaven=deephaven)
+        if resume is not None:
+            options = flight.FlightCallOptions(headers=[(RESUME_HEADER.encode(), resume.encode())])
+        self._writer, self._reader = client.do_exchange(descriptor, options)
         self.show(viewport)
 
     def show(self, viewport: tuple[int, int] | None) -> None:
@@ -97,9 +105,23 @@ class Exchange:
         seen = received = 0
         while seen < rows:
             chunk = self._reader.read_chunk()
+            if chunk.app_metadata is not None:
+                self._last = chunk  # decoded later: it takes long for many scattered rows
             seen += _rows(chunk)
             received += _nbytes(chunk)
         return received
+
+    @property
+    def last(self) -> UpdateMetadata:
+        """The metadata of the last message that :meth:`first_content` has read."""
+        metadata = None if self._last is None else _metadata(self._last)
+        assert metadata is not None
+        return metadata
+
+    @property
+    def point(self) -> str:
+        """The header of a client that goes on from what :meth:`first_content` has read."""
+        return ResumePoint(lineage_of(self._reader.schema), self.last.last_seq).encode()
 
     def read(self) -> flight.FlightStreamChunk:
         """The next message; waits for it."""
@@ -108,6 +130,12 @@ class Exchange:
     def cancel(self) -> None:
         """End the stream, from any thread."""
         self._reader.cancel()
+
+    def close(self) -> None:
+        """End the stream, and return when the server has ended it."""
+        self.cancel()
+        with suppress(flight.FlightError, pa.ArrowException):
+            self._writer.close()
 
 
 @dataclass(slots=True)

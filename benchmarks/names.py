@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["BARE", "DEEPHAVEN", "GRPC_FRONT", "OURS", "PERSPECTIVE", "SPARK_NOOP", "SPARK_PARQUET", "SPARK_TO_ARROW"]
+__all__ = [
+    "BARE",
+    "DEEPHAVEN",
+    "DURABLE",
+    "GRPC_FRONT",
+    "OURS",
+    "PERSPECTIVE",
+    "ROLES",
+    "SPARK_NOOP",
+    "SPARK_PARQUET",
+    "SPARK_TO_ARROW",
+]
 
 OURS: Final = "barrage-server"
 GRPC_FRONT: Final = "barrage-server, gRPC front"
+DURABLE: Final = "barrage-server, durable"
+ROLES: Final = "barrage-server, with roles"
 BARE: Final = "bare Flight"
 DEEPHAVEN: Final = "Deephaven"
 PERSPECTIVE: Final = "Perspective"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.names import BARE, DEEPHAVEN, GRPC_FRONT, SPARK_NOOP, SPARK_TO_ARROW
+from benchmarks.names import BARE, DEEPHAVEN, SPARK_NOOP, SPARK_TO_ARROW
 
 __all__ = ["TARGETS", "Target"]
 
@@ -49,9 +49,33 @@ _VIEWPORTS: Final = tuple(
 TARGETS: Final = (
     Target("doget", "DoGet", "time", at_least=0.95, beside=BARE),
     Target("doget", "DoGet", "time", at_least=5, beside=DEEPHAVEN),
-    Target("fronts", "DoGet, by front", "time", at_most=1 / 0.95, beside=GRPC_FRONT),
-    Target("fronts", "DoPut, by front", "time", at_most=1 / 0.8, beside=GRPC_FRONT),
-    Target("fronts", "appends as fast as they are received, by front", "time", at_most=1 / 0.8, beside=GRPC_FRONT),
+    Target("fronts", "DoGet, by front", "rate of the front grpc, turn by turn", at_least=0.95),
+    Target("fronts", "DoPut, by front", "rate of the front grpc, turn by turn", at_least=0.8),
+    Target(
+        "fronts", "appends as fast as they are received, by front", "rate of the front grpc, turn by turn", at_least=0.8
+    ),
+    Target("durable", "puts of 50,000 rows, in memory or durable", "rate when durable, turn by turn", at_least=0.6),
+    Target("durable", "puts of 100 rows, in memory or durable", "rate when durable, turn by turn", at_least=0.7),
+    Target("durable", "a put of 100 rows that waits for the disk", "median beyond memory", at_most=2.0),
+    Target("durable", "memory of a durable table", "of that in memory", at_most=1.05),
+    *(
+        Target("durable", "restart of a durable table", f"of the time of pq.read_table, {kind} table", at_most=2.0)
+        for kind in ("append", "keyed")
+    ),
+    *(
+        Target("roles", "a call, by whether there are roles", f"{call}, of the time without roles", at_most=1.05)
+        for call in ("GetFlightInfo", "DoGet of 100 rows", "DoPut of 100 rows")
+    ),
+    *(
+        Target(
+            "filters",
+            "subscribers of a part of a table that ticks",
+            f"{rows}, {readers}, processor time, of that for the whole table",
+            at_most=1.3,
+        )
+        for rows in ("append, half of the rows", "keyed, half of the rows")
+        for readers in ("1 reader", "10 readers")
+    ),
     Target("snapshot", "first snapshot", "received raw", at_least=4, beside=DEEPHAVEN),
     Target("snapshot", "first snapshot", "applied to a replica", at_least=5, beside=DEEPHAVEN),
     Target("append", "append to one full subscriber", "sustained", at_least=10e6),
@@ -62,6 +86,9 @@ TARGETS: Final = (
     ),
     Target("replace", "replace of a keyed table, 1 % changed", "time", at_most=0.25),
     Target("replace", "replace of a keyed table, 1 % changed", "rows on the wire", at_most=1.0),
+    Target("resume", "coming back after 1 % changed", "bytes, raw", at_most=0.05),
+    Target("resume", "coming back after 1 % changed", "time, raw", at_most=0.05),
+    Target("resume", "coming back after 1 % changed", "time, applied", at_most=0.05),
     *_VIEWPORTS,
     Target("viewport", "viewport of 100 rows moved, append table, still", "p50, raw", at_least=0.5, beside=BARE),
     Target("viewport", "viewport of 100 rows moved, append table, still", "p99, raw", at_least=1, beside=DEEPHAVEN),
@@ -73,6 +100,19 @@ TARGETS: Final = (
     Target("fanout", "100 k rows/s to 50 subscribers", "served on time", at_least=99.0),
     Target("viewers", "1,000 viewport subscribers at 10 Hz", "server cores", at_least=2, beside=DEEPHAVEN),
     Target("viewers", "1,000 viewport subscribers at 10 Hz", "served on time", at_least=99.0),
+    Target("stalled", "20 subscribers that take nothing, ring", "memory for each of them", at_most=5.0),
+    Target(
+        "stalled",
+        "20 subscribers that take nothing, keyed table",
+        "memory for all of them, by the table's",
+        at_most=1.5,
+    ),
+    *(
+        Target("stalled", f"20 subscribers that take nothing, {kind}", "p99 of another one", at_most=2.0)
+        for kind in ("ring", "keyed table")
+    ),
+    Target("strangers", "a client beside callers without credentials, front grpc", "p99", at_most=2.0),
+    Target("strangers", "a client beside callers without credentials, front grpc", "memory", at_most=64.0),
     Target("memory", "memory, append table", "of what is allowed", at_most=1.0),
     Target("memory", "memory, keyed table", "of what is allowed", at_most=1.0),
     Target("memory", "memory over a million updates", "growth", at_most=10.0),

@@ -106,6 +106,8 @@ INNER = {
     "check_operations",
     "make_views",
     "detach",
+    "function_of",
+    "operate",
     "rename",
     "restate",
     "retire",

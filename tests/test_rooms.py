@@ -21,8 +21,11 @@ BELOW: dict[str, set[str]] = {
     "process": {"errors"},
     "rowset": {"errors"},
     "wire": {"errors", "rowset"},
+    "plan": {"errors"},
     "flight": {"errors", "log", "process", "wire"},
-    "engine": {"errors", "rowset", "wire"},
+    "formula": {"errors"},
+    "engine": {"errors", "rowset", "wire", "plan", "formula"},
+    "operations": {"errors", "rowset", "wire", "engine", "formula", "plan"},
     "subscription": {"errors", "rowset", "wire", "engine"},
     "publish": {"errors", "rowset", "wire", "engine"},
     "journal": {"errors", "rowset", "wire", "engine"},
@@ -35,6 +38,7 @@ BELOW: dict[str, set[str]] = {
         "pem",
         "rowset",
         "wire",
+        "formula",
         "engine",
         "subscription",
         "publish",
@@ -58,7 +62,7 @@ BELOW: dict[str, set[str]] = {
     },
 }
 ANYWHERE = {"errors", "arguments", "public"}
-PURE = ["rowset", "wire", "engine", "subscription", "publish", "journal"]
+PURE = ["rowset", "wire", "plan", "formula", "engine", "operations", "subscription", "publish", "journal"]
 IMPURE = {"asyncio", "grpc", "multiprocessing", "pyarrow.flight", "pyspark", "queue", "select", "socket", "time"}
 # Locks are values that a pure room may hold; threads are not.
 LOCKS = {"Condition", "Lock", "RLock", "local"}

@@ -30,10 +30,24 @@ WRONG: dict[str, list[Any]] = {
     "roles": [3, "reader", ["reader"], {"r": "read"}, {3: bs.Role([], [])}],
     "role names": ["r", ["nope"]],
     "tls": [3, "pem", ("a",), ("", "")],
+    "list of texts": [None, 3, "read", [3], [None], [""], object()],
+    "column names": [3, "read", [], [3], [None], object()],
+    "condition": [3, "", "x = 1", "x ==", "f(x) == 1", b"x == 1", [], object()],
+    "path": [3, b"bytes", [], "", object()],
     "integer": [None, "3", 3.5, [], object()],
     "schema or none": [3, "int64", ["a"], {"a": 3}, {"a": "nonsense"}, {"k": "string"}],
     "any rows": [None, 3, "rows", [1], {"k": 3}, {}, object(), {3: [1]}, {"k": [object()]}],
     "choice": [3, "nonsense", b"append", []],
+    "formulas": [None, 3, b"y = x", "", [], [3], "y =", "y = nope", "y = x +", "y = __import__('os')", object()],
+    "conditions": [None, 3, b"x > 1", "", [3], "x >", "nope > 1", "x + 1", object()],
+    "pairs": [None, 3, "", [], [3], "y", "y = nope", "y = x = k", object()],
+    "columns to choose": [3, "", [], [3], "nope", object()],
+    "columns to join": [None, 3, "", [], [3], "nope", "k = nope", "x = k", object()],
+    "share": [None, "3", -0.1, 1.5, float("nan"), [], object(), True],
+    "direction": [3, "up", ["asc", "desc"], [3], [], object()],
+    "aggregations": [None, 3, "sum", [3], object(), bs.agg.sum_("nope"), bs.agg.sum_("k"), bs.Aggregation("f", ("x",))],
+    "aggregation": [None, 3, "sum", [], object(), bs.agg.sum_("x"), bs.Aggregation("f")],
+    "tables": [None, 3, "t", [], [3], object()],
     "table": [None, 3, "t", {"k": ["a"]}, pa.table({"k": ["a"]}), object()],
 }
 SCHEMA = {"k": "string", "x": "float64"}
@@ -82,10 +96,18 @@ def calls(world: World) -> dict[str, Case]:
                 "port": "port",
                 "token": "token",
                 "limits": "table",
+                "roles": "roles",
+                "data_dir": "path",
+                "fsync": "choice",
                 "subscriptions": "table",
                 "writers": "positive",
                 "deephaven_port": "port",
             },
+        ),
+        "Role": (
+            bs.Role,
+            {"tables": ["t"], "rights": ["read"]},
+            {"tables": "list of texts", "rights": "list of texts", "where": "condition", "columns": "column names"},
         ),
         "Server.append_table": (server.append_table, {"name": "n", **schema}, {"name": "text", "schema": "schema"}),
         "Server.blink_table": (server.blink_table, {"name": "n", **schema}, {"name": "text", "schema": "schema"}),
@@ -230,7 +252,7 @@ def calls(world: World) -> dict[str, Case]:
         ),
         "AppendTable.append": (world.append.append, {"rows": ROWS}, {"rows": "rows"}),
         "AppendTable.to_arrow": (world.append.to_arrow, {}, {"columns": "columns"}),
-        "AppendTable.head": (world.append.head, {}, {"rows": "count"}),
+        **operations(world),
         "AppendTable.add_listener": (world.append.add_listener, {}, {"listener": "function"}),
         "RingTable.append": (world.ring.append, {"rows": ROWS}, {"rows": "rows"}),
         "KeyedTable.upsert": (world.keyed.upsert, {"rows": ROWS}, {"rows": "rows"}),
@@ -256,6 +278,55 @@ def calls(world: World) -> dict[str, Case]:
         "RowSet.from_range": (bs.RowSet.from_range, {"first": 0, "last": 3}, {"first": "integer", "last": "integer"}),
         "RowSet.from_keys": (bs.RowSet.from_keys, {}, {"keys": "table"}),
         "RowSet.flat": (bs.RowSet.flat, {}, {"size": "integer"}),
+    }
+
+
+def operations(world: World) -> dict[str, Case]:
+    """Those of tables: the same for each."""
+    table, quotes = world.append, world.keyed
+    functions = ("sum", "abs_sum", "avg", "std", "var", "min", "max", "median", "first", "last")
+    groups = [f"{function}_by" for function in functions]
+    formulas = ("select", "view", "update", "update_view", "lazy_update")
+    found: dict[str, Case] = {
+        **{name: (getattr(table, name), {"formulas": "y = x"}, {"formulas": "formulas"}) for name in formulas},
+        **{name: (getattr(table, name), {"by": "k"}, {"by": "columns to choose"}) for name in groups},
+        "drop_columns": (table.drop_columns, {"cols": "x"}, {"cols": "names"}),
+        "rename_columns": (table.rename_columns, {"cols": "y = x"}, {"cols": "pairs"}),
+        "where": (table.where, {"filters": "x > 1"}, {"filters": "conditions"}),
+        "head": (table.head, {}, {"num_rows": "count"}),
+        "tail": (table.tail, {}, {"num_rows": "count"}),
+        "head_pct": (table.head_pct, {"pct": 0.5}, {"pct": "share"}),
+        "tail_pct": (table.tail_pct, {"pct": 0.5}, {"pct": "share"}),
+        "slice": (table.slice, {"start": 0, "stop": 5}, {"start": "integer", "stop": "integer"}),
+        "sort": (table.sort, {"order_by": "x"}, {"order_by": "names", "order": "direction"}),
+        "sort_descending": (table.sort_descending, {"order_by": "x"}, {"order_by": "names"}),
+        "natural_join": (
+            table.natural_join,
+            {"table": quotes, "on": "k", "joins": "y = x"},
+            {"table": "table", "on": "columns to join", "joins": "columns to choose"},
+        ),
+        "exact_join": (
+            table.exact_join,
+            {"table": quotes, "on": "k", "joins": "y = x"},
+            {"table": "table", "on": "columns to join", "joins": "columns to choose"},
+        ),
+        "select_distinct": (table.select_distinct, {}, {"cols": "columns to choose"}),
+        "agg_by": (
+            table.agg_by,
+            {"aggs": bs.agg.sum_("x"), "by": "k"},
+            {"aggs": "aggregations", "by": "columns to choose"},
+        ),
+        "agg_all_by": (
+            table.agg_all_by,
+            {"agg": bs.agg.sum_(), "by": "k"},
+            {"agg": "aggregation", "by": "columns to choose"},
+        ),
+        "count_by": (table.count_by, {"col": "n", "by": "k"}, {"col": "text", "by": "columns to choose"}),
+    }
+    return {
+        **{f"AppendTable.{name}": case for name, case in found.items()},
+        "merge": (bs.merge, {"tables": [table, table]}, {"tables": "tables", "order_by": "choice"}),
+        "empty_table": (bs.empty_table, {"size": 3}, {"size": "count", "graph": "table"}),
     }
 
 
@@ -312,6 +383,7 @@ CLASSES = [
 INNER = {
     *("prepare_version", "peek", "show_version", "fail", "check_usable", "check_operations", "apply_operations"),
     *("readable_rows", "column_numbers", "wait_for_content", "then"),
+    "operate",
     *("shutdown", "end_with_process", "join", "wait_first", "retire", "rename", "restate", "restore", "not_ready"),
 }
 

@@ -118,7 +118,7 @@ def serve(
         typer.Option(help="TOML file of tokens, users and client certificates, with their roles.", metavar="FILE"),
     ] = None,
     allow_anonymous: Annotated[
-        bool, typer.Option("--allow-anonymous", help="Allow an address beyond this machine without credentials.")
+        bool, typer.Option("--allow-anonymous", help="Accept every caller, without credentials.")
     ] = False,
     allow_plaintext: Annotated[
         bool, typer.Option("--allow-plaintext", help="Allow an address beyond this machine without TLS.")
@@ -384,6 +384,13 @@ def create(
     key: Key = None,
     kind: Kind = None,
     capacity: Capacity = None,
+    durable: Annotated[
+        bool | None,
+        typer.Option(
+            "--durable/--not-durable",
+            help="Whether the server's data directory keeps it. By default if there is one, and the kind can be.",
+        ),
+    ] = None,
     token: Token = None,
     tls_root_certs: TlsRootCerts = None,
 ) -> None:
@@ -391,7 +398,7 @@ def create(
     from barrage_server.cli.tables import create_table
 
     address = _address(uri, token, tls_root_certs)
-    create_table(address, table, columns, key=key or None, kind=kind, capacity=capacity)
+    create_table(address, table, columns, key=key or None, kind=kind, capacity=capacity, durable=durable)
 
 
 @app.command()

@@ -80,7 +80,7 @@ def run(args: Sequence[str]) -> int:
 
 
 def end_within(seconds: float) -> None:
-    """Let this process end at most so many seconds after Ctrl-C or SIGTERM, instead of ``GRACE_SECONDS``."""
+    """Set ``GRACE_SECONDS``, the seconds from Ctrl-C or SIGTERM after which this process is ended."""
     global GRACE_SECONDS
     GRACE_SECONDS = seconds
 

@@ -6,8 +6,8 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sized
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -20,11 +20,15 @@ from barrage_server.cli.notify import READY, STOPPING, notify
 from barrage_server.cli.settings import ServeSettings, TableSettings, load_settings
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
-from barrage_server.errors import BarrageError
+from barrage_server.engine import UpdateGraph
+from barrage_server.engine.kinds import make_table
+from barrage_server.errors import BarrageError, InvalidRequestError
 from barrage_server.log import JsonFormatter, TextFormatter
-from barrage_server.process import raise_descriptor_limit
+from barrage_server.process import choose_memory_pool, raise_descriptor_limit
 from barrage_server.server import Authenticator
 from barrage_server.server.authentication import as_authenticator
+from barrage_server.server.roles import log_unknown_columns
+from barrage_server.wire.table_spec import TableSpec
 
 __all__ = ["any_of", "serve_until_stopped"]
 
@@ -46,6 +50,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
     settings = load_settings(config, flags)
     _begin_log(settings)
     raise_descriptor_limit()
+    choose_memory_pool()
     end_within(settings.stop_seconds)
     with suppress(Terminated):  # a server that is told to stop has done what it is for
         _serve(settings, lambda server: reload_access(server, config, flags))
@@ -59,12 +64,18 @@ def _begin_log(settings: ServeSettings) -> None:
 
 
 def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None:
+    asked = threading.Event()
+    if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, lambda *_: asked.set())  # before recovery, which may take a while
+    check_declarations(settings)
+    accepted = settings.authenticators()
+    check_anonymous(settings, accepted)
     with ExitStack() as stack:
         with usage():
             server = bs.Server(
                 settings.host,
                 settings.port,
-                token=settings.authenticators() or None,
+                token=accepted or None,
                 roles=settings.access_roles(),
                 default_roles=settings.default_roles,
                 limits=settings.limits,
@@ -84,9 +95,14 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
                 http_host=settings.http_host,
             )
         stack.push(_closing(server, settings.stop_seconds))
+        declared = {table.name for table in settings.tables}
+        recovered = [table for table in server.tables() if table.name not in declared]
         with server.not_ready("starting"):
             for table in settings.tables:
                 declare(server, table)
+            log_unknown_columns(
+                settings.access_roles(), {table.name: table.arrow_schema() for table in settings.tables}
+            )
             for entry in settings.follow:
                 follow(server, entry, settings.follow_token, settings.follow_tls_root_certs)
         example = EXAMPLE_TABLES if settings.example else ()
@@ -94,7 +110,12 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
             stack.enter_context(example_tables(server))
         if server.accepts_everyone:
             logger.warning("no credentials are required: every program that reaches %s may connect", server.uri)
-        served = {"declared": settings.tables, "followed": settings.follow, "of the example": example}
+        served: dict[str, Sized] = {
+            "recovered": recovered,
+            "declared": settings.tables,
+            "followed": settings.follow,
+            "of the example": example,
+        }
         told = [f"{count(len(tables), 'tables')} {how}" for how, tables in served.items() if tables]
         logger.info("serving %s; Ctrl-C ends", ", ".join(told) or "no tables yet")
         stack.callback(notify, STOPPING)
@@ -102,9 +123,6 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
             if uri is not None:
                 sys.stdout.write(f"{uri}\n")
         sys.stdout.flush()
-        asked = threading.Event()
-        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGHUP, lambda *_: asked.set())
         notify(READY)
         while not server.wait(_POLL_SECONDS):
             if asked.is_set():
@@ -138,22 +156,61 @@ def _closing(
     return close
 
 
+def check_anonymous(settings: ServeSettings, accepted: Collection[object]) -> None:
+    """Check that every caller is accepted on purpose, or for the tables of the example only.
+
+    Raises:
+        UsageError: no credentials are required, and nothing says that they need not be.
+    """
+    is_asked_for = settings.allow_anonymous or settings.insecure or settings.example
+    if not accepted and settings.tls_client_root_certs is None and not is_asked_for:
+        raise UsageError(
+            "Without credentials every program that reaches the port may do everything. Set a token (--token-file "
+            "FILE, or BARRAGE_TOKEN), or allow every caller with --allow-anonymous."
+        )
+
+
+def check_declarations(settings: ServeSettings) -> None:
+    """Check the tables of the configuration, before a port is open and a folder is made.
+
+    Raises:
+        UsageError: one contradicts itself, names an unknown type, cannot be durable, or there are two of its name.
+    """
+    graph = UpdateGraph()
+    known: set[str] = set()
+    for table in settings.tables:
+        with _declaring(table):
+            spec = TableSpec.requested(table.kind, table.key or None, table.capacity, table.durable)
+            make_table(graph, table.name, table.arrow_schema(), spec)
+            if table.durable and settings.data_dir is None:
+                raise InvalidRequestError("It cannot be durable without a data directory (data_dir).")
+            if table.name in known:
+                raise InvalidRequestError("It is declared twice.")
+        known.add(table.name)
+
+
 def declare(server: bs.Server, table: TableSettings) -> None:
     """Create one table of the configuration.
 
     Raises:
-        UsageError: the declaration contradicts itself, or names an unknown type.
+        UsageError: the declaration contradicts itself, names an unknown type, or there is another table of that name.
     """
-    try:
-        schema = table.arrow_schema()
+    with _declaring(table):
         server.create_table(
             table.name,
-            schema,
+            table.arrow_schema(),
             key=table.key or None,
             kind=table.kind,
             capacity=table.capacity,
             durable=table.durable,
         )
+
+
+@contextmanager
+def _declaring(table: TableSettings) -> Iterator[None]:
+    """Raise what is wrong as UsageError that names the table."""
+    try:
+        yield
     except BarrageError as error:
         raise UsageError(f"Table {table.name!r} of the configuration: {error}") from None
 

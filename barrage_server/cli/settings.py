@@ -33,6 +33,7 @@ from barrage_server.pem import read_pem
 from barrage_server.server import CredentialFile, Fsync, Limits, Right, Role, WebTokens
 from barrage_server.server.authentication import AnyToken
 from barrage_server.server.front import Front
+from barrage_server.server.roles import misfits
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 
@@ -76,16 +77,20 @@ class RoleSettings(BaseModel):
     Attributes:
         tables: patterns of table names, such as ``fx_*``.
         rights: ``list``, ``read``, ``publish``, ``create``, ``drop``, ``statistics``.
+        where: the rows that are shown, as a condition such as ``"region == 'EU' and price < 100"``; all without.
+        columns: the names of the columns that are shown; all without.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     tables: tuple[str, ...]
     rights: tuple[Right, ...]
+    where: str | None = None
+    columns: tuple[str, ...] | None = None
 
     def role(self) -> Role:
-        """The role."""
-        return Role(self.tables, self.rights)
+        """The role. InvalidRequestError when it contradicts itself, or the condition is none."""
+        return Role(self.tables, self.rights, self.where, self.columns)
 
 
 class WebTokenSettings(BaseModel):
@@ -164,7 +169,7 @@ class ServeSettings(BaseSettings):
         web_tokens: signed web tokens (JWT) that are accepted.
         roles: what the roles of callers allow; with any, everything else is denied.
         default_roles: roles of callers whose credentials name none.
-        allow_anonymous: allow an address beyond this machine without credentials.
+        allow_anonymous: accept every caller, without credentials; ``example`` does so on this machine.
         allow_plaintext: allow an address beyond this machine without TLS.
         insecure: both.
         tls_certificate: certificate chain; serves ``grpc+tls`` together with ``tls_key``. PEM, or a file's path.
@@ -260,8 +265,25 @@ class ServeSettings(BaseSettings):
         return found
 
     def access_roles(self) -> dict[str, Role]:
-        """The roles by name."""
-        return {name: settings.role() for name, settings in self.roles.items()}
+        """The roles by name.
+
+        Raises:
+            UsageError: one contradicts itself, or does not fit a table that exists from the start.
+
+        """
+        roles: dict[str, Role] = {}
+        for name, settings in self.roles.items():
+            try:
+                roles[name] = settings.role()
+            except BarrageError as error:
+                raise UsageError(f"Role {name!r}: {error}") from None
+        for table in self.tables:
+            with usage():
+                found = misfits(roles, table.name, table.arrow_schema())
+            if found:
+                role, reason = found[0]
+                raise UsageError(f"Role {role!r} shows nothing of table {table.name!r}: {reason}")
+        return roles
 
     def tls_identity(self) -> tuple[bytes, bytes] | None:
         """Certificate chain and private key; None without TLS. UsageError when one is missing or cannot be read."""
@@ -297,7 +319,7 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{str(config)!r} is not TOML: {error}") from None
     except SettingsError as error:
-        raise UsageError(f"Environment: {error}") from None
+        raise UsageError(f"Environment: {_unparsed(error)}") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
@@ -307,10 +329,18 @@ def load_settings(config: Path | None, flags: Mapping[str, Any]) -> ServeSetting
         raise UsageError(f"{source}: {error}") from None
 
 
+def _unparsed(error: SettingsError) -> str:
+    """The text for a variable that is to be JSON and is not."""
+    name = next((part for part in str(error).split('"')[1::2] if part in ServeSettings.model_fields), None)
+    if name is None:
+        return str(error)
+    return f"{_PREFIX}{name.upper()} must be JSON, as in '[\"a\"]' or '{{\"a\": 1}}'."
+
+
 def _told(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
     """The error on a setting: its source, its name, and the nearest valid one."""
     path = [str(part) for part in error["loc"]]
-    message = error["msg"].removeprefix("Value error, ")
+    message = error["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         message = unknown_text(path.pop(), _names_at(path))
     name = ".".join(path)

@@ -14,6 +14,7 @@ from rich.text import Text
 from barrage_server.cli.connection import Address
 from barrage_server.cli.text import count
 from barrage_server.log import one_line
+from barrage_server.wire.protocol import is_single_write
 
 __all__ = ["show_statistics"]
 
@@ -21,6 +22,7 @@ _NO_WRAPPING: Final = 10_000
 _TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step")
 _SUBSCRIPTIONS: Final = ("table", "peer", "user", "behind", "viewport_rows", "messages", "rows", "nbytes")
 _STREAMS: Final = ("kind", "table", "peer", "user", "open_seconds", "awaited", "awaited_seconds", "messages", "nbytes")
+_COMMITS: Final = ("publisher", "table", "batch")
 _HEADINGS: Final = {
     "name": "table",
     "nbytes": "bytes",
@@ -28,7 +30,7 @@ _HEADINGS: Final = {
     "open_seconds": "seconds",
     "awaited_seconds": "for",
 }
-_NAMES: Final = frozenset({"name", "table", "kind", "peer", "user", "awaited"})
+_NAMES: Final = frozenset({"name", "table", "kind", "peer", "user", "awaited", "publisher"})
 
 
 def show_statistics(address: Address, *, as_json: bool) -> None:
@@ -57,7 +59,9 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
         count(staging.get("entries", 0), "batches staged"),
     ]
     console.print(" · ".join(facts), markup=False)
-    for rows, columns in ((tables, _TABLES), (subscriptions, _SUBSCRIPTIONS), (streams, _STREAMS)):
+    commits = _commits(found)
+    shown = ((tables, _TABLES), (subscriptions, _SUBSCRIPTIONS), (streams, _STREAMS), (commits, _COMMITS))
+    for rows, columns in shown:
         if rows:
             console.print()
             console.print(_grid(rows, columns))
@@ -66,6 +70,17 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
 def _rows(found: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
     rows = found.get(name)
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _commits(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The last batch of each publisher that may commit again; single writes are left out."""
+    entries = found.get("commits")
+    rows = (
+        [dict(zip(_COMMITS, entry, strict=False)) for entry in entries if isinstance(entry, list)]
+        if isinstance(entries, list)
+        else []
+    )
+    return [row for row in rows if not is_single_write(str(row.get("publisher", "")))]
 
 
 def _grid(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> Table:

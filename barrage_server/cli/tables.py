@@ -70,6 +70,7 @@ def create_table(
     key: Sequence[str] | None,
     kind: str | None,
     capacity: int | None,
+    durable: bool | None = None,
 ) -> None:
     """Create an empty table with ``columns``, each written ``NAME:TYPE``.
 
@@ -87,12 +88,12 @@ def create_table(
             if name in fields:
                 raise UsageError(f"There are two columns {name!r}.")
             fields[name] = parse_type(kind_of_values)
-        spec = TableSpec.implied(choice(kind, TableKind, "--kind"), key, capacity)
+        spec = TableSpec.implied(choice(kind, TableKind, "--kind"), key, capacity, durable=durable)
         for name in key or ():
             if name not in fields:
                 raise UsageError(f"The key {name!r} is not a column; there are {', '.join(map(repr, fields))}.")
     with address.connect() as client:
-        client.create_table(table, pa.schema(fields), key=key, kind=spec.kind, capacity=capacity)
+        client.create_table(table, pa.schema(fields), key=key, kind=spec.kind, capacity=capacity, durable=durable)
     Console(stderr=True, highlight=False).print(f"{table} is there, with {count(len(fields), 'columns')}", markup=False)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from barrage_server.wire.resume import LINEAGE_KEY
 from barrage_server.wire.schema import java_type
 
 __all__ = ["user_schema"]
@@ -30,4 +31,5 @@ def user_schema(schema: pa.Schema) -> pa.Schema:
         }
         fields.append(field.with_metadata(kept or None))
     metadata = {key: value for key, value in (schema.metadata or {}).items() if not key.startswith(_PREFIX)}
+    metadata.pop(LINEAGE_KEY, None)
     return pa.schema(fields, metadata=metadata or None)

@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from barrage_server.address import ServerAddress
 from barrage_server.arguments import seconds
 from barrage_server.client.access import Access
 from barrage_server.client.failures import translated
-from barrage_server.client.keepalive import KeepAlive
+from barrage_server.client.keepalive import PROBE_PAUSE, KeepAlive
 from barrage_server.client.login import HeaderReader
 from barrage_server.client.names import descriptor_of
 from barrage_server.client.server_kind import ServerKind
@@ -36,13 +36,18 @@ __all__ = ["Channel", "SessionStream"]
 T = TypeVar("T")
 
 # pyarrow's client reads gRPC's string keys only. A server that restarts should be found again within a moment (gRPC's
-# own back-off grows to two minutes), and not by way of another channel's bad luck.
-_OPTIONS: Final = (
+# own back-off grows to two minutes), and not by way of another channel's bad luck. A connection whose other end has
+# vanished ends after 30 s: gRPC asks after 20 s of silence. Servers of gRPC refuse a client that asks often, so no
+# connection that works is silent for that long: see ``Channel.kept_alive``.
+OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_retries", 0),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
 )
 _AUTHORIZATION: Final = "authorization"
 
@@ -91,6 +96,7 @@ class Channel:
         self._log_in_lock = threading.Lock()
         self._streams: weakref.WeakSet[SessionStream] = weakref.WeakSet()
         self._keep_alive = KeepAlive(self.greet, f"barrage-session {self.address}")
+        self._probe = KeepAlive(self.greet, f"barrage-probe {self.address}", PROBE_PAUSE)
 
     @property
     def is_closed(self) -> bool:
@@ -114,7 +120,7 @@ class Channel:
                         self._place.location,
                         tls_root_certs=self._certificates,
                         middleware=[HeaderReader(self.login)],
-                        generic_options=list(_OPTIONS),
+                        generic_options=list(OPTIONS),
                     )
                 leave_to_parent(self._client)
                 self._pid = os.getpid()
@@ -240,8 +246,8 @@ class Channel:
                     self._asks_health()
 
     def kept_alive(self) -> AbstractContextManager[None]:
-        """While the ``with`` body runs, the session does not run out."""
-        return self._keep_alive.held() if self.login.has_session else nullcontext()
+        """While the ``with`` body runs, the session does not run out, and the connection is not silent if it works."""
+        return self._keep_alive.held() if self.login.has_session else self._probe.held()
 
     def close(self) -> None:
         """Close the connection. Streams must have been cancelled before: Flight waits for them."""

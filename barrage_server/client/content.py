@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from barrage_server.client.message_applier import MessageApplier
 from barrage_server.client.update import Update
-from barrage_server.engine import ReplicaTable, ReplicaUpdate, TableUpdate, TableVersion, UpdateGraph, coalesce_nodes
+from barrage_server.client.view import View
+from barrage_server.engine import (
+    ReplicaTable,
+    ReplicaUpdate,
+    TableUpdate,
+    TableVersion,
+    UpdateGraph,
+    UpdateNode,
+    coalesce_nodes,
+)
 from barrage_server.engine.heap import READ_ROWS
 from barrage_server.engine.values import differs, take
-from barrage_server.errors import InternalError, SchemaMismatchError
+from barrage_server.errors import BarrageError, InternalError, SchemaMismatchError, UnavailableError
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window
+from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.reader import IncomingMessage
+from barrage_server.wire.resume import ResumePoint
 
 __all__ = ["Content", "difference"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Origin:
+    """What a replica is a copy of, kept with it: a later stream can go on from there.
+
+    Attributes:
+        point: lineage and step of the server's table.
+        schema: the plain schema of the stream.
+        applier: what has applied the messages so far.
+        node: the replica's place in its history then. When the replica is elsewhere, this does not hold.
+
+    """
+
+    point: ResumePoint
+    schema: pa.Schema
+    applier: MessageApplier
+    node: UpdateNode
 
 
 class Content:
@@ -27,11 +57,20 @@ class Content:
     new content replaces it in one update. The table object stays the same over lost connections; it is replaced when
     the columns change, and between a window and the whole table.
 
+    A stream of a server of this project may go on from what an earlier one has brought: then its first message is an
+    update of it, and no snapshot.
+
     Args:
         graph: the update graph for the replicas.
         name: the name of the replicas.
         onto: the replica of an ended subscription: the first content is applied to it as a difference, if it has the
             same columns. Its attributes and keys stay.
+
+    Attributes:
+        wanted: the window that is wanted now; None before the first stream.
+        table_size: rows of the whole table on the server.
+        step: the server's step of the last message; -1 before.
+        resumed: streams that went on from what was here.
     """
 
     def __init__(self, graph: UpdateGraph, name: str, onto: ReplicaTable | None = None) -> None:
@@ -44,8 +83,11 @@ class Content:
         self._version: TableVersion | None = None
         self._schema: pa.Schema | None = None
         self.wanted: Window | None = None
+        self._lineage = ""
+        self._earlier: _Origin | None = None  # what the present stream may go on from, before its first message
         self.table_size = 0
         self.step = -1
+        self.resumed = 0
 
     @property
     def is_complete(self) -> bool:
@@ -83,6 +125,8 @@ class Content:
         *,
         attributes: Mapping[str, object] | None = None,
         key_columns: Sequence[str] = (),
+        lineage: str = "",
+        resumes: bool = False,
     ) -> None:
         """Begin a new stream, which has requested ``window``.
 
@@ -92,6 +136,8 @@ class Content:
             dialect: the dialect of its viewport messages.
             attributes: table attributes of the stream.
             key_columns: key columns of the stream.
+            lineage: that of the table on the server; empty when the server has not told it.
+            resumes: whether the request named :meth:`resume_point`.
 
         Raises:
             SchemaMismatchError: the table has other columns than in the first stream.
@@ -102,6 +148,8 @@ class Content:
                 f"{_columns(self._schema)}. Subscribe again."
             )
         self._schema = schema
+        self._lineage = lineage
+        self._earlier = self._origin() if resumes else None
         self.wanted = window
         self._applier = MessageApplier(
             schema,
@@ -122,16 +170,52 @@ class Content:
         Raises:
             WireFormatError: the message contradicts the ones before; the stream is of no use any more.
         """
-        applier = self._applier
-        if applier is None or self.wanted is None:
+        if self._applier is None or self.wanted is None:
             raise InternalError("A message came before a stream was begun.")
+        earlier, self._earlier = self._earlier, None
+        if earlier is not None and not message.metadata.is_snapshot:
+            self._resume(earlier, message.metadata)
+        applier = self._applier
+        if applier.table is self._table:
+            applier.table.origin = None  # until the message is applied as a whole
         applier.apply(message)
         if applier.table is not self._table:
             if not applier.shows(self.wanted):
                 return None
             self._show(applier)
         self.table_size, self.step = applier.table_size, applier.step
-        return self._update(is_snapshot=message.metadata.is_snapshot)
+        update = self._update(is_snapshot=message.metadata.is_snapshot)
+        if self._lineage and self._schema is not None:
+            point = ResumePoint(self._lineage, self.step)
+            self.table.origin = _Origin(point, self._schema, applier, self.version.node)
+        return update
+
+    def resume_point(self, view: View, dialect: Dialect) -> ResumePoint:
+        """What a stream with ``view`` can go on from, for its request; an empty point for nothing."""
+        origin = self._origin()
+        if origin is None or origin.applier.dialect is not dialect:
+            return ResumePoint()
+        try:
+            window = view.window(origin.schema, self._name)
+        except BarrageError:  # the server says so, if it still holds
+            return ResumePoint()
+        return origin.point if origin.applier.shows(window) else ResumePoint()
+
+    def _origin(self) -> _Origin | None:
+        """What the replica in view is a copy of, if that is known and still holds."""
+        table = self._onto if self._table is None else self._table
+        origin = None if table is None else table.origin
+        if table is None or not isinstance(origin, _Origin) or origin.node is not table.version.node:
+            return None
+        return origin
+
+    def _resume(self, earlier: _Origin, metadata: UpdateMetadata) -> None:
+        """Go on from what is in view, with the update that has come."""
+        step = earlier.point.step
+        if metadata.first_seq > step + 1 or metadata.last_seq < step or self._origin() is not earlier:
+            raise UnavailableError("The server went on from another point than the one that is here.")
+        self._applier, self._table = earlier.applier, earlier.applier.table
+        self.resumed += 1
 
     def _show(self, applier: MessageApplier) -> None:
         shown, fresh = self._onto if self._table is None else self._table, applier.table

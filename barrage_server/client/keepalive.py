@@ -1,4 +1,4 @@
-"""Keeping a session alive: a call now and then, while anything of the client is open."""
+"""Keeping a connection alive: a call now and then, while anything of the client is open."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ logger = logging.getLogger("barrage_server.client")
 # A Deephaven server drops a session without calls for a time that Flight does not report: five minutes by default, and
 # at least ten seconds.
 PAUSE: Final = 3.0
+PROBE_PAUSE: Final = 10.0
+"""Seconds between two calls to a server without sessions: less than gRPC's silence on a connection."""
 
 
 class KeepAlive:

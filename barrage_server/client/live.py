@@ -128,6 +128,11 @@ class LiveTable:
         return self._worker.content.step
 
     @property
+    def resumed(self) -> int:
+        """How often the subscription came back with an update from where it was, and not with a snapshot."""
+        return self._worker.content.resumed
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns in view."""
         return tuple(self.schema.names)

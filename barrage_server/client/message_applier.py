@@ -41,6 +41,7 @@ class MessageApplier:
         key_columns: key columns of the table; the replica has those in view.
 
     Attributes:
+        dialect: the dialect of viewport messages.
         table: the replica: the columns in view of the rows in view. A new object after the columns have changed.
         window: the window of the last snapshot; None before the first.
         table_size: rows of the whole table.
@@ -63,6 +64,7 @@ class MessageApplier:
         self._name = name
         self._traits = TableTraits.of(attributes or {})
         self._keys = tuple(key_columns)
+        self.dialect = dialect
         self._flat = dialect is Dialect.FLATTENED and not window.is_full
         self._is_window = window.positions is not None and window.positions.size <= _MAX_WINDOW
         self._whole = RowSet.empty()

@@ -206,7 +206,8 @@ class Publication:
     def _run(self) -> None:
         error: BarrageError | None = None
         try:
-            self._send()
+            with self._channel.kept_alive():
+                self._send()
         except BarrageError as reason:
             error = reason
         except Exception as reason:  # the thread is the last to see it: it must reach the user, and the log

@@ -15,6 +15,7 @@ from barrage_server.flight.errors import decode_end
 from barrage_server.subscription import Dialect
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
+from barrage_server.wire.resume import RESUME_HEADER, ResumePoint
 from barrage_server.wire.tickets import DPHN
 
 __all__ = ["SubscriptionStream", "completed"]
@@ -43,19 +44,25 @@ class SubscriptionStream:
         channel: the connection.
         request: what is subscribed to.
         dialect: how viewport messages are to be written.
+        resume: what the client has of the table, or nothing yet; ``None`` for a server that does not know of it.
 
     Raises:
         BarrageError: the stream could not be opened.
     """
 
-    def __init__(self, channel: Channel, request: SubscriptionRequest, dialect: Dialect) -> None:
+    def __init__(
+        self, channel: Channel, request: SubscriptionRequest, dialect: Dialect, resume: ResumePoint | None = None
+    ) -> None:
         self._channel = channel
         self._address = channel.address
         self.session = channel.login.sessions_lost
         self._shown = channel.login.header
         self._lock = threading.Lock()
         self._cancelled = False
-        options = channel.options(headers={"barrage-viewport": dialect.value})
+        headers = {"barrage-viewport": dialect.value}
+        if resume is not None:
+            headers[RESUME_HEADER] = resume.encode()
+        options = channel.options(headers=headers)
         with translated(self._address):
             descriptor = flight.FlightDescriptor.for_command(DPHN)
             self._writer, self._reader = channel.client().do_exchange(descriptor, options)

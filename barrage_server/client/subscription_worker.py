@@ -30,6 +30,7 @@ from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Window
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
+from barrage_server.wire.resume import ResumePoint, lineage_of
 from barrage_server.wire.schema import key_columns, table_attributes
 
 __all__ = ["SubscriptionWorker"]
@@ -228,10 +229,12 @@ class SubscriptionWorker:
                 columns = columns if len(columns) < len(schema) else None
         dialect = self._dialect or self._channel.server_kind.dialect
         request = self._request(columns, view.positions, reverse=view.reverse)
-        stream, wire_schema = self._channel.logged_in(lambda: self._open(request, dialect))
+        point = self._resume_point(view, dialect)
+        stream, wire_schema = self._channel.logged_in(lambda: self._open(request, dialect, point))
         try:
             reader = MessageReader(wire_schema, left_out=unreadable)
-            self._begin(reader.schema, view, dialect)
+            lineage = "" if point is None else lineage_of(wire_schema)
+            self._begin(reader.schema, view, dialect, lineage, is_back=point is not None and bool(point.lineage))
             ahead = ReadAhead(stream.messages(reader), f"barrage-{self.name}-reader", stream.cancel)
             try:
                 with self._channel.kept_alive():
@@ -272,8 +275,17 @@ class SubscriptionWorker:
         self.status.tell()
         return update
 
-    def _open(self, request: SubscriptionRequest, dialect: Dialect) -> tuple[SubscriptionStream, pa.Schema]:
-        stream = SubscriptionStream(self._channel, request, dialect)
+    def _resume_point(self, view: View, dialect: Dialect) -> ResumePoint | None:
+        """What is here of ``view``; ``None`` at a server of another kind."""
+        if self._channel.server_kind is not ServerKind.BARRAGE:
+            return None
+        with self.status.changed:
+            return self.content.resume_point(view, dialect)
+
+    def _open(
+        self, request: SubscriptionRequest, dialect: Dialect, point: ResumePoint | None
+    ) -> tuple[SubscriptionStream, pa.Schema]:
+        stream = SubscriptionStream(self._channel, request, dialect, point)
         try:
             with self.status.changed:
                 self._stream = stream
@@ -286,12 +298,15 @@ class SubscriptionWorker:
             stream.close()
             raise
 
-    def _begin(self, annotated: pa.Schema, view: View, dialect: Dialect) -> None:
+    def _begin(self, annotated: pa.Schema, view: View, dialect: Dialect, lineage: str, *, is_back: bool) -> None:
         schema = user_schema(annotated)
         with self.status.changed:
             window = view.window(schema, self.name)
             attributes = table_attributes(annotated)
-            self.content.begin(schema, window, dialect, attributes=attributes, key_columns=key_columns(annotated))
+            keys = key_columns(annotated)
+            self.content.begin(
+                schema, window, dialect, attributes=attributes, key_columns=keys, lineage=lineage, resumes=is_back
+            )
             self.schema = schema
             if self.view != view:  # the user has moved on while the stream was opened
                 later, self.view = self.view, view

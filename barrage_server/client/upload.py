@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -42,6 +43,8 @@ Uploadable = Any
 """Rows to publish: a pyarrow table, record batch or record batch reader, a mapping of columns, or anything that speaks
 the Arrow PyCapsule protocol, such as a pandas or polars data frame."""
 
+_SLOW_SECONDS: Final = 5.0
+"""Seconds after which the connection of an upload is kept from being silent."""
 _ARRAYS: Final = (pa.Array, pa.ChunkedArray)
 
 
@@ -200,14 +203,21 @@ class Uploader:
     def _stage(
         self, request: StageRequest, schema: pa.Schema, batches: Iterator[pa.RecordBatch], progress: Progress
     ) -> StageResult:
-        def reported() -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                progress.check()
-                yield batch
-                progress.advance()
+        began = time.monotonic()
+        with ExitStack() as stack:
 
-        with translated(self._channel.address):
-            return stage(self._open_put, request, schema, reported(), nullcontext)
+            def reported() -> Iterator[pa.RecordBatch]:
+                is_slow = False
+                for batch in batches:
+                    if not is_slow and time.monotonic() - began > _SLOW_SECONDS:
+                        is_slow = True
+                        stack.enter_context(self._channel.kept_alive())
+                    progress.check()
+                    yield batch
+                    progress.advance()
+
+            with translated(self._channel.address):
+                return stage(self._open_put, request, schema, reported(), nullcontext)
 
     def _open_put(
         self, descriptor: flight.FlightDescriptor, schema: pa.Schema

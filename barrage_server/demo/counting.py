@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Self
 
 from barrage_server.client import Client, LiveTable, Update, connect
@@ -106,7 +107,7 @@ class CountingClient:
         for counted in self.all:
             step = steps.get(counted.table.name)
             if counted.live is not None and step is not None:
-                counted.live.wait_until(lambda live, step=step: live.step >= step, timeout)  # type: ignore[misc]
+                counted.live.wait_until(partial(_has_come_to, step), timeout)
 
     def close(self) -> None:
         """End the subscriptions and the connection."""
@@ -120,3 +121,7 @@ class CountingClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _has_come_to(step: int, live: LiveTable) -> bool:
+    return live.step >= step

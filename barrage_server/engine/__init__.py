@@ -9,6 +9,7 @@ from barrage_server.engine.keyed import KeyedTable, ReplacedTable
 from barrage_server.engine.operator import Change, Operator, Outcome
 from barrage_server.engine.replica import ReplicaTable, ReplicaUpdate
 from barrage_server.engine.standalone import StandaloneGraph
+from barrage_server.engine.static import StaticTable
 from barrage_server.engine.table import SourceTable, StoredTable, Table, TableListener
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate, UpdateNode, coalesce, coalesce_nodes
@@ -32,6 +33,7 @@ __all__ = [
     "Rows",
     "SourceTable",
     "StandaloneGraph",
+    "StaticTable",
     "StoredTable",
     "Table",
     "TableListener",

@@ -71,6 +71,10 @@ class AppendTable(RestorableTable):
         return self._next_key
 
     def _resume(self, rows: RowSet, next_key: int) -> None:
+        first = next_key - rows.size
+        is_run = rows.first_key == first and rows.last_key == next_key - 1 if rows else not next_key
+        if not is_run or (first and type(self) is AppendTable):
+            raise InvalidRequestError(f"The row keys of table '{self.name}' are no run that ends before {next_key}.")
         self._rows, self._next_key = rows, next_key
 
     def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:

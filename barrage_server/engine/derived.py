@@ -16,7 +16,7 @@ from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
 from barrage_server.rowset import RowSet
 
-__all__ = ["DerivedTable"]
+__all__ = ["DerivedTable", "check_one_graph"]
 
 
 class DerivedTable(Table):
@@ -51,9 +51,8 @@ class DerivedTable(Table):
     ) -> None:
         if not parents:
             raise InvalidRequestError("A derived table needs at least one parent.")
+        check_one_graph(parents)
         graph = parents[0].graph
-        if any(parent.graph is not graph for parent in parents):
-            raise InvalidRequestError("All parents of a derived table must belong to one update graph.")
         self._operator = operator if isinstance(operator, Operator) else _NoRows(as_schema(operator))
         self.parents = tuple(parents)
         self.height = 1 + max(parent.height for parent in parents)
@@ -76,6 +75,11 @@ class DerivedTable(Table):
     def current_rows(self) -> RowSet:
         """The rows of the last outcome."""
         return self._outcome.rows
+
+    def readable_rows(self) -> RowSet:
+        """The rows that can be read in the last outcome."""
+        readable = self._outcome.readable
+        return self._outcome.rows if readable is None else readable
 
     def make_views(self) -> Sequence[ColumnView]:
         """The columns of the last outcome."""
@@ -157,3 +161,14 @@ class _NoRows(Operator):
 
 def _size(update: TableUpdate) -> int:
     return update.added.size + update.removed.size + update.modified_rows.size
+
+
+def check_one_graph(parents: Sequence[Table]) -> None:
+    """Raise InvalidRequestError unless all tables belong to one update graph."""
+    first = parents[0]
+    for other in parents:
+        if other.graph is not first.graph:
+            raise InvalidRequestError(
+                f"Tables '{first.name}' and '{other.name}' belong to different update graphs. Add both to one server "
+                f"before, or make both with one graph: bs.table(rows, graph=server.graph)."
+            )

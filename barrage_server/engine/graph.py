@@ -13,37 +13,30 @@ and later updates treat the failed table as unchanged.
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cycle import Commit, Cycle, Operations
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
+from barrage_server.engine.listener_queue import Change, ListenerQueue
 from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
+from barrage_server.formula.functions import Functions
 
 if TYPE_CHECKING:
     from barrage_server.engine.derived import DerivedTable
     from barrage_server.engine.table import SourceTable, Table
-    from barrage_server.engine.update import TableUpdate
     from barrage_server.engine.version import TableVersion
 
 from barrage_server.public import public
 
 __all__ = ["UpdateGraph"]
 
-logger = logging.getLogger("barrage_server.engine")
-
-
 # Rows and attempts up to which a table catches up beside running cycles while it is attached.
 _FEW_ROWS: Final = 10_000
 _MOST_ROUNDS: Final = 10
-
-_Change: TypeAlias = "tuple[Table, TableUpdate, TableVersion, TableVersion]"
 
 
 class _Thread(threading.local):
@@ -53,7 +46,6 @@ class _Thread(threading.local):
         staged: its staged operations: a list per open cycle, innermost last.
         notes: the notes of its outermost open cycle.
         identity: identifies the thread.
-        tells: whether it is calling listeners.
 
     """
 
@@ -61,7 +53,6 @@ class _Thread(threading.local):
         self.staged: list[Operations] = []
         self.notes: list[CycleNote] = []
         self.identity = object()
-        self.tells = False
 
 
 @public
@@ -72,6 +63,9 @@ class UpdateGraph:
     Staging takes no lock, so a slow ``with`` body delays no other thread. Readers never wait for a cycle: they hold
     versions.
     """
+
+    functions: Functions
+    """The functions that formulas of its tables may name."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -87,14 +81,10 @@ class UpdateGraph:
         # Tables that the next cycle changes whether or not something is staged for them. Weak: one that is used
         # nowhere need not take part.
         self._always: list[weakref.ref[SourceTable]] = []
-        # Events for listeners, in the order of the cycles; one thread at a time delivers them.
-        self._untold: deque[_Change | Table | CycleNote] = (
-            deque()
-        )  # a change, a table that has failed, or what happened
-        self._telling = threading.Lock()
+        self._listeners = ListenerQueue()
         self._closed: str | None = None
-        self._failure_listeners = Callbacks[Callable[["Table"], object]]()
         self._log: CycleLog | None = None
+        self.functions = Functions()
 
     @property
     def step(self) -> int:
@@ -250,7 +240,7 @@ class UpdateGraph:
 
         ``table.failure`` is the error. The listener runs on a publishing thread and must be quick.
         """
-        return self._failure_listeners.add(listener)
+        return self._listeners.failures.add(listener)
 
     def versions(self, tables: Sequence[Table]) -> tuple[TableVersion, ...]:
         """The current versions of several tables, all as of one cycle."""
@@ -319,7 +309,7 @@ class UpdateGraph:
                     self._running = []
                 finally:
                     self._end_turn()
-        self._tell()
+        self._listeners.tell()
         if commit.position and self._log is not None:
             self._log.wait(commit.position)
         error = interrupt or commit.error
@@ -380,7 +370,7 @@ class UpdateGraph:
                     commit.finish(InternalError("The cycle that these rows were for was interrupted."))
             raise
         finally:
-            self._untold.extend(cycle.failed)
+            self._listeners.failed(cycle.failed)
             self._finish(cycle, admitted)
         return cycle.interrupt
 
@@ -438,7 +428,7 @@ class UpdateGraph:
                 continue
             for note in commit.notes:
                 note.apply()
-                self._untold.append(note)
+                self._listeners.happened(note)
         written = max(commit.position for commit in commits)
         if self._log is not None and written:
             lost = cycle.unchanged
@@ -461,37 +451,7 @@ class UpdateGraph:
                 table.show_version()
             for table in cycle.repointed:
                 table.show_version()
-        for (table, update), previous in zip(cycle.updates.items(), before, strict=True):
-            self._untold.append((table, update, previous, table.version))
-
-    def _tell(self) -> None:
-        """Notify listeners in the order of the cycles; returns when all are notified.
-
-        A listener may publish: its cycle is notified after the current one.
-        """
-        thread = self._thread
-        if thread.tells:
-            return
-        with self._telling:
-            thread.tells = True
-            try:
-                while self._untold:
-                    told = self._untold.popleft()
-                    if isinstance(told, tuple):
-                        table, update, previous, current = told
-                        for listener in table.listeners:
-                            _call(listener, update, previous, current)
-                    elif isinstance(told, CycleNote):
-                        _call(told.tell)
-                    else:
-                        for failure_listener in self._failure_listeners:
-                            _call(failure_listener, told)
-            finally:
-                thread.tells = False
-
-
-def _call(listener: Callable[..., object], *arguments: object) -> None:
-    try:
-        listener(*arguments)
-    except Exception:  # one listener's fault must not stop the others, nor the publisher
-        logger.exception("a listener of a table failed; it stays attached")
+        self._listeners.changed(
+            Change(table, update, previous, table.version)
+            for (table, update), previous in zip(cycle.updates.items(), before, strict=True)
+        )

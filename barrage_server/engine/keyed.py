@@ -21,7 +21,7 @@ from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
 from barrage_server.engine.update import TableUpdate, all_columns, coalesce
 from barrage_server.engine.values import BoolArray
-from barrage_server.errors import KeyMismatchError, SchemaMismatchError
+from barrage_server.errors import InvalidRequestError, KeyMismatchError, SchemaMismatchError
 from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
@@ -184,6 +184,8 @@ class KeyedTable(_OverwrittenTable):
         self._index.insert(self._keys_in(batch), rows.keys())
 
     def _resume(self, rows: RowSet, next_key: int) -> None:
+        if rows and rows.last_key >= next_key:
+            raise InvalidRequestError(f"Table '{self.name}' has a row key from {next_key} on.")
         self._rows, self._next_key = rows, next_key
         self._free = RowSet.flat(next_key) - rows
 
@@ -351,6 +353,8 @@ class ReplacedTable(_OverwrittenTable):
         return self._rows.size
 
     def _resume(self, rows: RowSet, next_key: int) -> None:
+        if rows != RowSet.flat(rows.size) or rows.size > next_key:
+            raise InvalidRequestError(f"The row keys of table '{self.name}' are not those of rows before {next_key}.")
         self._rows, self._written = rows, next_key
 
     def apply_operations(self, operations: Sequence[Operation]) -> TableUpdate:

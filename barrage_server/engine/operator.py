@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
+from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
 from barrage_server.rowset import RowSet
 
 __all__ = ["Change", "Changes", "Inputs", "Operator", "Outcome"]
+
+
+_NO_KEYS: Final = np.zeros(0, np.int64)
 
 
 class Change(NamedTuple):
@@ -30,6 +35,14 @@ class Change(NamedTuple):
     before: TableVersion
     after: TableVersion
 
+    def moved(self) -> tuple[Int64Array, Int64Array]:
+        """The keys of the rows that stay and that shifts move, ascending: before the change, and after it."""
+        shifted = self.update.shifted
+        if not shifted.size:
+            return _NO_KEYS, _NO_KEYS
+        keys = ((self.before.row_set - self.update.removed) & shifted.sources()).keys()
+        return keys, shifted.apply_keys(keys)
+
 
 class Outcome(NamedTuple):
     """The present result.
@@ -38,12 +51,15 @@ class Outcome(NamedTuple):
         rows: its row keys.
         views: its columns, which may be those of an input.
         update: its change; at the start, all rows are added.
+        readable: the rows whose cells can be read, if these are more than ``rows``: those of a blink table that have
+            left, as far as it keeps them.
 
     """
 
     rows: RowSet
     views: Sequence[ColumnView]
     update: TableUpdate
+    readable: RowSet | None = None
 
 
 Inputs: TypeAlias = tuple[TableVersion, ...]

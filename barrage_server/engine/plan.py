@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from barrage_server.rowset import RowSet
 
@@ -46,10 +47,24 @@ class ReadPlan:
         last_key: the highest row key (-1 for no rows).
         in_slots: of the last column that has its cells in slots: the mapping, the plan of the slots, and where among
             them each row is (``None``: in the same order). For the next column.
+        in_source: of the last column whose rows have other keys in the table that has them: the mapping, and the plan
+            of the rows there (of several tables: a list). For the next column.
+        computed: columns that were computed for these rows, by their views. For columns computed from them.
 
     """
 
-    __slots__ = ("_keys", "_rows", "_segments", "_set", "first_key", "in_slots", "last_key", "size")
+    __slots__ = (
+        "_keys",
+        "_rows",
+        "_segments",
+        "_set",
+        "computed",
+        "first_key",
+        "in_slots",
+        "in_source",
+        "last_key",
+        "size",
+    )
 
     def __init__(self, size: int, first_key: int, last_key: int, rows: RowSet | None, keys: Int64Array | None) -> None:
         self.size = size
@@ -59,6 +74,8 @@ class ReadPlan:
         self._keys = keys
         self._segments: dict[int, tuple[Segment, ...]] = {}
         self.in_slots: tuple[object, ReadPlan, Int64Array | None] | None = None
+        self.in_source: tuple[object, Any] | None = None
+        self.computed: dict[object, pa.Array] = {}
 
     @classmethod
     def of(cls, rows: ReadPlan | RowSet | Int64Array) -> ReadPlan:

@@ -60,6 +60,9 @@ class ReplicaTable(StoredTable):
         is_window: whether its rows are a small moving part of a large table: storage then has small pages, which are
             freed on both sides.
 
+    Attributes:
+        origin: what feeds it may keep here what it knows of the source; the table does not use it.
+
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class ReplicaTable(StoredTable):
             interns=not is_window and not traits.rows_come_once,
         )
         self.is_window = is_window
+        self.origin: object = None
         self._cells = ReplicaCells(self._store.columns, self._store.make_columns, bits, is_window=is_window)
 
     def restate(self, traits: TableTraits, key_columns: Sequence[str] | None = None) -> None:

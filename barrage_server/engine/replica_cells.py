@@ -171,6 +171,23 @@ class ReplicaCells:
                 plan, order = self.slots.plan(rows)
                 self.columns[number].overwrite(plan, values if order is None else take(values, order), undo)
 
+    def update(self, number: int, rows: RowSet, values: pa.Array, undo: Undo) -> RowSet:
+        """Overwrite cells of a column that differ from the values, in key order; the rows that did."""
+        column = self.columns[number]
+        if self.slots is None:
+            changed = np.flatnonzero(column.update(rows, values, undo))
+        else:
+            plan, order = self.slots.plan(rows)
+            changed = np.flatnonzero(column.update(plan, values, undo, order))
+            if order is not None:
+                changed = np.sort(order[changed])
+        return rows if len(changed) == rows.size else RowSet.from_sorted_keys(rows.select(changed))
+
+    def read(self, number: int, rows: RowSet) -> pa.Array:
+        """The present values of a column, in key order. For the writer, not for readers."""
+        keys = rows.keys() if self.slots is None else self.slots.find(rows.keys())
+        return self.columns[number].read_current(keys)
+
     def release(self, rows: RowSet) -> None:
         """Let go of storage that only other rows than ``rows``, those of the table, have used."""
         if self.slots is not None:

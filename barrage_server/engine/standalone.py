@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import overload
 
-from barrage_server.arguments import integer, names, text
+from barrage_server.arguments import integer, names, shown, text
 from barrage_server.engine.append import AppendTable, RingTable
 from barrage_server.engine.conform import Rows
 from barrage_server.engine.cycle import Commit, Operations
@@ -74,18 +74,31 @@ def table(
     schema: SchemaLike | None = None,
     capacity: None = None,
     name: str = "table",
+    graph: UpdateGraph | None = None,
 ) -> KeyedTable: ...
 
 
 @overload
 def table(
-    rows: Rows, *, key: None = None, schema: SchemaLike | None = None, capacity: int, name: str = "table"
+    rows: Rows,
+    *,
+    key: None = None,
+    schema: SchemaLike | None = None,
+    capacity: int,
+    name: str = "table",
+    graph: UpdateGraph | None = None,
 ) -> RingTable: ...
 
 
 @overload
 def table(
-    rows: Rows, *, key: None = None, schema: SchemaLike | None = None, capacity: None = None, name: str = "table"
+    rows: Rows,
+    *,
+    key: None = None,
+    schema: SchemaLike | None = None,
+    capacity: None = None,
+    name: str = "table",
+    graph: UpdateGraph | None = None,
 ) -> AppendTable: ...
 
 
@@ -96,6 +109,7 @@ def table(
     schema: SchemaLike | None = None,
     capacity: int | None = None,
     name: str = "table",
+    graph: UpdateGraph | None = None,
 ) -> AppendTable | KeyedTable | RingTable:
     """A live table with the columns and the content of ``rows``.
 
@@ -111,12 +125,14 @@ def table(
         schema: names and types of the columns; those of ``rows`` when None.
         capacity: rows that are kept: the table is a ring.
         name: what messages and logs call it until it is served.
+        graph: the update graph that it belongs to: ``server.graph``, or a ``bs.UpdateGraph()`` without a server. Only
+            tables of one graph can be joined or merged. When None, the table has its own until a server adds it.
 
     Raises:
         SchemaMismatchError: ``rows`` hold no rows, do not fit ``schema``, or a column has no values to tell its type
             from.
         KeyMismatchError: the rows lack a key column.
-        InvalidRequestError: there is a key and a capacity, or the capacity is not positive.
+        InvalidRequestError: there is a key and a capacity, the capacity is not positive, or ``graph`` is no graph.
         UnsupportedTypeError: a column has a type that tables cannot hold.
     """
     text(name, "name")
@@ -129,7 +145,14 @@ def table(
         columns = inferred_schema(rows.schema)
     else:
         columns = as_schema(schema)
-    graph = StandaloneGraph()
+    if graph is None:
+        graph = StandaloneGraph()
+    elif not isinstance(graph, UpdateGraph):
+        raise InvalidRequestError(f"graph must be an update graph such as server.graph, not {shown(graph)}.")
+    elif isinstance(graph, StandaloneGraph):  # which moves a single table
+        raise InvalidRequestError(
+            "graph is that of another bs.table, which has its own. Take server.graph, or bs.UpdateGraph() for both."
+        )
     made: AppendTable | KeyedTable | RingTable
     if keys is not None:
         made = KeyedTable(graph, name, columns, keys)

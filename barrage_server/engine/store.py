@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Final
 
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pyarrow as pa
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.columns import Column, make_column
 from barrage_server.engine.row_slots import RowSlots
-from barrage_server.engine.undo import Undo, UndoCursor
+from barrage_server.engine.undo import HeldCursors, Undo, UndoCursor
 from barrage_server.engine.view import StoredView
 
 __all__ = ["ColumnStore"]
@@ -55,8 +54,7 @@ class ColumnStore:
         self.slots: RowSlots | None = None
         self.undo = Undo()
         self._versions = 0
-        # Of all versions, also detached ones. Only the writer changes the list, while readers drop versions.
-        self._held: list[weakref.ref[UndoCursor]] = []
+        self._held = HeldCursors()  # of all versions, also detached ones
 
     def make_columns(self) -> list[Column]:
         """Empty columns like those of this store."""
@@ -79,18 +77,11 @@ class ColumnStore:
     def views(self) -> tuple[StoredView, ...]:
         """The present columns, for a new version; later overwrites are recorded in its undo node."""
         self.undo = self.undo.start_next()
-        cursor = UndoCursor(self.undo, [column.epoch for column in self.columns])
         frozen = not self._overwrites
+        cursor = UndoCursor(self.undo, [column.epoch for column in self.columns], None if frozen else self._held)
         if not frozen:
             self._versions += 1
             if self._versions % _VERSIONS_BETWEEN_COMPACTIONS == 0:
-                self._compact()
-            self._held.append(weakref.ref(cursor))
+                self._held.compact()
         slots = self.slots
         return tuple(StoredView(column.snapshot(), cursor, slots, frozen) for column in self.columns)
-
-    def _compact(self) -> None:
-        held = [(entry, cursor) for entry in self._held if (cursor := entry()) is not None]
-        for _, cursor in held:
-            cursor.compact()
-        self._held = [entry for entry, _ in held]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from barrage_server.arguments import callback, integer
+from barrage_server.arguments import callback, shown
 from barrage_server.arguments import names as checked_names
 from barrage_server.engine.callbacks import Callbacks
 from barrage_server.engine.cells import MAX_PAGE_BITS
@@ -26,6 +26,9 @@ from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
 from barrage_server.engine.weak_list import WeakList
 from barrage_server.errors import InvalidRequestError, TableFailedError, UnavailableError, UnknownColumnError
+from barrage_server.plan.derivation import derive
+from barrage_server.plan.operable import Operable
+from barrage_server.plan.operation import Operation
 from barrage_server.rowset import RowSet
 
 if TYPE_CHECKING:
@@ -42,10 +45,11 @@ TableListener = Callable[[TableUpdate, TableVersion, TableVersion], None]
 
 
 @public
-class Table(ABC):
+class Table(Operable["Table"]):
     """A table that ticks: row keys, columns, and one update per cycle.
 
-    Readers take :attr:`version`, which never changes.
+    Readers take :attr:`version`, which never changes. Operations such as :meth:`where` make tables that follow this
+    one.
 
     Args:
         graph: the update graph whose cycles move this table.
@@ -60,6 +64,8 @@ class Table(ABC):
     """The longest way from here to a source table, in parents."""
     parents: tuple[Table, ...] = ()
     """The tables that this one is computed from."""
+    is_refreshing: bool = True
+    """Whether it may change. What is computed from tables that never do never changes either."""
 
     def __init__(
         self,
@@ -71,7 +77,7 @@ class Table(ABC):
         traits: TableTraits | None = None,
     ) -> None:
         schema = as_schema(schema)
-        check_schema(schema)
+        check_schema(schema, needs_columns=self.is_refreshing)
         self.graph = graph
         self._name = name
         self._schema = schema
@@ -146,10 +152,19 @@ class Table(ABC):
         """The current content as a polars data frame; DependencyError when polars is missing."""
         return to_polars(self.to_arrow())
 
-    def head(self, rows: int = 5) -> pa.Table:
-        """The first ``rows`` rows of the current content, in the order of the row keys. Only those are read."""
-        version = self._version
-        return version.to_table(rows=version.row_set.slice(0, integer(rows, "rows")))
+    def operate(self, operation: Operation, *others: Table) -> Table:
+        """A table of the result of ``operation`` on this table and ``others``, which follows them while referenced.
+
+        Equal operations on one table give one result. Publishers to this table do not wait while it is computed.
+
+        Raises:
+            InvalidRequestError, UnknownColumnError, LimitError: see :class:`Operable`.
+            TableFailedError: one of the tables is derived and has failed.
+
+        """
+        _check_tables(others)
+        made: Table = derive(operation, (self, *others))
+        return made
 
     def column_numbers(self, names: Sequence[str]) -> list[int]:
         """The numbers of columns by name.
@@ -253,12 +268,14 @@ class Table(ABC):
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} rows={self.size} step={self._version.step}>"
+        failed = "" if self.failure is None else " failed"
+        return f"<{type(self).__name__} {self.name!r} rows={self.size} step={self._version.step}{failed}>"
 
     def _repr_html_(self) -> str:
         """The first rows, for notebooks."""
         version = self._version
-        return table_html(f"{type(self).__name__} {self.name}", version, key_columns=self.key_columns)
+        notes = () if self.failure is None else ("failed",)
+        return table_html(f"{type(self).__name__} {self.name}", version, key_columns=self.key_columns, notes=notes)
 
 
 class SourceTable(Table):
@@ -338,15 +355,28 @@ class StoredTable(SourceTable):
         return self._store.views()
 
 
-def check_schema(schema: pa.Schema) -> None:
+def _check_tables(tables: Sequence[object]) -> None:
+    for table in tables:
+        if not isinstance(table, Table):
+            raise InvalidRequestError(
+                f"What is joined is a table of the engine, not {shown(table)}. To make a table of rows, write "
+                f"bs.table(rows)."
+            )
+
+
+def check_schema(schema: pa.Schema, *, needs_columns: bool = True) -> None:
     """Raise when a table cannot have ``schema``.
+
+    Args:
+        schema: the schema.
+        needs_columns: whether no column at all is an error.
 
     Raises:
         InvalidRequestError: there are no columns, or a name stands twice.
         UnsupportedTypeError: a column has a type that tables cannot hold.
 
     """
-    if len(schema) == 0:
+    if len(schema) == 0 and needs_columns:
         raise InvalidRequestError("A table needs at least one column.")
     names = Counter(schema.names)
     if len(names) != len(schema):

@@ -8,7 +8,10 @@ from typing import Final, TypeAlias
 
 from barrage_server.public import public
 
-__all__ = ["TableTraits"]
+__all__ = ["ROUTE", "TableTraits"]
+
+ROUTE: Final = "BarrageRoute"
+"""The attribute with the relays that a table has passed, separated by commas."""
 
 _Stated: TypeAlias = tuple[tuple[str, object], ...]
 

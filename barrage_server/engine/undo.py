@@ -23,6 +23,10 @@ only grows, and a reader takes a prefix of it; it reads the link to the next nod
 goes on to the next node with an incomplete list of this one (a newer record must not win because an older one was
 missed).
 
+From time to time the entries before the newest node are merged, so that those nodes can be freed. They are merged in
+stretches, each from one version that is held to the next one: an older version reads its own stretch and all that
+follow, so that a cell that many held versions need is kept once.
+
 An entry belongs to an *epoch* of its column. When rows are written to a dropped page that an older version may still
 hold, the column starts a new epoch: it writes to copies of its pages, and versions of the old epoch keep the former
 pages, which are not written any more. Entries of other epochs do not apply to them.
@@ -30,10 +34,13 @@ pages, which are not written any more. Entries of other epochs do not apply to t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from threading import Lock
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +48,7 @@ import numpy.typing as npt
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.sorting import sort_with_positions
 
-__all__ = ["CellArray", "Undo", "UndoCursor", "UndoEntry", "restore"]
+__all__ = ["CellArray", "HeldCursors", "Undo", "UndoCursor", "UndoEntry", "restore"]
 
 CellArray = npt.NDArray[Any]
 
@@ -74,14 +81,16 @@ class Undo:
 
     Attributes:
         next: the node of the following version; ``None`` while this is the newest.
+        number: its place in the chain.
         entries: per column number, the recorded values in the order of the writes.
 
     """
 
-    __slots__ = ("__weakref__", "entries", "next")
+    __slots__ = ("__weakref__", "entries", "next", "number")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         self.next: Undo | None = None
+        self.number = number
         self.entries: dict[int, list[UndoEntry]] = {}
 
     def record(self, entry: UndoEntry) -> None:
@@ -90,7 +99,7 @@ class Undo:
 
     def start_next(self) -> Undo:
         """Attach and return the node for the version that is made now. Nothing may be recorded here afterwards."""
-        self.next = Undo()
+        self.next = Undo(self.number + 1)
         return self.next
 
 
@@ -99,10 +108,86 @@ _Levels = dict[tuple[int, int], tuple[UndoEntry, ...]]
 
 
 class _State(NamedTuple):
-    """The state of a cursor: the merged entries of all nodes before ``node``. Immutable."""
+    """The state of a stretch. Immutable.
+
+    Attributes:
+        levels: the merged entries of its nodes before ``node``; of all of them, when another stretch follows.
+        node: the first node that is not merged; ``None`` when another stretch follows.
+        following: the stretch after it, of a later version that is held.
+
+    """
 
     levels: _Levels
-    node: Undo
+    node: Undo | None
+    following: _Stretch | None = None
+
+
+class _Stretch:
+    """The old values from one held version to the next one, or to the present. Versions before it share them.
+
+    Attributes:
+        first: the number of its first node.
+        state: what it has; replaced as a whole, so that readers need no lock.
+
+    """
+
+    __slots__ = ("_epochs", "_lock", "first", "state")
+
+    def __init__(self, node: Undo, epochs: Sequence[int] | None) -> None:
+        self.first = node.number
+        self.state = _State({}, node)
+        self._epochs = epochs
+        self._lock = Lock()
+
+    def last(self) -> _Stretch:
+        """The stretch that reaches to the present: this one, or one that follows."""
+        stretch = self
+        while (following := stretch.state.following) is not None:
+            stretch = following
+        return stretch
+
+    def merge(self) -> None:
+        """Merge the complete nodes, so that they can be freed."""
+        with self._lock:
+            levels, node, following = self.state
+            if node is not None:
+                merged = dict(levels)
+                self.state = _State(merged, self._merge_nodes(merged, node, None), following)
+
+    def reach(self, end: _Stretch | None) -> None:
+        """Take in everything up to ``end``, the stretch of the next version that is held; ``None``: to the present.
+
+        Stretches in between are of versions that are gone. Where they reach into ``end``, values stand in both: this
+        one's are as old or older, and win.
+        """
+        with self._lock:
+            levels, node, following = self.state
+            merged = dict(levels)
+            while following is not None and following is not end:
+                more, node, beyond = following.state
+                for key, entries in more.items():
+                    for entry in entries if self._needs(*key) else ():
+                        merged[key] = _push(merged.get(key, ()), entry)
+                following = beyond
+            if node is not None:
+                node = self._merge_nodes(merged, node, end)
+            self.state = _State(merged, node if end is None else None, end)
+
+    def _needs(self, column: int, epoch: int) -> bool:
+        return self._epochs is None or self._epochs[column] == epoch
+
+    def _merge_nodes(self, levels: _Levels, node: Undo, end: _Stretch | None) -> Undo:
+        """Add the complete nodes from ``node`` on to ``levels``; returns the first one that was not added."""
+        loose: dict[tuple[int, int], list[UndoEntry]] = {}
+        while (following := node.next) is not None and (end is None or node.number < end.first):
+            for column, entries in node.entries.items():
+                for entry in entries:
+                    if self._needs(column, entry.epoch):
+                        loose.setdefault((column, entry.epoch), []).append(entry)
+            node = following
+        for key, new in loose.items():
+            levels[key] = _push(levels.get(key, ()), _merge(new))
+        return node
 
 
 class UndoCursor:
@@ -111,28 +196,35 @@ class UndoCursor:
     Args:
         node: the node that was current when the version became visible.
         epochs: the epochs of the version's columns, by column number; entries of other epochs are then dropped at once.
+        held: the cursors of the same chain, which share what they merge; ``None``: it merges for itself.
 
     """
 
-    __slots__ = ("__weakref__", "_epochs", "_lock", "_state")
+    __slots__ = ("__weakref__", "_held", "stretch")
 
-    def __init__(self, node: Undo, epochs: Sequence[int] | None = None) -> None:
-        self._state = _State({}, node)
-        self._epochs = epochs
-        self._lock = Lock()
+    def __init__(self, node: Undo, epochs: Sequence[int] | None = None, held: HeldCursors | None = None) -> None:
+        self.stretch = _Stretch(node, epochs)
+        self._held = held
+        if held is not None:
+            held.add(self)
 
     @property
     def pending(self) -> int:
         """How many complete nodes are not merged yet."""
-        count, node = 0, self._state.node
-        while node.next is not None:
+        count, node = 0, self.stretch.last().state.node
+        while node is not None and node.next is not None:
             count, node = count + 1, node.next
         return count
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the merged values."""
-        return sum(_nbytes(entry) for entries in self._state.levels.values() for entry in entries)
+        """Bytes of the merged values, of which other versions may share a part."""
+        levels, _, stretch = self.stretch.state
+        total = _level_bytes(levels)
+        while stretch is not None:
+            levels, _, stretch = stretch.state
+            total += _level_bytes(levels)
+        return total
 
     def entries(self, column: int, epoch: int) -> list[UndoEntry]:
         """The entries to put back into cells of ``column`` gathered before this call, newest first, in this order."""
@@ -144,34 +236,57 @@ class UndoCursor:
 
     def compact(self) -> None:
         """Merge the entries of all complete nodes, so that those nodes can be freed. Costs what has changed, not what
-        there is.
+        there is. With other cursors of the chain, unless another thread does so now.
         """
-        with self._lock:
-            levels, node = self._state
-            loose: dict[tuple[int, int], list[UndoEntry]] = {}
-            while (following := node.next) is not None:
-                for column, entries in node.entries.items():
-                    for entry in entries:
-                        if self._epochs is None or self._epochs[column] == entry.epoch:
-                            loose.setdefault((column, entry.epoch), []).append(entry)
-                node = following
-            merged = dict(levels)
-            for key, new in loose.items():
-                merged[key] = _push(merged.get(key, ()), _merge(new))
-            self._state = _State(merged, node)
+        if self._held is None:
+            self.stretch.merge()
+        else:
+            self._held.compact()
 
-    def _collect(self, column: int, epoch: int) -> tuple[tuple[UndoEntry, ...], list[UndoEntry]]:
+    def _collect(self, column: int, epoch: int) -> tuple[list[UndoEntry], list[UndoEntry]]:
         """The entries that are merged and those that are not, oldest first."""
-        levels, node = self._state
+        levels, current, stretch = self.stretch.state
+        merged = list(levels.get((column, epoch), ()))
+        while stretch is not None:
+            levels, current, stretch = stretch.state
+            merged += levels.get((column, epoch), ())
         found: list[UndoEntry] = []
-        current: Undo | None = node
         while current is not None:
             following = current.next  # before the entries: see the module's docstring
             entries = current.entries.get(column)
             if entries is not None:
                 found += [entry for entry in tuple(entries) if entry.epoch == epoch]
             current = following
-        return levels.get((column, epoch), ()), found
+        return merged, found
+
+
+class HeldCursors:
+    """The cursors of one chain that are in use, weakly held. They merge together: a cell that was overwritten between
+    two of them is kept once. Methods may be called from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._added: deque[ref[UndoCursor]] = deque()
+        self._known: list[ref[UndoCursor]] = []  # oldest first
+        self._lock = Lock()
+
+    def add(self, cursor: UndoCursor) -> None:
+        """Take in the newest cursor."""
+        self._added.append(ref(cursor))
+
+    def compact(self) -> None:
+        """Merge the entries of all complete nodes. Does nothing while another thread does so."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            while self._added:
+                self._known.append(self._added.popleft())
+            cursors = [cursor for entry in self._known if (cursor := entry()) is not None]
+            self._known = [ref(cursor) for cursor in cursors]
+            for cursor, newer in zip_longest(cursors, cursors[1:]):
+                cursor.stretch.reach(None if newer is None else newer.stretch)
+        finally:
+            self._lock.release()
 
 
 def restore(
@@ -232,6 +347,10 @@ def _merge(entries: Sequence[UndoEntry]) -> UndoEntry:
 
 def _valid_of(entry: UndoEntry) -> npt.NDArray[np.bool_]:
     return np.ones(len(entry.keys), np.bool_) if entry.valid is None else entry.valid
+
+
+def _level_bytes(levels: _Levels) -> int:
+    return sum(_nbytes(entry) for entries in levels.values() for entry in entries)
 
 
 def _nbytes(entry: UndoEntry) -> int:

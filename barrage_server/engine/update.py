@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 
-__all__ = ["TableUpdate", "UpdateNode", "added_since", "all_columns", "coalesce", "coalesce_nodes", "fold_nodes"]
+__all__ = [
+    "TableUpdate",
+    "UpdateNode",
+    "added_since",
+    "all_columns",
+    "coalesce",
+    "coalesce_all",
+    "coalesce_nodes",
+    "earlier_node",
+    "fold_nodes",
+]
 
 
 @public
@@ -71,6 +81,13 @@ class TableUpdate:
         stayed = self.survivors(before)
         return stayed | self.added if self.added else stayed
 
+    def undo(self, after: RowSet) -> RowSet:
+        """The row set before this update of a table that has ``after``."""
+        stayed = after - self.added if self.added else after
+        if self.shifted.size:
+            stayed = self.shifted.unapply(stayed)
+        return stayed | self.removed if self.removed else stayed
+
     def __str__(self) -> str:
         """A line for the log: ``+3 -1 ~4 >>1``."""
         shifts = f" >>{self.shifted.size}" if self.shifted.size else ""
@@ -106,6 +123,29 @@ def coalesce(first: TableUpdate, second: TableUpdate, before: RowSet) -> TableUp
         for rows, more in zip(first.modified, second.modified, strict=True)
     )
     return TableUpdate(added, removed, shifted, modified)
+
+
+def coalesce_all(updates: Sequence[TableUpdate], after: RowSet) -> tuple[TableUpdate, RowSet]:
+    """The one update that does what all of ``updates`` do, at least one, and the row set before them.
+
+    Args:
+        updates: successive updates of a table.
+        after: the row set that they have led to.
+
+    """
+    if any(update.shifted.size for update in updates):
+        before = after
+        for update in reversed(updates):
+            before = update.undo(before)
+        total = updates[0]
+        for update in updates[1:]:
+            total = coalesce(total, update, before)
+        return total, before
+    level = list(updates)  # without shifts the row set before does not matter: neighbours first, which are small
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        level = [coalesce(first, second, RowSet.EMPTY) for first, second in pairs] + level[len(level) & ~1 :]
+    return level[0], level[0].undo(after)
 
 
 def _coalesce_modified(rows: RowSet, more: RowSet, second: TableUpdate, added: RowSet) -> RowSet:
@@ -179,6 +219,21 @@ def fold_nodes(start: UpdateNode, end: UpdateNode) -> UpdateNode:
     stand_in = UpdateNode(start.step, start.row_set, start.update)
     stand_in._coalesced = (end, coalesce_nodes(start, end))
     return stand_in
+
+
+def earlier_node(step: int, row_set: RowSet, update: TableUpdate, end: UpdateNode) -> UpdateNode:
+    """A node that comes before ``end``, of history that is not linked any more.
+
+    Args:
+        step: the step of the node.
+        row_set: the row set at that step.
+        update: all changes after it, up to and including ``end``.
+        end: a node of the table's history.
+
+    """
+    node = UpdateNode(step, row_set, TableUpdate.empty(len(update.modified)))
+    node._coalesced = (end, update)
+    return node
 
 
 def all_columns(rows: RowSet, column_count: int, columns: Sequence[int] | None = None) -> tuple[RowSet, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind
+from barrage_server.errors import LimitError
 from barrage_server.wire.buffers import bitmap_of, bits_of, is_valid, offsets_of, valid_of
 from barrage_server.wire.plain_form import check_item_counts, to_plain
 
@@ -19,6 +21,7 @@ __all__ = [
     "BoolArray",
     "canonical_cells",
     "cells_differ",
+    "concatenated",
     "differs",
     "from_cells",
     "raw_differ",
@@ -78,6 +81,26 @@ def take(array: pa.Array, positions: npt.NDArray[np.integer]) -> pa.Array:
         if validity is not None:
             return pa.Array.from_buffers(taken.type, len(taken), [None, *others], 0, taken.offset)
     return taken
+
+
+def concatenated(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array:
+    """Arrays of ``data_type`` one after the other.
+
+    Raises:
+        LimitError: they are together too large for one array.
+
+    """
+    if len(arrays) == 1:
+        return arrays[0]
+    stored = storage_type(data_type)
+    parts = [to_storage(array) for array in arrays if len(array)]
+    if len(parts) < 2:
+        return from_storage(parts[0] if parts else pa.nulls(0, stored), data_type)
+    try:
+        whole = pa.concat_arrays(parts)
+    except pa.ArrowInvalid:
+        raise LimitError("The values of a column are too large for one array. Read fewer rows at a time.") from None
+    return from_storage(whole, data_type)
 
 
 def canonical_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:

@@ -108,7 +108,10 @@ class TableVersion:
         schema = self.schema if columns is None else pa.schema([self.schema.field(number) for number in columns])
         for start in range(0, chosen.size, rows_per_batch):
             part = chosen.slice(start, start + rows_per_batch)
-            yield pa.RecordBatch.from_arrays(self.read(part, columns), schema=schema)
+            if len(schema):
+                yield pa.RecordBatch.from_arrays(self.read(part, columns), schema=schema)
+            else:
+                yield pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), part.size, [None], 0))
 
     def to_table(self, columns: Sequence[int] | None = None, *, rows: RowSet | None = None) -> pa.Table:
         """The content in key order, with a chunk per batch. Takes and raises what :meth:`batches` does."""

@@ -22,6 +22,7 @@ class ColumnView(ABC):
     Attributes:
         type: the Arrow type of the values.
         is_frozen: whether read arrays may share the memory of the values, because it is never written again.
+        depth: how many views a value passes on its way from storage; 0 for a stored column.
 
     """
 
@@ -29,6 +30,7 @@ class ColumnView(ABC):
 
     type: pa.DataType
     is_frozen: bool
+    depth: int
 
     @abstractmethod
     def read(self, plan: ReadPlan) -> pa.Array:
@@ -65,6 +67,8 @@ class StoredView(ColumnView):
     """
 
     __slots__ = ("_cursor", "_slots", "_snapshot", "is_frozen", "type")
+
+    depth = 0
 
     def __init__(self, snapshot: ColumnSnapshot, cursor: UndoCursor, slots: RowSlots | None, is_frozen: bool) -> None:
         self.type = snapshot.type

@@ -19,7 +19,7 @@ from barrage_server.engine.version import TableVersion
 from barrage_server.errors import SchemaMismatchError
 from barrage_server.rowset import RowSet
 
-__all__ = ["Predicate", "Where", "where"]
+__all__ = ["Predicate", "Where", "row_flags", "where"]
 
 Predicate: TypeAlias = Callable[[pa.RecordBatch], pa.Array | pa.ChunkedArray]
 """Returns one boolean per row of a batch: whether it is in the result; null means no."""
@@ -70,7 +70,7 @@ class Where(Operator):
     def start(self, inputs: Inputs) -> Outcome:
         """Evaluate all rows."""
         (version,) = inputs
-        self._rows = self._chosen(version, version.row_set)
+        self._rows = self.chosen(version, version.row_set)
         return Outcome(self._rows, version.views, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
@@ -83,10 +83,10 @@ class Where(Operator):
         stayed = before - removed if removed else before
         shifts = update.shifted
         moved = shifts.apply(stayed) if shifts.size else stayed
-        added = self._chosen(version, update.added)
+        added = self.chosen(version, update.added)
         touched = RowSet.union_all(update.modified[number] for number in self._columns)
         if touched:
-            are_in = self._chosen(version, touched)
+            are_in = self.chosen(version, touched)
             were_in = touched & moved
             came, left = are_in - were_in, were_in - are_in
             if left:
@@ -101,18 +101,18 @@ class Where(Operator):
         self._rows = moved | added if added else moved
         return Outcome(self._rows, version.views, TableUpdate(added, removed, own_shifts, modified))
 
-    def _chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
+    def chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
         """The ``rows`` for which the predicate holds."""
         found: list[RowSet] = []
         for part in version.pieces(rows, self._columns):
             batch = pa.RecordBatch.from_arrays(version.read(part, self._columns), schema=self._batch_schema)
-            chosen = np.flatnonzero(_flags(self._predicate(batch), part.size))
+            chosen = np.flatnonzero(row_flags(self._predicate(batch), part.size))
             if len(chosen):
                 found.append(part if len(chosen) == part.size else RowSet.from_sorted_keys(part.select(chosen)))
         return RowSet.union_all(found)
 
 
-def _flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def row_flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """The answer of a predicate, one flag per row."""
     if isinstance(answer, pa.ChunkedArray):
         answer = answer.combine_chunks()

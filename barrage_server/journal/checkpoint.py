@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 import xxhash
 
 from barrage_server.engine import TableVersion
-from barrage_server.errors import JournalError, RowSetError
+from barrage_server.errors import JournalError
 from barrage_server.journal.columns_file import read_rows, write_rows
 from barrage_server.journal.content import LedgerRecord, TableRecord
 from barrage_server.journal.files import Directory
+from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.rowset import RowSet
 from barrage_server.rowset.codec import decode_row_set, encode_row_set
 from barrage_server.wire.protocol import TableKind
@@ -43,7 +44,7 @@ class Piece:
     """Files with consecutive rows of a table.
 
     Attributes:
-        names: the files.
+        checksums: the files, by name, each with its XXH3-64.
         stem: what their names begin with.
         first: the row key of the first row, if the table only grows at its end; otherwise 0.
         rows: number of rows.
@@ -51,7 +52,7 @@ class Piece:
 
     """
 
-    names: tuple[str, ...]
+    checksums: Mapping[str, str]
     stem: str
     first: int
     rows: int
@@ -83,6 +84,7 @@ class Checkpoint:
     """What a checkpoint has.
 
     Attributes:
+        directory: the identity of its data directory.
         number: the number of the first record that is not in it.
         step: the last cycle that is.
         next_id: the id that the next table gets.
@@ -91,6 +93,7 @@ class Checkpoint:
 
     """
 
+    directory: str
     number: int
     step: int
     next_id: int
@@ -136,7 +139,7 @@ def save_checkpoint(
     Args:
         state: the folder of checkpoints.
         before: the last one, whose files are linked where they still hold.
-        goal: number, step, next id and ledger of the new one.
+        goal: directory, number, step, next id and ledger of the new one.
         tables: its tables.
         abandons: whether to give up; asked now and then.
 
@@ -175,11 +178,11 @@ def _write_all(
     for unsaved in tables:
         kept = _kept(old.get(unsaved.table.id), unsaved)
         for piece in kept:
-            for name in piece.names:
+            for name in piece.checksums:
                 assert source is not None
                 folder.link(source, name)
         found.append(_save(folder, goal.number, unsaved, kept, abandons))
-    done = Checkpoint(goal.number, goal.step, goal.next_id, tuple(found), goal.ledger)
+    done = replace(goal, tables=tuple(found))
     text = json.dumps(_to_json(done), indent=1).encode()
     manifest = folder.create(_MANIFEST)
     try:
@@ -191,11 +194,15 @@ def _write_all(
     return done
 
 
-def load_checkpoint(state: Directory) -> Checkpoint | None:
+def load_checkpoint(state: Directory, directory: str) -> Checkpoint | None:
     """The newest checkpoint; ``None`` when there is none. What earlier attempts left over is removed.
 
+    Args:
+        state: the folder of checkpoints.
+        directory: the identity of the data directory.
+
     Raises:
-        JournalError: it is damaged.
+        JournalError: it is damaged, or belongs to another data directory.
 
     """
     for name in state.names():
@@ -204,13 +211,26 @@ def load_checkpoint(state: Directory) -> Checkpoint | None:
     names = _names(state)
     if not names:
         return None
+    name = names[-1]
     try:
-        checksum, _, text = bytes(state.folder(names[-1]).read(_MANIFEST)).partition(b"\n")
+        checksum, _, text = bytes(state.folder(name).read(_MANIFEST)).partition(b"\n")
         if xxhash.xxh3_64_hexdigest(text).encode() != checksum:
-            raise JournalError(f"The checkpoint {names[-1]} is damaged: the checksum of {_MANIFEST} differs.")
-        return _from_json(json.loads(text))
-    except (OSError, ValueError, KeyError, TypeError, RowSetError, pa.ArrowException) as error:
-        raise JournalError(f"The checkpoint {names[-1]} cannot be read: {type(error).__name__}.") from error
+            raise JournalError(
+                f"The checkpoint {name} is damaged: the checksum of {_MANIFEST} differs. Restore a backup."
+            )
+        found = _from_json(json.loads(text))
+    except JournalError:
+        raise
+    except MALFORMED as error:
+        raise JournalError(f"The checkpoint {name} cannot be read: {type(error).__name__}.") from error
+    if found.directory != directory:
+        raise JournalError(
+            f"The checkpoint {name} belongs to the data directory {found.directory}, and this one is {directory}. "
+            f"Restore the data directory from a backup, as a whole."
+        )
+    if found.name != name:
+        raise JournalError(f"The checkpoint {name} was written as {found.name}. Give the folder this name again.")
+    return found
 
 
 def restored_rows(folder: Directory, saved: TableState) -> Iterator[list[pa.Array]]:
@@ -223,7 +243,7 @@ def restored_rows(folder: Directory, saved: TableState) -> Iterator[list[pa.Arra
     first = saved.row_set.first_key if saved.row_set and saved.table.spec.kind in _GROWING else 0
     for piece in saved.pieces:
         skip = max(0, first - piece.first)
-        for batch in read_rows(folder, piece.stem, saved.table.schema):
+        for batch in read_rows(folder, piece.stem, saved.table.schema, piece.checksums):
             count = len(batch[0])
             if skip < count:
                 yield [values.slice(skip) for values in batch] if skip else batch
@@ -263,9 +283,9 @@ def _save(
                     raise InterruptedError("The checkpoint is abandoned.")
                 yield version.read(part)
 
-        names, nbytes = write_rows(folder, stem, table.schema, parts())
+        checksums, nbytes = write_rows(folder, stem, table.schema, parts())
         first = rest.first_key if table.spec.kind in _GROWING else 0
-        pieces.append(Piece(tuple(names), stem, first, rest.size, nbytes))
+        pieces.append(Piece(checksums, stem, first, rest.size, nbytes))
     return TableState(table, version.step, rows, unsaved.next_key, tuple(pieces))
 
 
@@ -282,7 +302,7 @@ def _to_json(checkpoint: Checkpoint) -> dict[str, Any]:
             "next_key": saved.next_key,
             "pieces": [
                 {
-                    "names": piece.names,
+                    "files": dict(piece.checksums),
                     "stem": piece.stem,
                     "first": piece.first,
                     "rows": piece.rows,
@@ -294,6 +314,7 @@ def _to_json(checkpoint: Checkpoint) -> dict[str, Any]:
         for saved in checkpoint.tables
     ]
     return {
+        "directory": checkpoint.directory,
         "number": checkpoint.number,
         "step": checkpoint.step,
         "next_id": checkpoint.next_id,
@@ -303,20 +324,27 @@ def _to_json(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _piece(found: dict[str, Any]) -> Piece:
-    names = tuple(map(str, found["names"]))
-    return Piece(names, str(found["stem"]), int(found["first"]), int(found["rows"]), int(found["bytes"]))
+    checksums = {str(name): str(checksum) for name, checksum in found["files"].items()}
+    return Piece(
+        checksums,
+        str(found["stem"]),
+        whole_number(found["first"]),
+        whole_number(found["rows"]),
+        whole_number(found["bytes"]),
+    )
 
 
 def _from_json(found: dict[str, Any]) -> Checkpoint:
     tables = [
         TableState(
             TableRecord.from_json(saved),
-            int(saved["step"]),
+            whole_number(saved["step"]),
             decode_row_set(base64.b64decode(saved["row_set"])),
-            int(saved["next_key"]),
+            whole_number(saved["next_key"]),
             tuple(map(_piece, saved["pieces"])),
         )
         for saved in found["tables"]
     ]
-    ledger = tuple(LedgerRecord(int(entry["table"]), entry["entry"]) for entry in found["ledger"])
-    return Checkpoint(int(found["number"]), int(found["step"]), int(found["next_id"]), tuple(tables), ledger)
+    ledger = tuple(LedgerRecord(whole_number(entry["table"]), dict(entry["entry"])) for entry in found["ledger"])
+    number, step, next_id = (whole_number(found[name]) for name in ("number", "step", "next_id"))
+    return Checkpoint(str(found["directory"]), number, step, next_id, tuple(tables), ledger)

@@ -5,12 +5,13 @@ Parquet through pyarrow gives every type of a table back, but for those of :func
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.types as pat
+import xxhash
 
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.errors import JournalError
@@ -47,12 +48,19 @@ class _Sink:
 
     def __init__(self, file: JournalFile) -> None:
         self._file = file
+        self._checksum = xxhash.xxh3_64()
         self.nbytes = 0
+
+    @property
+    def checksum(self) -> str:
+        """XXH3-64 of what was written, in hexadecimal."""
+        return self._checksum.hexdigest()
 
     def write(self, data: Any) -> int:
         """Add ``data``."""
         view = memoryview(data)
         self._file.write([view])
+        self._checksum.update(view)
         self.nbytes += view.nbytes
         return view.nbytes
 
@@ -69,7 +77,7 @@ class _Sink:
 
 def write_rows(
     directory: Directory, stem: str, schema: pa.Schema, batches: Iterable[Sequence[pa.Array]]
-) -> tuple[list[str], int]:
+) -> tuple[dict[str, str], int]:
     """Write the columns of ``batches`` into files that begin with ``stem``, and sync them.
 
     Args:
@@ -79,7 +87,7 @@ def write_rows(
         batches: the rows, in parts: one array per column, of exactly its type.
 
     Returns:
-        The names of the files, and their bytes. OSError when they cannot be written.
+        The names of the files, each with its XXH3-64, and their bytes. OSError when they cannot be written.
 
     """
     stored = [storage_type(field.type) for field in schema]
@@ -87,17 +95,14 @@ def write_rows(
     for ending, numbers in _split(stored).items():
         fields = pa.schema([pa.field(str(number), stored[number]) for number in numbers])
         parts.append((f"{stem}{ending}", numbers, fields))
-    names: list[str] = []
     with _Writers(directory) as writers:
         for name, _, fields in parts:
             writers.open(name, fields)
-            names.append(name)
         for batch in batches:
             for name, numbers, fields in parts:
                 arrays = [to_storage(batch[number]) for number in numbers]
                 writers.write(name, pa.RecordBatch.from_arrays(arrays, schema=fields))
-        total = writers.finish()
-    return names, total
+        return writers.finish()
 
 
 class _Writers:
@@ -137,18 +142,22 @@ class _Writers:
         else:
             writer.write_batch(batch)
 
-    def finish(self) -> int:
+    def finish(self) -> tuple[dict[str, str], int]:
+        checksums: dict[str, str] = {}
         total = 0
         for name, (writer, sink, file) in self._open.items():
             writer.close()
             self._finished.add(name)
             file.sync()
+            checksums[name] = sink.checksum
             total += sink.nbytes
-        return total
+        return checksums, total
 
 
-def read_rows(directory: Directory, stem: str, schema: pa.Schema) -> Iterator[list[pa.Array]]:
-    """The rows that :func:`write_rows` wrote, in parts.
+def read_rows(
+    directory: Directory, stem: str, schema: pa.Schema, checksums: Mapping[str, str]
+) -> Iterator[list[pa.Array]]:
+    """The rows that :func:`write_rows` wrote, in parts. ``checksums``: of the files, by name.
 
     Raises:
         JournalError: a file is missing or damaged.
@@ -158,7 +167,11 @@ def read_rows(directory: Directory, stem: str, schema: pa.Schema) -> Iterator[li
     try:
         sources = []
         for ending, numbers in _split(stored).items():
-            data = pa.py_buffer(directory.read(f"{stem}{ending}"))
+            name = f"{stem}{ending}"
+            content = directory.read(name)
+            if xxhash.xxh3_64_hexdigest(content) != checksums.get(name):
+                raise JournalError(f"The checkpoint is damaged: the checksum of {name} differs. Restore a backup.")
+            data = pa.py_buffer(content)
             if ending == _PARQUET:
                 import pyarrow.parquet as pq
 

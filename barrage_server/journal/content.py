@@ -37,6 +37,7 @@ import pyarrow as pa
 from barrage_server.engine.operation import Operation, OperationKind
 from barrage_server.errors import JournalError
 from barrage_server.journal.files import Buffer
+from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
 
@@ -89,7 +90,7 @@ class TableRecord:
         """The table of a JSON form."""
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found["schema"])))
         spec = TableSpec(TableKind(found["kind"]), tuple(found["key"]), found["capacity"])
-        return cls(int(found["id"]), str(found["name"]), schema, spec)
+        return cls(whole_number(found["id"]), str(found["name"]), schema, spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +204,12 @@ def decode_cycle(body: memoryview, table: Callable[[int], TableRecord]) -> Cycle
         head, offset = _read_head(body)
         made = [TableRecord.from_json(found) for found in head.get("made", ())]
         own = {one.id: one for one in made}
-        dropped = [int(number) for number in head.get("dropped", ())]
-        exchanged = [(int(before), int(after)) for before, after in head.get("exchanged", ())]
-        record = CycleRecord(int(head["step"]), made, dropped, exchanged)
+        dropped = [whole_number(number) for number in head.get("dropped", ())]
+        exchanged = [(whole_number(before), whole_number(after)) for before, after in head.get("exchanged", ())]
+        record = CycleRecord(whole_number(head["step"]), made, dropped, exchanged)
         for entry in head.get("rows", ()):
-            number, kind, nbytes = int(entry["table"]), OperationKind(entry["kind"]), int(entry["bytes"])
+            number, nbytes = whole_number(entry["table"]), whole_number(entry["bytes"])
+            kind = OperationKind(entry["kind"])
             known = own.get(number) or table(number)
             schema = operation_schema(known.schema, known.spec, kind)
             message = pa.py_buffer(body[offset : offset + nbytes])
@@ -216,8 +218,10 @@ def decode_cycle(body: memoryview, table: Callable[[int], TableRecord]) -> Cycle
             offset += nbytes + -nbytes % _ALIGNMENT
         for found in head.get("ledger", ()):
             rest = {name: value for name, value in found.items() if name != "table"}
-            record.ledger.append(LedgerRecord(int(found["table"]), rest))
-    except (ValueError, KeyError, TypeError, OSError, struct.error, pa.ArrowException) as error:
+            record.ledger.append(LedgerRecord(whole_number(found["table"]), rest))
+    except JournalError:
+        raise
+    except MALFORMED as error:
         raise JournalError(f"A record of a cycle cannot be read: {type(error).__name__}: {error}.") from error
     return record
 
@@ -232,8 +236,9 @@ def decode_void(body: memoryview) -> VoidRecord:
     """The record of a body. JournalError when it is none."""
     try:
         head, _ = _read_head(body)
-        return VoidRecord(int(head["cycle"]), frozenset(map(int, head["tables"])), frozenset(map(int, head["notes"])))
-    except (ValueError, KeyError, TypeError, struct.error) as error:
+        tables, notes = (frozenset(map(whole_number, head[name])) for name in ("tables", "notes"))
+        return VoidRecord(whole_number(head["cycle"]), tables, notes)
+    except MALFORMED as error:
         raise JournalError(f"A record of what a cycle has not done cannot be read: {error}.") from error
 
 

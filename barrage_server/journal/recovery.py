@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.kinds import make_table
 from barrage_server.engine.restorable import RestorableTable
-from barrage_server.errors import BarrageError, JournalError, TableFailedError
+from barrage_server.errors import JournalError, TableFailedError
 from barrage_server.journal.checkpoint import Checkpoint, load_checkpoint, restored_rows
 from barrage_server.journal.content import CycleRecord, LedgerRecord, TableRecord, decode_cycle, decode_void
 from barrage_server.journal.files import Directory
+from barrage_server.journal.json_form import MALFORMED, whole_number
+from barrage_server.journal.lineage import LINEAGE
 from barrage_server.journal.record import Record, RecordType
-from barrage_server.journal.segments import read_journal
+from barrage_server.journal.segments import era_of, read_journal
 
 __all__ = ["IDENTITY", "Recovered", "read_identity", "recover", "write_identity"]
 
@@ -42,6 +44,7 @@ class Recovered:
         checkpoint: the checkpoint that it began with.
         cycles: how many cycles were repeated.
         torn: a sentence about the journal's torn end; empty when it has none.
+        era: the id of the era of the last segment; empty where none is known.
 
     """
 
@@ -54,6 +57,7 @@ class Recovered:
     checkpoint: Checkpoint | None = None
     cycles: int = 0
     torn: str = ""
+    era: str = ""
 
 
 class _FailedCycle(Exception):  # noqa: N818
@@ -95,15 +99,24 @@ def read_identity(root: Directory) -> str | None:
         return None
     try:
         found = json.loads(bytes(root.read(IDENTITY)))
-        version, identity = int(found["version"]), str(found["directory"])
-    except (ValueError, KeyError, TypeError) as error:
+        version, identity = whole_number(found["version"]), str(found["directory"])
+    except OSError:
+        raise
+    except MALFORMED as error:
         raise JournalError(f"{IDENTITY} of the data directory cannot be read.") from error
     if version != FORMAT_VERSION:
         raise JournalError(f"The data directory has the format {version}; this server reads {FORMAT_VERSION}.")
     return identity
 
 
-def recover(root: Directory, identity: str, graph: UpdateGraph, *, repair: bool = True) -> Recovered:
+def recover(
+    root: Directory,
+    identity: str,
+    graph: UpdateGraph,
+    *,
+    repair: bool = True,
+    watch: Callable[[RestorableTable], object] = lambda _table: None,
+) -> Recovered:
     """Make the tables of a data directory again, in an empty graph, row keys included.
 
     Args:
@@ -111,6 +124,7 @@ def recover(root: Directory, identity: str, graph: UpdateGraph, *, repair: bool 
         identity: its identity.
         graph: the graph of the tables.
         repair: whether to cut a torn end off the journal.
+        watch: called with each table as it was in the checkpoint, or when it was made, before cycles change it.
 
     Raises:
         JournalError: checkpoint or journal are damaged; the text names file and place.
@@ -119,7 +133,7 @@ def recover(root: Directory, identity: str, graph: UpdateGraph, *, repair: bool 
     failed: set[tuple[int, int]] = set()
     while True:
         try:
-            return _Recovery(root, identity, graph, failed).run(repair=repair)
+            return _Recovery(root, identity, graph, failed, watch).run(repair=repair)
         except _FailedCycle as fault:
             if (fault.number, fault.table) in failed:
                 raise JournalError(f"Record {fault.number} of the journal cannot be repeated.") from fault
@@ -129,11 +143,19 @@ def recover(root: Directory, identity: str, graph: UpdateGraph, *, repair: bool 
 class _Recovery:
     """One attempt."""
 
-    def __init__(self, root: Directory, identity: str, graph: UpdateGraph, failed: Iterable[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        root: Directory,
+        identity: str,
+        graph: UpdateGraph,
+        failed: Iterable[tuple[int, int]],
+        watch: Callable[[RestorableTable], object],
+    ) -> None:
         self._root = root
         self._identity = identity
         self._graph = graph
         self._failed = frozenset(failed)
+        self._watch = watch
         self._found = Recovered()
         self._dropped: dict[int, TableRecord] = {}
 
@@ -141,11 +163,13 @@ class _Recovery:
         """What was found."""
         found = self._found
         state = self._root.folder("state")
-        found.checkpoint = load_checkpoint(state)
+        found.checkpoint = load_checkpoint(state, self._identity)
         if found.checkpoint is not None:
             self._load(state.folder(found.checkpoint.name), found.checkpoint)
         folder, torn = self._root.folder("journal"), list[str]()
-        records = list(read_journal(folder, self._identity, found.number, repair=repair, torn=torn.append))
+        is_new = LINEAGE not in self._root.names()  # written once a segment is there
+        reading = read_journal(folder, self._identity, found.number, is_new=is_new, repair=repair, torn=torn.append)
+        records = list(reading)
         found.torn = " ".join(torn)
         voids = {void.cycle: void for void in (decode_void(one.body) for one in records if one.type == RecordType.VOID)}
         for record in records:
@@ -155,9 +179,20 @@ class _Recovery:
                 notes = frozenset[int]() if void is None else void.notes
                 tables = frozenset[int]() if void is None else void.tables
                 lost = {table for number, table in self._failed if number == record.number}
-                self._repeat(record, notes, tables | lost)
-            elif record.type not in (RecordType.SEGMENT, RecordType.VOID):
+                try:
+                    self._repeat(record, notes, tables | lost)
+                except JournalError:
+                    raise
+                except MALFORMED as error:
+                    raise JournalError(
+                        f"Record {record.number} of the journal cannot be repeated: {type(error).__name__}: {error}"
+                    ) from error
+            elif record.type == RecordType.SEGMENT:
+                found.era = era_of(record)
+            elif record.type != RecordType.VOID:
                 raise JournalError(f"Record {record.number} of the journal is of an unknown type, {record.type}.")
+        if any(one.table not in found.tables for one in found.ledger.values()):
+            raise JournalError("The data directory has a committed batch of a table that it does not have.")
         return found
 
     def _load(self, folder: Directory, checkpoint: Checkpoint) -> None:
@@ -165,13 +200,14 @@ class _Recovery:
         found.step, found.number, found.next_id = checkpoint.step, checkpoint.number, checkpoint.next_id
         found.ledger = {entry.key: entry for entry in checkpoint.ledger}
         for saved in checkpoint.tables:
-            table = self._make(saved.table)
             try:
+                table = self._make(saved.table)
                 table.restore(restored_rows(folder, saved), saved.row_set, saved.next_key, saved.step)
             except JournalError:
                 raise
-            except BarrageError as error:
+            except MALFORMED as error:
                 raise JournalError(f"Table '{saved.table.name}' does not fit its checkpoint: {error}") from error
+            self._watch(table)
 
     def _make(self, record: TableRecord) -> RestorableTable:
         table = make_table(self._graph, record.name, record.schema, record.spec)
@@ -185,7 +221,7 @@ class _Recovery:
         cycle = decode_cycle(record.body, self._record_of)
         changes = _Notes(cycle, notes)
         for made in cycle.made:  # also those that were not served in the end, for their operations
-            self._make(made)
+            self._watch(self._make(made))
             found.next_id = max(found.next_id, made.id + 1)
         self._graph.rewind_to(cycle.step - 1)
         try:

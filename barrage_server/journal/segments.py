@@ -14,9 +14,10 @@ from typing import Final
 
 from barrage_server.errors import JournalError
 from barrage_server.journal.files import Buffer, Directory, JournalFile
+from barrage_server.journal.json_form import MALFORMED
 from barrage_server.journal.record import Record, RecordType, encode_record, find_records, read_records
 
-__all__ = ["Journal", "Segment", "cut_journal", "read_journal", "segment_names"]
+__all__ = ["Journal", "Segment", "cut_journal", "era_of", "read_journal", "reserve_segment", "segment_names"]
 
 FORMAT_VERSION: Final = 1
 _ENDING: Final = ".log"
@@ -47,12 +48,13 @@ class Journal:
         directory: the folder of the segments.
         identity: the identity of the data directory.
         number: the number of the first record that it writes.
+        era: the id of the era that it writes in.
 
     """
 
-    def __init__(self, directory: Directory, identity: str, number: int) -> None:
+    def __init__(self, directory: Directory, identity: str, number: int, era: str) -> None:
         self._directory = directory
-        self._identity = identity
+        self._head = json.dumps({"version": FORMAT_VERSION, "directory": identity, "era": era}).encode()
         self.number = number
         self.nbytes = 0
         self.segment = self._begin()
@@ -104,10 +106,6 @@ class Journal:
         self.segment.file.sync()
         self.segment.file.close()
 
-    def sync_names(self) -> None:
-        """Return when the names of the segments survive a loss of power."""
-        self._directory.sync()
-
     def remove_before(self, number: int) -> None:
         """Remove the segments that have only records before ``number``."""
         names = segment_names(self._directory)
@@ -116,19 +114,33 @@ class Journal:
                 self._directory.remove(name)
 
     def _begin(self) -> Segment:
-        name = f"{self.number:020d}{_ENDING}"
-        segment = Segment(name, self._directory.create(name))
-        body = json.dumps({"version": FORMAT_VERSION, "directory": self._identity}).encode()
-        parts, nbytes = encode_record(RecordType.SEGMENT, self.number, [body], 0)
+        name = _name(self.number)
+        is_reserved = _is_reserved(self._directory, name)
+        file = self._directory.open(name) if is_reserved else self._directory.create(name)
+        segment = Segment(name, file)
+        parts, nbytes = encode_record(RecordType.SEGMENT, self.number, [self._head], 0)
         try:
             segment.file.write(parts)
         except BaseException:
+            if is_reserved:
+                segment.file.truncate(0)
             segment.file.close()
-            self._directory.remove(name)
+            if not is_reserved:
+                self._directory.remove(name)
             raise
         segment.size += nbytes
         self.number += 1
         return segment
+
+
+def reserve_segment(directory: Directory, number: int) -> None:
+    """Make the file of the segment that begins with ``number``, if there is none, and sync its name.
+
+    A missing segment is a loss from then on, and not a server that ended before it began one. An empty segment is none.
+    """
+    if _name(number) not in directory.names():
+        directory.create(_name(number)).close()
+    directory.sync()
 
 
 def segment_names(directory: Directory) -> list[str]:
@@ -136,11 +148,17 @@ def segment_names(directory: Directory) -> list[str]:
     return [name for name in directory.names() if name.endswith(_ENDING) and name[: -len(_ENDING)].isdecimal()]
 
 
+def era_of(record: Record) -> str:
+    """The id of the era in which a segment was begun, of its first record; empty where it names none."""
+    return str(json.loads(bytes(record.body)).get("era", ""))
+
+
 def read_journal(
     directory: Directory,
     identity: str,
     number: int,
     *,
+    is_new: bool = False,
     repair: bool = True,
     torn: Callable[[str], object] = lambda _text: None,
 ) -> Iterator[Record]:
@@ -149,7 +167,9 @@ def read_journal(
     Args:
         directory: the folder of the segments.
         identity: the identity of the data directory.
-        number: the number of the first record that is wanted; 0 for all.
+        number: the number of the first record that is wanted, with which a segment begins: that of the checkpoint, or 0
+            without one.
+        is_new: whether no server has begun a journal yet, so that there may be no segment.
         repair: whether to cut a torn end off the last segment. A copy stays if there are whole records in it.
         torn: called with a sentence about a torn end.
 
@@ -159,11 +179,12 @@ def read_journal(
     """
     names = segment_names(directory)
     firsts = [_first_number(name) for name in names]
-    begin = max((place for place, first in enumerate(firsts) if first <= number), default=0)
-    if names and number and firsts[begin] > number:
-        raise JournalError(f"The journal begins with record {firsts[begin]}; {number} is missing.")
+    if number not in firsts:
+        if is_new and not names:
+            return
+        raise _missing(number, firsts)
     expected: int | None = None
-    for place in range(begin, len(names)):
+    for place in range(firsts.index(number), len(names)):
         name, is_last = names[place], place == len(names) - 1
         data = directory.read(name)
         end = 0
@@ -176,6 +197,10 @@ def read_journal(
             end = record.end
             if record.number >= number:
                 yield record
+        if not end and expected is not None and firsts[place] != expected:
+            raise _damage(name, 0, f"record {expected} is the one that follows, and it is not there")
+        if not len(data) and is_last:
+            return  # begun, and nothing of it had reached the disk
         if end < len(data) or not end:
             behind = _check_torn(name, data, end, is_last=is_last)
             torn(
@@ -191,12 +216,12 @@ def read_journal(
 def _check_first(record: Record, name: str, identity: str) -> None:
     try:
         head = json.loads(bytes(record.body)) if record.type == RecordType.SEGMENT else {}
-    except ValueError:
+    except MALFORMED:
         head = {}
-    if head.get("version") != FORMAT_VERSION:
+    if not isinstance(head, dict) or head.get("version") != FORMAT_VERSION:
         raise _damage(name, 0, "it is of another version, or no segment")
     if head.get("directory") != identity:
-        raise _damage(name, 0, "it belongs to another data directory")
+        raise _damage(name, 0, f"it belongs to another data directory, {head.get('directory')}; this one is {identity}")
 
 
 def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
@@ -214,10 +239,7 @@ def _check_torn(name: str, data: memoryview, end: int, *, is_last: bool) -> int:
 
 
 def _cut(directory: Directory, name: str, size: int) -> None:
-    if size == 0:  # not even the first record: the segment was just begun
-        directory.remove(name)
-        directory.sync()
-        return
+    """Cut a segment. Its name stays, also without a record: a checkpoint may begin with it."""
     file = directory.open(name)
     try:
         file.truncate(size)
@@ -228,6 +250,22 @@ def _cut(directory: Directory, name: str, size: int) -> None:
 
 def _first_number(name: str) -> int:
     return int(name[: -len(_ENDING)])
+
+
+def _name(number: int) -> str:
+    return f"{number:020d}{_ENDING}"
+
+
+def _is_reserved(directory: Directory, name: str) -> bool:
+    return name in directory.names() and not len(directory.read(name))
+
+
+def _missing(number: int, firsts: Sequence[int]) -> JournalError:
+    found = f"the first segment begins with {firsts[0]}" if firsts else "there is no segment"
+    wanted = "the checkpoint goes on with it" if number else "there is no checkpoint that goes on with a later one"
+    return JournalError(
+        f"Record {number} of the journal is missing, and {wanted}: {found}. Restore the data directory from a backup."
+    )
 
 
 def _damage(name: str, offset: int, what: str) -> JournalError:
@@ -244,8 +282,10 @@ def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
     names that begin with ``cut-``; returns these.
     """
     names = segment_names(directory)
+    place = names.index(name)
+    follows = place == 0 or _end_of(directory, names[place - 1]) == _first_number(name)
     kept = []
-    for later in reversed(names[names.index(name) :]):
+    for later in reversed(names[place:]):
         start = offset if later == name else 0
         copy = f"cut-{later}"
         directory.remove(copy)
@@ -256,6 +296,18 @@ def cut_journal(directory: Directory, name: str, offset: int) -> list[str]:
         finally:
             file.close()
         directory.sync()
-        _cut(directory, later, start)
+        if later == name and (offset or follows):
+            _cut(directory, later, start)
+        else:
+            directory.remove(later)
+            directory.sync()
         kept.append(copy)
     return kept
+
+
+def _end_of(directory: Directory, name: str) -> int:
+    """The number after the last record of a segment."""
+    end = _first_number(name)
+    for record in read_records(directory.read(name)):
+        end = record.number + 1
+    return end

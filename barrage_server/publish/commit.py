@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ from barrage_server.errors import (
     UnknownColumnError,
     UnsupportedTypeError,
 )
-from barrage_server.publish.delta import Part, TableStore, Target, publish_parts
+from barrage_server.publish.delta import CheckNew, Part, TableStore, Target, publish_parts
 from barrage_server.publish.ledger import Identity, Ledger
 from barrage_server.publish.notes import BatchCommitted
 from barrage_server.publish.staging import Staged, StagingArea
@@ -39,7 +40,7 @@ logger = logging.getLogger("barrage_server.publish")
 
 
 class Committer:
-    """Turns staged batches into deltas of tables, one commit at a time.
+    """Turns staged batches into deltas of tables, one commit of a publisher at a time.
 
     A commit is all or nothing: either the rows of all its tables are visible in one cycle and its batch number is in
     the ledger for each, or neither. A batch whose number is not greater than the publisher's last one is a repetition
@@ -50,16 +51,20 @@ class Committer:
         self._store = store
         self._staging = staging
         self._ledger = ledger
-        self._lock = threading.Lock()
+        self._committing: set[str] = set()  # publishers
+        self._ended = threading.Condition()
         ledger.watch(store.find)
 
-    def commit(self, request: CommitRequest, principal: str = "", now: float = 0.0) -> CommitResult:
+    def commit(
+        self, request: CommitRequest, principal: str = "", now: float = 0.0, check_new: CheckNew | None = None
+    ) -> CommitResult:
         """Make the batches under the tokens of ``request`` visible. Tables that have the batch already are left out.
 
         Args:
             request: the request.
             principal: the user of the call.
             now: seconds of the wall clock.
+            check_new: called with the names of tables that are not there; raises when the user may not make them.
 
         Raises:
             FencedError: the publisher's name belongs to another user, or another epoch has it.
@@ -71,14 +76,14 @@ class Committer:
 
         """
         identity = Identity(request.publisher, request.epoch, principal)
-        with self._lock:  # a commit that is retried while the first attempt runs is its repetition
+        with self._turn_of(request.publisher):
             names = [part.table for part in request.parts]
             self._ledger.admit(identity, names, now, takeover=request.takeover)
             parts = [part for part in request.parts if not self._has(identity, part.table, request.batch)]
             for part in parts:
                 self._check_expected(request, identity, part)
             if parts:
-                rows, step = self._apply(request, identity, parts, now)
+                rows, step = self._apply(request, identity, parts, now, check_new)
             else:
                 self._store.graph.wait_until_durable()
                 rows, step = 0, self._store.graph.step
@@ -91,6 +96,22 @@ class Committer:
                 last_batch=min((last for last in lasts if last is not None), default=request.batch),
                 step=step,
             )
+
+    @contextmanager
+    def _turn_of(self, publisher: str) -> Iterator[None]:
+        """Run after other commits of ``publisher``: one that is sent again while the first runs is its repetition.
+
+        Commits of different publishers run beside each other, and share a sync of the journal.
+        """
+        with self._ended:
+            self._ended.wait_for(lambda: publisher not in self._committing)
+            self._committing.add(publisher)
+        try:
+            yield
+        finally:
+            with self._ended:
+                self._committing.discard(publisher)
+                self._ended.notify_all()
 
     def last_batch(self, request: LastBatchRequest, principal: str = "") -> int | None:
         """The last committed batch; FencedError when the publisher of the request may not commit."""
@@ -111,11 +132,16 @@ class Committer:
             self._staging.drop([token])
 
     def _apply(
-        self, request: CommitRequest, identity: Identity, parts: Sequence[CommitPart], now: float
+        self,
+        request: CommitRequest,
+        identity: Identity,
+        parts: Sequence[CommitPart],
+        now: float,
+        check_new: CheckNew | None,
     ) -> tuple[int, int]:
         """Apply the deltas in one cycle, and record them. The number of rows, and the step of the cycle."""
         deltas = [self._delta(request, identity, part, now) for part in parts]
-        tables = publish_parts(self._store, deltas, limit=self._staging.limits.total_bytes)
+        tables = publish_parts(self._store, deltas, limit=self._staging.limits.total_bytes, check_new=check_new)
         return sum(delta.rows for delta in deltas), max(table.version.step for table in tables)
 
     def _delta(self, request: CommitRequest, identity: Identity, part: CommitPart, now: float) -> Part:

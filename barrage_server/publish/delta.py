@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -26,7 +26,11 @@ from barrage_server.wire.plain_type import plain_type
 from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.table_spec import TableSpec
 
-__all__ = ["Part", "TableStore", "Target", "apply_rows", "publish_parts", "publish_rows"]
+__all__ = ["CheckNew", "Part", "TableStore", "Target", "apply_rows", "publish_parts", "publish_rows"]
+
+
+CheckNew: TypeAlias = Callable[[Collection[str]], object]
+"""Raises when a publisher may not make tables of these names, all of which one commit makes."""
 
 
 class TableStore(Protocol):
@@ -113,14 +117,17 @@ def publish_rows(
     batches: Sequence[pa.RecordBatch],
     *,
     limit: int | None = None,
+    check_new: CheckNew | None = None,
 ) -> tuple[int, Table]:
     """:func:`publish_parts` for one table: the number of rows that were applied, and the table."""
     part = Part(target, schema, batches)
-    (table,) = publish_parts(store, [part], limit=limit)
+    (table,) = publish_parts(store, [part], limit=limit, check_new=check_new)
     return part.rows, table
 
 
-def publish_parts(store: TableStore, parts: Sequence[Part], *, limit: int | None = None) -> list[Table]:
+def publish_parts(
+    store: TableStore, parts: Sequence[Part], *, limit: int | None = None, check_new: CheckNew | None = None
+) -> list[Table]:
     """Apply rows to their tables in one cycle: all of them, or nothing. Tables are created when they do not exist.
 
     New tables are served from that cycle on: refused rows leave no table behind, and drop none that another publisher
@@ -130,6 +137,7 @@ def publish_parts(store: TableStore, parts: Sequence[Part], *, limit: int | None
         store: where tables are found or created.
         parts: the rows, of one table each.
         limit: bytes that the rows of a part may have in the table's types.
+        check_new: called with the names of tables that are not there; raises when the publisher may not make them.
 
     Returns:
         The table of each part.
@@ -142,7 +150,7 @@ def publish_parts(store: TableStore, parts: Sequence[Part], *, limit: int | None
         raise InvalidRequestError("A table is named twice in one commit; put its rows together.")
     while True:
         try:
-            return _publish(store, parts, limit)
+            return _publish(store, parts, limit, check_new)
         except _AnotherTableError:
             continue  # another publisher was faster: its table gets the rows
 
@@ -158,8 +166,11 @@ def _makes_table(there: Table | None, target: Target) -> bool:
     return type(there) is AppendTable and target.mode is PublishMode.REPLACE and target.kind is None
 
 
-def _publish(store: TableStore, parts: Sequence[Part], limit: int | None) -> list[Table]:
+def _publish(store: TableStore, parts: Sequence[Part], limit: int | None, check_new: CheckNew | None) -> list[Table]:
     found = [store.find(part.target.table) for part in parts]
+    new = [part.target.table for part, there in zip(parts, found, strict=True) if there is None]
+    if new and check_new is not None:
+        check_new(new)
     tables: list[Table] = []
     made: list[Table] = []
     with ExitStack() as stack:
@@ -251,7 +262,9 @@ def _check_nulls(table: Table, batches: Sequence[pa.RecordBatch], limit: int | N
             if wanted is not None and field.type != wanted:
                 total += plain_size(column, wanted)
     if total > limit:
-        raise LimitError(f"These rows have {total:,} bytes in table '{table.name}'; {limit:,} may come at once.")
+        raise LimitError(
+            f"These rows have {total:,} bytes in table '{table.name}'; {limit:,} may come at once (put_bytes)."
+        )
 
 
 def _mode_for(table: Table, mode: PublishMode | None) -> PublishMode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -116,6 +116,8 @@ class _Shelf:
         seconds: how long they are kept.
         capacity: how many there may be.
         spare_seconds: the age from which they make room for others.
+        entries: the entries.
+        of_principals: number of entries of each user.
 
     """
 
@@ -123,6 +125,23 @@ class _Shelf:
     capacity: int
     spare_seconds: float
     entries: OrderedDict[_Key, _Held] = field(default_factory=OrderedDict)
+    of_principals: Counter[str] = field(default_factory=Counter)
+
+    def put(self, key: _Key, held: _Held) -> None:
+        """Put an entry at the end, in place of one that is there."""
+        self.pop(key)
+        self.entries[key] = held
+        self.of_principals[held.entry.principal] += 1
+
+    def pop(self, key: _Key) -> bool:
+        """Take an entry away; whether there was one."""
+        held = self.entries.pop(key, None)
+        if held is None:
+            return False
+        self.of_principals[held.entry.principal] -= 1
+        if not self.of_principals[held.entry.principal]:
+            del self.of_principals[held.entry.principal]
+        return True
 
 
 class Ledger:
@@ -146,6 +165,7 @@ class Ledger:
         capacity: entries of publishers that may commit again.
         single_seconds: how long a single write is remembered.
         single_capacity: entries of single writes.
+        per_principal: entries of either kind of one user; on a server that knows no users there is no such bound.
 
     """
 
@@ -156,7 +176,9 @@ class Ledger:
         *,
         single_seconds: float = _SINGLE_SECONDS,
         single_capacity: int = 100_000,
+        per_principal: int = 50_000,
     ) -> None:
+        self._per_principal = per_principal
         self._lock = threading.Lock()
         self._lasting = _Shelf(seconds, capacity, seconds)
         self._single = _Shelf(min(seconds, single_seconds), single_capacity, min(seconds, _RETRY_SECONDS))
@@ -211,6 +233,15 @@ class Ledger:
             shelf = self._shelf_of(identity.publisher)
             added = sum(_Key(identity.publisher, table) not in shelf.entries for table in tables)
             self._forget_until(shelf, now - shelf.spare_seconds, shelf.capacity - added)
+            own = identity.principal
+            if own and shelf.of_principals[own] + added > self._per_principal:
+                self._make_room_of(shelf, own, now - shelf.spare_seconds, self._per_principal - added)
+                if added and shelf.of_principals[own] + added > self._per_principal:
+                    raise LimitError(
+                        f"This server remembers {self._per_principal:,} publishers and tables of one caller "
+                        f"(ledger_per_caller), and forgets one {shelf.spare_seconds:,.0f} s after its last commit. Use "
+                        f"fewer publisher names, or try later."
+                    )
             if added and len(shelf.entries) + added > shelf.capacity:
                 raise LimitError(
                     f"This server remembers the batches of {shelf.capacity:,} publishers and tables, and forgets one "
@@ -335,7 +366,7 @@ class Ledger:
         name = self._names.get(entry.publisher)
         if name is not None and name.epoch != entry.epoch:  # the name is taken over
             for ended in name.tables:
-                del shelf.entries[_Key(entry.publisher, ended)]
+                shelf.pop(_Key(entry.publisher, ended))
             name = None
         if name is None:
             name = self._names[entry.publisher] = _Name(entry.principal, entry.epoch)
@@ -345,8 +376,7 @@ class Ledger:
         before = shelf.entries.get(key)
         if before is not None and before.table is table and before.entry.batch > entry.batch:
             entry = replace(entry, batch=before.entry.batch)
-        shelf.entries[key] = _Held(entry, table)
-        shelf.entries.move_to_end(key)
+        shelf.put(key, _Held(entry, table))
         name.tables.add(entry.table)
 
     def _present_entries(self) -> list[tuple[_Key, _Held]]:
@@ -369,8 +399,19 @@ class Ledger:
                 return
             self._remove(shelf, key)
 
+    def _make_room_of(self, shelf: _Shelf, principal: str, when: float, size: int) -> None:
+        """Forget entries of one user, of ``when`` and earlier, the oldest first, down to ``size`` of them."""
+        own, late = shelf.of_principals[principal], list[_Key]()
+        for key, held in shelf.entries.items():
+            if held.entry.when > when or own - len(late) <= size:
+                break
+            if held.entry.principal == principal:
+                late.append(key)
+        for key in late:
+            self._remove(shelf, key)
+
     def _remove(self, shelf: _Shelf, key: _Key) -> None:
-        if shelf.entries.pop(key, None) is None:
+        if not shelf.pop(key):
             return
         name = self._names[key.publisher]
         name.tables.discard(key.table)

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from barrage_server.arguments import integer, seconds
 from barrage_server.errors import LimitError, PublishError
 from barrage_server.public import public
+from barrage_server.publish.caller_counts import CallerCounts, share_of_one
 from barrage_server.wire.plain_size import plain_batch_size
 from barrage_server.wire.protocol import StageRequest, StageResult
 
@@ -29,6 +31,7 @@ class StagingLimits:
         expiry_seconds: seconds without a change after which an entry is dropped when its room is needed, oldest first.
         lifetime_seconds: seconds without a change after which an entry is dropped in any case. The tasks of one batch
             may be this far apart.
+        caller_bytes: of all entries, those of one caller. A server that accepts every caller has no such bound.
 
     """
 
@@ -37,6 +40,13 @@ class StagingLimits:
     entries: int = 10_000
     expiry_seconds: float = 600.0
     lifetime_seconds: float = 4 * 3600.0
+    caller_bytes: int = 3 << 30
+
+    def __post_init__(self) -> None:
+        for name in ("total_bytes", "entry_bytes", "entries", "caller_bytes"):
+            integer(getattr(self, name), f"The limit staging.{name}")
+        for name in ("expiry_seconds", "lifetime_seconds"):
+            seconds(getattr(self, name), f"The limit staging.{name}")
 
 
 @dataclass(slots=True)
@@ -83,6 +93,8 @@ class StagingArea:
         self._lock = threading.Lock()
         self._entries: dict[str, Staged] = {}
         self._nbytes = 0
+        self._bytes_of = CallerCounts()
+        self._entries_of = CallerCounts()
         self._expired = 0
 
     def open(self, request: StageRequest, schema: pa.Schema, now: float, principal: str = "") -> str:
@@ -96,9 +108,16 @@ class StagingArea:
             self._reclaim(now, lambda: len(self._entries) < self.limits.entries)
             if len(self._entries) >= self.limits.entries:
                 raise LimitError(
-                    f"{self.limits.entries} batches are staged already; commit or abort some, or wait until they "
-                    f"can be replaced, {self.limits.expiry_seconds:g} s after they were sent."
+                    f"{self.limits.entries} batches are staged already (staging.entries); commit or abort some, or "
+                    f"wait until they can be replaced, {self.limits.expiry_seconds:g} s after they were sent."
                 )
+            most = share_of_one(self.limits.entries)
+            if principal and self._entries_of[principal] >= most:
+                raise LimitError(
+                    f"{most} batches of yours are staged; a tenth of all {self.limits.entries} (staging.entries) "
+                    f"is for other callers; commit or abort some."
+                )
+            self._entries_of.add(principal)
             token = secrets.token_urlsafe(18)
             self._entries[token] = Staged(request, schema, now, principal)
             return token
@@ -123,9 +142,11 @@ class StagingArea:
             if entry.sealed:
                 raise PublishError("This batch was staged to its end already; stage the rest as another one.")
             self._reclaim(now, lambda: self._nbytes + nbytes <= self.limits.total_bytes, token)
+            own = self._bytes_of[entry.principal] + nbytes if entry.principal else 0
             for size, limit, what in (
-                (entry.nbytes + nbytes, self.limits.entry_bytes, "one staged batch"),
-                (self._nbytes + nbytes, self.limits.total_bytes, "all staged batches together"),
+                (entry.nbytes + nbytes, self.limits.entry_bytes, "one staged batch (staging.entry_bytes)"),
+                (own, self.limits.caller_bytes, "all staged batches of one caller together (staging.caller_bytes)"),
+                (self._nbytes + nbytes, self.limits.total_bytes, "all staged batches together (staging.total_bytes)"),
             ):
                 if size > limit:
                     self._remove(token)
@@ -138,6 +159,7 @@ class StagingArea:
             entry.nbytes += nbytes
             entry.touched = now
             self._nbytes += nbytes
+            self._bytes_of.add(entry.principal, nbytes)
 
     def seal(self, token: str, rows: int, now: float) -> StageResult:
         """Close the entry: ``rows`` rows were sent in all.
@@ -288,4 +310,6 @@ class StagingArea:
         if entry is None:
             return False
         self._nbytes -= entry.nbytes
+        self._bytes_of.remove(entry.principal, entry.nbytes)
+        self._entries_of.remove(entry.principal)
         return True

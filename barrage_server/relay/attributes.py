@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote
 
+from barrage_server.engine.traits import ROUTE
+
 __all__ = ["ROUTE", "forwarded", "on_route", "route_entry"]
 
 # Promises about all future changes. Rows of the copy can be removed or modified although those of the upstream never
@@ -13,9 +15,6 @@ __all__ = ["ROUTE", "forwarded", "on_route", "route_entry"]
 # SortedColumns, RingCapacity ...) hold here too, since every version here is one of the upstream's.
 _HISTORY: Final = frozenset({"AppendOnly", "AddOnly"})
 _SORTED: Final = "SortedColumns"
-
-ROUTE: Final = "BarrageRoute"
-"""The attribute with the relays that a table has passed: entries of :func:`route_entry`, separated by commas."""
 
 
 def forwarded(attributes: Mapping[str, object], columns: Sequence[str]) -> dict[str, object]:

@@ -134,6 +134,7 @@ class UpstreamFeed:
     def _follow_rows(self, client: Client, info: TableInfo, onto: ReplicaTable | None) -> BarrageError:
         with self._subscribed(client, self._count, onto) as live:
             table = live.table
+            self._progress.resumed += live.resumed
             self._serve(table, info, table.attributes if table is onto else info.attributes)
             return self._end_of(live)
 

@@ -107,6 +107,7 @@ class FollowedTable:
             upstream_step=self._feed.step,
             updates=progress.updates,
             connections=progress.connections,
+            resumed=progress.resumed,
         )
 
     def wait_live(self, timeout: float | None = None) -> None:

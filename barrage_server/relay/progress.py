@@ -33,6 +33,7 @@ class Progress:
         info: the upstream's description of it.
         connections: number of times that updates began to flow.
         updates: number of updates received.
+        resumed: number of reconnections after which an update followed, and no snapshot.
 
     """
 
@@ -47,6 +48,7 @@ class Progress:
         self.info: TableInfo | None = None
         self.connections = 0
         self.updates = 0
+        self.resumed = 0
 
     def enter(self, state: FollowedState, error: BarrageError | None = None) -> None:
         """Enter a state."""

@@ -17,11 +17,7 @@ from barrage_server.relay.follows import Follows
 from barrage_server.relay.source import Source
 from barrage_server.relay.statistics import RelayStatistics
 from barrage_server.server import Server as TableServer
-from barrage_server.server.access import Role
-from barrage_server.server.authentication import Authentication
-from barrage_server.server.limits import Limits
 from barrage_server.server.server_state import ServerState
-from barrage_server.subscription import SubscriptionLimits
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -41,18 +37,8 @@ class Server(TableServer):
     ...     trades = server.follow("grpc://upstream:8815/trades")
     """
 
-    def _make_state(
-        self,
-        limits: Limits,
-        subscriptions: SubscriptionLimits,
-        writers: int,
-        authentication: Authentication,
-        roles: Mapping[str, Role] | None,
-    ) -> ServerState:
-        server_state = super()._make_state(limits, subscriptions, writers, authentication, roles)
-        # The first call may come before the base's constructor returns, so this cannot wait for it.
+    def _prepare(self, server_state: ServerState) -> None:
         self._follows = Follows(server_state.catalog)
-        return server_state
 
     def follow(
         self,

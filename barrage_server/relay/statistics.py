@@ -27,7 +27,8 @@ class FollowedStatistics:
         rows: number of rows here.
         upstream_step: the upstream's cycle of its last message; -1 before, and when the upstream does not send it.
         updates: number of messages with changes since the first content.
-        connections: number of complete contents received: 1, and one more for each reconnection.
+        connections: number of times that updates began to flow: 1, and one more for each reconnection.
+        resumed: number of reconnections after which an update followed, and no snapshot.
 
     """
 
@@ -40,6 +41,7 @@ class FollowedStatistics:
     upstream_step: int
     updates: int
     connections: int
+    resumed: int = 0
 
 
 @public

@@ -29,6 +29,8 @@ FEW_KEYS: Final = 1024
 _CACHED: Final = 1 << 17  # arrays derived from another form are kept up to this length (1 MiB)
 _SCATTERED: Final = 2  # keys per range up to which listing the keys costs less than their ranges
 _LISTABLE: Final = 1 << 36  # keys
+_OBJECT_BYTES: Final = 200  # of a row set with its storage, and of an array besides its values
+_PART_BYTES: Final = 32 << 10  # of a dense segment
 
 
 class KeyStorage(ABC):
@@ -71,6 +73,15 @@ class KeyStorage(ABC):
     @abstractmethod
     def keys(self) -> Keys:
         """All keys, as a read-only array. RowSetError when they are too many."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about, without derived arrays."""
+        return _OBJECT_BYTES
+
+    def packed(self) -> KeyStorage:
+        """The same keys without derived arrays, and not as a small part of a large array."""
+        return self
 
     def segments(self) -> Segments | None:
         """The keys as segments, when that is how they are held in set operations."""
@@ -129,6 +140,12 @@ class KeyStorage(ABC):
     @abstractmethod
     def invert(self, keys: KeyStorage) -> KeyStorage | None:
         """The positions of keys in these; None when a key is missing."""
+
+
+def _own(keys: Keys) -> Keys:
+    """``keys``, copied if they are a small part of a larger array, which they would keep in memory."""
+    base = keys.base
+    return keys if base is None or getattr(base, "nbytes", 1 << 62) <= 2 * keys.nbytes else keys.copy()
 
 
 class Span(KeyStorage):
@@ -210,6 +227,14 @@ class Ranges(KeyStorage):
         self.size = int((ends - starts).sum()) + starts.size if size is None else size
         self._ranges = _frozen(starts, ends)
         self._keys = self._offsets = None
+
+    @property
+    def nbytes(self) -> int:
+        return _OBJECT_BYTES + 2 * (_OBJECT_BYTES + self._ranges[0].nbytes)
+
+    def packed(self) -> KeyStorage:
+        starts, ends = self._ranges
+        return Ranges(_own(starts), _own(ends), self.size)
 
     def ranges(self) -> RangeList:
         return self._ranges
@@ -306,6 +331,13 @@ class KeyList(KeyStorage):
         self._keys, self._count, self._settled, self._is_dense = keys, count, settled, is_dense
         self._ranges = None
 
+    @property
+    def nbytes(self) -> int:
+        return 2 * _OBJECT_BYTES + self._keys.nbytes
+
+    def packed(self) -> KeyStorage:
+        return KeyList(_own(self._keys), self._count, is_dense=self._is_dense)
+
     def settled(self) -> KeyStorage:
         """The same keys as ranges or segments."""
         settled = self._settled
@@ -383,6 +415,14 @@ class Segmented(KeyStorage):
     def __init__(self, segments: Segments) -> None:
         self.first, self.last, self.size = segments.first, segments.last, segments.size
         self._segments, self._count, self._ranges = segments, 0, None
+
+    @property
+    def nbytes(self) -> int:
+        counts = np.diff(self._segments.offsets)
+        return int(np.minimum(2 * counts, _PART_BYTES).sum()) + _OBJECT_BYTES * (2 + counts.size)
+
+    def packed(self) -> KeyStorage:
+        return Segmented(self._segments)
 
     def segments(self) -> Segments | None:
         return self._segments

@@ -153,6 +153,16 @@ class RowSet:
         """The number of keys."""
         return self._held.size
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about, without the arrays that were derived from it; parts may be shared with other sets."""
+        return self._held.nbytes
+
+    def packed(self) -> RowSet:
+        """An equal set for keeping: without derived arrays, and not as a small part of a large array."""
+        held = self._held.packed()
+        return self if held is self._held else RowSet._of(held)
+
     def __len__(self) -> int:
         """The number of keys; RowSetError for that of all keys there are, which ``len`` cannot give: see ``size``."""
         if self._held.size > MAX_KEY:

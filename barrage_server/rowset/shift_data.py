@@ -144,6 +144,11 @@ class RowSetShiftData:
         """The number of shifts."""
         return self._starts.size
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about."""
+        return 3 * self._starts.nbytes
+
     def __len__(self) -> int:
         return self._starts.size
 

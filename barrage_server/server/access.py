@@ -3,93 +3,60 @@
 Without roles every principal may do everything. With roles a right that no role of a principal grants is denied, and a
 table on which it has no right at all is unknown to it: the same error as for a name that does not exist, decided by the
 name alone, before the catalog is asked.
+
+Roles may show a part of a table. A call then gets that part in place of the table, whatever it does with it: the rest
+is not there. A table of which a principal's roles show nothing, because they do not fit it, is unknown to it, too.
 """
 
 from __future__ import annotations
 
-import re
+import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from fnmatch import translate
 from typing import Final
+from weakref import WeakKeyDictionary
 
-from barrage_server.arguments import shown, text
+from barrage_server.arguments import text
 from barrage_server.engine import Table
-from barrage_server.errors import ForbiddenError, InvalidRequestError, UnknownTableError
-from barrage_server.public import public
+from barrage_server.engine.restricted import RestrictedTable, Restriction, source_of
+from barrage_server.errors import (
+    BarrageError,
+    ForbiddenError,
+    InvalidRequestError,
+    UnavailableError,
+    UnknownTableError,
+)
+from barrage_server.log import Throttle, note
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.principal import Principal
+from barrage_server.server.roles import Grant, Right, Role, checked_roles, combined, compiled, log_unknown_columns
+from barrage_server.server.table_parts import TableParts
 
 __all__ = ["AccessControl", "Right", "Role", "checked_roles"]
 
-
-@public
-class Right(StrEnum):
-    """What a role may allow on the tables that it names. Any of them lets one see columns and size of a table."""
-
-    LIST = "list"
-    """See the table in listings and suggestions."""
-    READ = "read"
-    """Download, subscribe, take snapshots."""
-    PUBLISH = "publish"
-    """Write rows, staged ones too, and ask for one's last batch."""
-    CREATE = "create"
-    """Make a table of that name."""
-    DROP = "drop"
-    """Take the table away."""
-    STATISTICS = "statistics"
-    """See its figures, those of its subscriptions, and the totals of the server."""
+logger = logging.getLogger("barrage_server.server")
 
 
-_NONE: Final[frozenset[Right]] = frozenset()
-
-
-@public
 @dataclass(frozen=True, slots=True)
-class Role:
-    """Rights on tables.
+class _Seen:
+    """What a principal sees of a table.
 
     Attributes:
-        tables: patterns that match whole names, upper and lower case as written: ``*`` is any text, ``?`` one
-            character, ``[abc]`` one of these.
-        rights: what is allowed on these tables, by name: ``list``, ``read``, ``publish``, ``create``, ``drop``,
-            ``statistics``.
-
-    >>> Role(tables=["fx_*"], rights=["list", "read"])
+        restriction: a part of it; ``None`` with ``is_unknown`` unset: everything.
+        is_unknown: whether it sees nothing at all.
 
     """
 
-    tables: Iterable[str]
-    rights: Iterable[Right | str]
-
-    def __post_init__(self) -> None:
-        for given, what in ((self.tables, "tables"), (self.rights, "rights")):
-            if isinstance(given, str) or not isinstance(given, Iterable):
-                raise InvalidRequestError(f"{what} of a role must be a sequence of strings, not {shown(given)}.")
-        object.__setattr__(self, "tables", tuple(text(pattern, "A pattern of tables") for pattern in self.tables))
-        object.__setattr__(self, "rights", frozenset(_right(name) for name in self.rights))
+    restriction: Restriction | None = None
+    is_unknown: bool = False
 
 
-def _right(name: object) -> Right:
-    try:
-        return Right(str(name))
-    except ValueError:
-        known = ", ".join(Right)
-        raise InvalidRequestError(f"There is no right {shown(name)}; there are: {known}.") from None
-
-
-class _Grant:
-    """A role, compiled."""
-
-    __slots__ = ("matches", "rights")
-
-    def __init__(self, role: Role) -> None:
-        every = "|".join(translate(pattern) for pattern in role.tables)
-        # a role without tables matches none
-        self.matches: Final = re.compile(every or r"(?!)").fullmatch
-        self.rights: Final = frozenset(_right(name) for name in role.rights)
+_FAILURES: Final = Throttle(20, 0.2)
+_LOGGED: Final = 1000  # characters of a name that a client asks for
+_NONE: Final[frozenset[Right]] = frozenset()
+_ALL: Final = _Seen()
+_UNKNOWN: Final = _Seen(is_unknown=True)
 
 
 class AccessControl:
@@ -103,8 +70,12 @@ class AccessControl:
 
     def __init__(self, catalog: Catalog, roles: Mapping[str, Role] | None = None) -> None:
         self._catalog = catalog
-        self._grants = _compiled(roles)
+        self._grants = compiled(roles)
+        self._restricts = any(grant.restriction is not None for grant in self._grants.values())
         self._roles = dict(roles or {})
+        self._parts = TableParts()
+        # whether the restriction of a role fits a table, by role
+        self._fitting: WeakKeyDictionary[Table, dict[Grant, bool]] = WeakKeyDictionary()
         self._lock = threading.Lock()
         self._watchers: list[Callable[[], object]] = []
 
@@ -125,14 +96,23 @@ class AccessControl:
             InvalidRequestError: there were roles, and would be none, which would allow everything.
 
         """
-        grants = _compiled(roles)
+        grants = compiled(roles)
         if self._grants and not grants:
             raise InvalidRequestError("A server with roles keeps some: without any, every caller may do everything.")
+        self._restricts = self._restricts or any(grant.restriction is not None for grant in grants.values())
         self._grants, self._roles = grants, dict(roles or {})
+        with self._lock:
+            self._fitting = WeakKeyDictionary()
+        self.check_tables()
         with self._lock:
             watchers = tuple(self._watchers)
         for watcher in watchers:
             watcher()
+
+    @property
+    def restricts(self) -> bool:
+        """Whether there are roles that show parts of tables."""
+        return self._restricts
 
     def rights(self, principal: Principal, name: str) -> frozenset[Right]:
         """What ``principal`` may do with a table of that name, whether or not there is one."""
@@ -176,33 +156,127 @@ class AccessControl:
             raise ForbiddenError(f"The right '{right}' is missing: no role of '{principal.name}' has it.")
 
     def get(self, principal: Principal, name: str, *rights: Right) -> Table:
-        """The table of that name, for what needs these rights, or any right when none is given.
+        """The table of that name, or the part of it that the principal sees, for what needs these rights, or any right
+        when none is given. May take as long as it takes to read the table; see :meth:`takes_long`.
 
         Raises:
-            UnknownTableError: there is no such table, or the principal has no right on it.
+            UnknownTableError: there is no such table, or the principal has no right on it, or sees nothing of it.
             ForbiddenError: it lacks one of the rights.
 
         """
+        note(table=name[:_LOGGED])
         if not self._grants:
             return self._catalog.get(name)
         self.check(principal, name, *rights)
         table = self._catalog.find(name)
-        if table is None:
+        seen = None if table is None else self.part(principal, table)
+        if seen is None:
             raise self.unknown(principal, name)
-        return table
+        return seen
 
     def find(self, principal: Principal, name: str) -> Table | None:
-        """The table of that name; ``None`` when there is none, or the principal has no right on it."""
+        """The same; ``None`` when there is none, or the principal has no right on it, or sees nothing of it."""
         if self._grants and not self.rights(principal, name):
             return None
-        return self._catalog.find(name)
+        table = self._catalog.find(name)
+        return None if table is None else self.part(principal, table)
+
+    def part(self, principal: Principal, table: Table) -> Table | None:
+        """What the principal sees of a table on which it has a right: all of it, a part, or nothing."""
+        seen = self._seen(principal, table)
+        if seen.restriction is None:
+            return None if seen.is_unknown else table
+        try:
+            return self._parts.get(table, seen.restriction)
+        except Exception as error:  # a function of the operator's, which may raise anything: nothing is shown then
+            if (held_back := _FAILURES.admit()) is not None:
+                told = error if isinstance(error, BarrageError) else type(error).__name__
+                more = f" (and {held_back:,} more, not shown)" if held_back else ""
+                logger.error(
+                    "table %s is not shown to %s: the condition of a role failed: %s%s",
+                    table.name,
+                    principal.name,
+                    told,
+                    more,
+                    extra={"table": table.name},
+                )
+            return None
+
+    def takes_long(self, principal: Principal, name: str) -> bool:
+        """Whether :meth:`get` of that table has to read it, so that it should not be called on an event loop."""
+        if not self._restricts or not self.rights(principal, name):
+            return False
+        table = self._catalog.find(name)
+        if table is None:
+            return False
+        restriction = self._seen(principal, table).restriction
+        return restriction is not None and self._parts.find(table, restriction) is None
+
+    def check_shown(self, principal: Principal, name: str, restriction: Restriction | None) -> None:
+        """Raise unless the principal still sees that part of a table, which it was given.
+
+        Raises:
+            UnavailableError: it sees another part of it, or nothing.
+
+        """
+        table = self._catalog.find(name) if self._restricts else None
+        if table is not None:
+            self._check_seen(principal, table, restriction)
+
+    def check_table(self, principal: Principal, table: Table, *rights: Right) -> None:
+        """Check a table that the principal was given, or a part of one, when it uses it again.
+
+        Raises:
+            UnknownTableError: it has no right on it any more.
+            ForbiddenError: it lacks one of the rights.
+            UnavailableError: it sees another part of it, or nothing.
+
+        """
+        self.check(principal, table.name, *rights)
+        if self._restricts:  # the table itself, not one found by its name: it may have been dropped since
+            restriction = table.restriction if isinstance(table, RestrictedTable) else None
+            self._check_seen(principal, source_of(table), restriction)
 
     def tables(self, principal: Principal, right: Right = Right.LIST) -> tuple[Table, ...]:
-        """The tables on which ``principal`` has that right, by name."""
+        """The tables on which ``principal`` has that right, by name; parts of them where it sees no more, which may
+        take as long as it takes to read them.
+        """
+        tables = self._whole(principal, right)
+        if not self._restricts:
+            return tables
+        return tuple(seen for table in tables if (seen := self.part(principal, table)) is not None)
+
+    def named(self, principal: Principal, right: Right = Right.LIST) -> tuple[Table, ...]:
+        """The same tables, whole: for their names alone. Quick: a table of which a function of a role shows a part is
+        left out unless that part is there, because it may fail; :meth:`call_functions` makes such parts.
+        """
+        tables = self._whole(principal, right)
+        if not self._restricts:
+            return tables
+        return tuple(table for table in tables if self._has_name(principal, table))
+
+    def call_functions(self, principal: Principal, right: Right = Right.LIST) -> None:
+        """Make the parts of tables that functions of roles show, for :meth:`named`. May take as long as it takes to
+        read these tables.
+        """
+        if self._restricts:
+            for table in self._whole(principal, right):
+                if not self._has_name(principal, table):
+                    self.part(principal, table)
+
+    def _has_name(self, principal: Principal, table: Table) -> bool:
+        restriction = self._seen(principal, table).restriction
+        return restriction is None or not restriction.has_functions or self._parts.find(table, restriction) is not None
+
+    def _whole(self, principal: Principal, right: Right) -> tuple[Table, ...]:
         tables = self._catalog.tables()
         if not self._grants:
             return tables
-        return tuple(table for table in tables if right in self.rights(principal, table.name))
+        return tuple(
+            table
+            for table in tables
+            if right in self.rights(principal, table.name) and not self._seen(principal, table).is_unknown
+        )
 
     def check_publish(self, principal: Principal, name: str) -> None:
         """Raise unless ``principal`` may write rows to that table, and make it if there is none.
@@ -215,7 +289,12 @@ class AccessControl:
         if not self._grants:
             return
         self.check(principal, name, Right.PUBLISH)
-        if self._catalog.find(name) is None and not self.allows(principal, name, Right.CREATE):
+        if self._catalog.find(name) is None:
+            self.check_new(principal, name)
+
+    def check_new(self, principal: Principal, name: str) -> None:
+        """Raise ForbiddenError unless ``principal`` may make the table of that name, which is not there."""
+        if not self.allows(principal, name, Right.CREATE):
             raise ForbiddenError(
                 f"There is no table '{name[:100]}', and the right 'create' on it is missing: no role of "
                 f"'{principal.name}' has it."
@@ -223,7 +302,8 @@ class AccessControl:
 
     def unknown(self, principal: Principal, name: str) -> UnknownTableError:
         """The error for a name without a table, as far as ``principal`` knows; suggests tables that it may list."""
-        names = (table.name for table in self.tables(principal))
+        # not the name itself: there may be such a table, of which nothing is shown
+        names = (table.name for table in self.named(principal) if table.name != name)
         return self._catalog.unknown(name, names)
 
     def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
@@ -239,21 +319,65 @@ class AccessControl:
 
         return remove
 
+    def tidy(self, now: float) -> None:
+        """Forget parts of tables that were not asked for lately. To be called about once a second."""
+        if self._restricts:
+            self._parts.tidy(now)
+
+    def _check_seen(self, principal: Principal, table: Table, restriction: Restriction | None) -> None:
+        if self._seen(principal, table) != _Seen(restriction):
+            raise UnavailableError(f"What you may see of table '{table.name}' has changed. Ask for it again.")
+
+    def _seen(self, principal: Principal, table: Table) -> _Seen:
+        """What the principal sees of a table on which it has a right."""
+        if not self._restricts:
+            return _ALL
+        grants = self._grants
+        held = [grants[role] for role in sorted(principal.role_names) if role in grants]
+        held = [grant for grant in held if grant.matches(table.name)]
+        # the part that one may read is the one that is listed and described, even if another role shows more of that
+        held = [grant for grant in held if Right.READ in grant.rights] or held
+        if any(grant.restriction is None for grant in held):
+            return _ALL
+        fitting = [grant for grant in held if self._fits(grant, table)]
+        if not fitting:
+            return _UNKNOWN
+        restriction = combined([grant.restriction for grant in fitting if grant.restriction is not None])
+        columns = restriction.columns
+        if columns is not None and columns.isdisjoint(table.schema.names):
+            return _UNKNOWN
+        return _Seen(restriction)
+
+    def _fits(self, grant: Grant, table: Table) -> bool:
+        """Whether what a role shows can be shown of this table; logs it once when it cannot."""
+        with self._lock:
+            known = self._fitting.setdefault(table, {})
+            found = known.get(grant)
+            if found is not None:
+                return found
+        reason = grant.misfit(table.schema)
+        with self._lock:
+            is_first = grant not in known
+            known[grant] = not reason
+        if reason and is_first:
+            logger.error(
+                "role %s shows nothing of table %s: %s", grant.role, table.name, reason, extra={"table": table.name}
+            )
+        return not reason
+
+    def check_tables(self) -> None:
+        """Say in the log which roles do not fit the tables that there are, and which of their columns none has.
+
+        A role shows nothing of a table that it does not fit.
+        """
+        if not self._restricts:
+            return
+        tables = list(self._catalog.tables())
+        for table in tables:
+            for grant in self._grants.values():
+                if grant.restriction is not None and grant.matches(table.name):
+                    self._fits(grant, table)
+        log_unknown_columns(self._roles, {table.name: table.schema for table in tables})
+
 
 _EVERY: Final[frozenset[Right]] = frozenset(Right)
-
-
-def checked_roles(roles: Mapping[str, Role] | None) -> dict[str, Role]:
-    """``roles``, or none; InvalidRequestError when they are anything else than roles by name."""
-    if roles is None:
-        return {}
-    if not isinstance(roles, Mapping):
-        raise InvalidRequestError(f"roles must map names to bs.Role, not be a {type(roles).__name__}.")
-    for name, role in roles.items():
-        if not isinstance(name, str) or not isinstance(role, Role):
-            raise InvalidRequestError(f"roles must map names to bs.Role; {shown(name)} has a {type(role).__name__}.")
-    return dict(roles)
-
-
-def _compiled(roles: Mapping[str, Role] | None) -> dict[str, _Grant]:
-    return {name: _Grant(role) for name, role in checked_roles(roles).items()}

@@ -7,6 +7,7 @@ import difflib
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from barrage_server.errors import LimitError, NotFoundError, UnknownTableError, WireFormatError
@@ -51,7 +52,8 @@ def _commit(server_state: ServerState, principal: Principal, body: bytes) -> byt
     note(table=tables)
     for part in request.parts:
         server_state.access.check_publish(principal, part.table)
-    result = server_state.committer.commit(request, principal.owner, server_state.wall_clock())
+    check_new = partial(server_state.check_new, principal)
+    result = server_state.committer.commit(request, principal.owner, server_state.wall_clock(), check_new)
     note(step=result.step)
     if not result.duplicate:
         server_state.counters.published("commit", result.rows)
@@ -98,6 +100,8 @@ def _create(server_state: ServerState, principal: Principal, body: bytes) -> byt
     request = CreateRequest.from_json(body)
     note(table=request.table)
     server_state.access.check(principal, request.table, Right.CREATE)
+    if server_state.catalog.find(request.table) is None:
+        server_state.check_new(principal, [request.table])
     spec = TableSpec.implied(request.kind, request.key, request.capacity, durable=request.durable)
     server_state.catalog.ensure(request.table, request.schema, spec)
     return json_bytes({})
@@ -109,10 +113,10 @@ def _drop(server_state: ServerState, principal: Principal, body: bytes) -> bytes
     if server_state.access.is_open:
         server_state.drop(name)
         return json_bytes({})
-    server_state.access.get(principal, name, Right.DROP)
+    server_state.access.check(principal, name, Right.DROP)
     try:
         server_state.drop(name)
-    except UnknownTableError:  # another caller was faster; the text must not suggest tables that this one may not see
+    except UnknownTableError:  # the text must not suggest tables that this caller may not see
         raise server_state.access.unknown(principal, name) from None
     return json_bytes({})
 
@@ -129,7 +133,8 @@ def _statistics(server_state: ServerState, principal: Principal, body: bytes) ->
 
 def _health(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     check_empty(body, "health request")
-    tables = server_state.access.tables(principal)
+    server_state.access.call_functions(principal)
+    tables = server_state.access.named(principal)
     return json_bytes({"status": "serving", "step": server_state.catalog.graph.step, "tables": len(tables)})
 
 
@@ -177,5 +182,7 @@ def run_action(server_state: ServerState, principal: Principal, name: str, body:
         raise NotFoundError(f"There is no action '{name[:100]}'.{hint}")
     if len(body) > server_state.limits.request_bytes:
         most = server_state.limits.request_bytes
-        raise LimitError(f"The body of an action may have {most:,} bytes, and this one has {len(body):,}.")
+        raise LimitError(
+            f"The body of an action may have {most:,} bytes (request_bytes), and this one has {len(body):,}."
+        )
     return _ACTIONS[name][1](server_state, principal, body)

@@ -19,9 +19,10 @@ from itsdangerous import BadData, URLSafeSerializer
 
 from barrage_server.errors import AuthenticationError, BarrageError
 from barrage_server.server.authentication import CERTIFICATE, Authentication, Credentials
-from barrage_server.server.principal import NOBODY, Principal
+from barrage_server.server.principal import UNAUTHENTICATED, Principal
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.translate import UNKNOWN_PEER, boundary
+from barrage_server.wire.resume import RESUME_HEADER
 
 __all__ = [
     "AuthMiddleware",
@@ -70,7 +71,9 @@ class TokenSigner:
 
 
 class AuthMiddleware(fl.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
-    """The headers of one call: the caller, and its viewport dialect."""
+    """The headers of one call: the caller, its viewport dialect, and the point that it resumes from."""
+
+    resume: str | None = None
 
     def __init__(
         self,
@@ -138,20 +141,25 @@ class AuthMiddlewareFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  
         """Check the headers of a call. Header names are in lower case."""
         with boundary("authentication", UNKNOWN_PEER):
             lower = {name.lower(): values for name, values in headers.items()}
-            viewport = _text(lower.get(_VIEWPORT_HEADER))
-            header = _text(lower.get("authorization"))
-            if info.method == fl.FlightMethod.HANDSHAKE and header is None:
-                self._strangers.check_room()
-                return AuthMiddleware(NOBODY, viewport, None)  # credentials come in the handshake itself
-            shown = header if header is not None else _bearer_of(lower.get("auth-token-bin"))
-            if shown is None and self._certificates:
-                return AuthMiddleware(NOBODY, viewport, None, by_certificate=self._of_certificate)
-            try:
-                return self._admit(info, shown, viewport)
-            except AuthenticationError as error:
-                if info.method not in _TOLD_BY_HANDLER:
-                    raise
-                return AuthMiddleware(NOBODY, viewport, None, error)
+            middleware = self._checked(info, lower)
+            middleware.resume = _text(lower.get(RESUME_HEADER))
+            return middleware
+
+    def _checked(self, info: fl.CallInfo, lower: Mapping[str, Sequence[str | bytes]]) -> AuthMiddleware:
+        viewport = _text(lower.get(_VIEWPORT_HEADER))
+        header = _text(lower.get("authorization"))
+        if info.method == fl.FlightMethod.HANDSHAKE and header is None:
+            self._strangers.check_room()
+            return AuthMiddleware(UNAUTHENTICATED, viewport, None)  # credentials come in the handshake itself
+        shown = header if header is not None else _bearer_of(lower.get("auth-token-bin"))
+        if shown is None and self._certificates:
+            return AuthMiddleware(UNAUTHENTICATED, viewport, None, by_certificate=self._of_certificate)
+        try:
+            return self._admit(info, shown, viewport)
+        except AuthenticationError as error:
+            if info.method not in _TOLD_BY_HANDLER:
+                raise
+            return AuthMiddleware(UNAUTHENTICATED, viewport, None, error)
 
     def _of_certificate(self, identity: str) -> Principal:
         return self._authentication.principal(Credentials(CERTIFICATE, identity, identity))

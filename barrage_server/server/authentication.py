@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 from barrage_server.arguments import shown as repr_of
@@ -27,6 +28,7 @@ __all__ = [
     "Credentials",
     "SharedTokens",
     "as_authenticator",
+    "named_roles",
 ]
 
 CERTIFICATE: Final = "client certificate"
@@ -82,6 +84,40 @@ class CredentialStore(Protocol):
 
     def refresh(self, *, force: bool = False) -> None:
         """Read what has changed, or everything; called about once a second. Must be quick."""
+
+
+@runtime_checkable
+class NamesRoles(Protocol):
+    """An :data:`Authenticator` that knows which roles its callers may have."""
+
+    @property
+    def named_roles(self) -> frozenset[str]:
+        """The names of the roles."""
+
+
+@runtime_checkable
+class Rereadable(Protocol):
+    """An :data:`Authenticator` whose credentials can be read again as a whole, or not at all."""
+
+    def __call__(self, credentials: Credentials) -> Principal:
+        """The caller; AuthenticationError when the credentials are missing or wrong. May take long."""
+
+    def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
+        """Read everything again, and change nothing yet.
+
+        Returns:
+            the names of the roles that the credentials have now, and a function that puts them into force, which
+            cannot fail.
+
+        Raises:
+            InvalidRequestError: they cannot be read, or are wrong; says why.
+
+        """
+
+
+def named_roles(authenticate: Authenticator | None) -> frozenset[str]:
+    """The names of the roles that credentials are known to have."""
+    return authenticate.named_roles if isinstance(authenticate, NamesRoles) else frozenset()
 
 
 class SharedTokens:
@@ -212,8 +248,38 @@ class AnyOf:
             if isinstance(store, CredentialStore):
                 store.refresh(force=force)
 
+    def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
+        """Have all read everything again, to be put into force together."""
+        return _reread(self._authenticators)
+
+    @property
+    def named_roles(self) -> frozenset[str]:
+        """The roles that any of them names."""
+        return frozenset().union(*map(named_roles, self._authenticators))
+
     def _principal(self, found: str | Principal) -> Principal:
         return found if isinstance(found, Principal) else Principal(found.strip() or ANONYMOUS, self._roles)
+
+
+def _reread(authenticators: Sequence[Authenticator]) -> tuple[frozenset[str], Callable[[], None]]:
+    """What several read again; those that cannot are asked to refresh."""
+    roles: set[str] = set()
+    steps: list[Callable[[], None]] = []
+    for authenticate in authenticators:
+        if isinstance(authenticate, Rereadable):
+            found, apply = authenticate.reread()
+            roles |= found
+            steps.append(apply)
+        else:
+            roles |= named_roles(authenticate)
+            if isinstance(authenticate, CredentialStore):
+                steps.append(partial(authenticate.refresh, force=True))
+
+    def apply_all() -> None:
+        for step in steps:
+            step()
+
+    return frozenset(roles), apply_all
 
 
 AnyToken = str | Authenticator
@@ -274,6 +340,16 @@ class Authentication:
         """Whether every caller is accepted, with any credentials."""
         return self._authenticate is None
 
+    @property
+    def named_roles(self) -> frozenset[str]:
+        """The names of the roles that credentials are known to have."""
+        return named_roles(self._authenticate)
+
+    @property
+    def default_roles(self) -> frozenset[str]:
+        """The roles of callers whose credentials name none."""
+        return self._default_roles
+
     def principal(self, credentials: Credentials) -> Principal:
         """The caller with these credentials. May take long.
 
@@ -318,6 +394,10 @@ class Authentication:
         """Have credentials read again that have changed, or all of them. Called about once a second."""
         if self._store is not None:
             self._store.refresh(force=force)
+
+    def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
+        """Read all credentials again, and change nothing yet; see :meth:`Rereadable.reread`."""
+        return _reread([] if self._authenticate is None else [self._authenticate])
 
     def check(self, principal: Principal) -> None:
         """Raise AuthenticationError unless the credentials of ``principal`` still hold."""

@@ -20,9 +20,9 @@ from barrage_server.engine import (
     Table,
     UpdateGraph,
 )
+from barrage_server.engine.alias import alias
 from barrage_server.engine.frames import is_rows
 from barrage_server.engine.kinds import kind_name, make_table, spec_of
-from barrage_server.engine.types import plain_type
 from barrage_server.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -31,19 +31,16 @@ from barrage_server.errors import (
 )
 from barrage_server.log import about, call_facts, count
 from barrage_server.publish.notes import TableDropped, TableExchanged, TableMade
-from barrage_server.wire.protocol import PUT_OPTIONS_KEY
+from barrage_server.server.table_schema import has_at_most, own_schema
 from barrage_server.wire.table_spec import TableSpec
 from barrage_server.wire.tickets import path_of_name
 
-__all__ = ["Catalog", "has_at_most", "never", "own_schema"]
+__all__ = ["Catalog", "never"]
 
 logger = logging.getLogger("barrage_server.server")
 
 _NOT_MADE = "cannot be made"
 _MOST_COMPARED = 1000  # names that a wrong one is compared with
-
-_TYPE_TAG = b"deephaven:type"
-_NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
 
 
 def never(_table: Table) -> bool:
@@ -116,6 +113,16 @@ class Catalog:
         close = difflib.get_close_matches(name[:100], sorted(islice(names, _MOST_COMPARED)), n=3)
         hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else " List the tables to see the names."
         return UnknownTableError(f"There is no table '{name[:100]}' on this server.{hint}")
+
+    @property
+    def count(self) -> int:
+        """Number of tables."""
+        return len(self._tables)
+
+    def names(self) -> frozenset[str]:
+        """The names of all tables."""
+        with self._lock:
+            return frozenset(self._tables)
 
     def tables(self) -> tuple[Table, ...]:
         """All tables, by name."""
@@ -307,8 +314,8 @@ class Catalog:
             logger.info("table %s: dropped, with %s", name, count(table.size, "rows"), extra={"table": name})
             self._let_go(table)
 
-    def add(self, table: Table, name: str | None = None, *, reserved: bool = False) -> None:
-        """Serve a table of this graph.
+    def add(self, table: Table, name: str | None = None, *, reserved: bool = False) -> Table:
+        """Serve a table of this graph; what is served: the table, or if it has a name already, an alias of it.
 
         Args:
             table: the table.
@@ -317,7 +324,7 @@ class Catalog:
 
         Raises:
             AlreadyExistsError: there is another table of that name, or the name is reserved.
-            InvalidRequestError: the table belongs to another graph, or is served under another name.
+            InvalidRequestError: the table belongs to another graph.
             UnavailableError: the graph is closed.
 
         """
@@ -330,16 +337,20 @@ class Catalog:
             table.graph.move(table, self._graph)
         if table.graph is not self._graph:
             raise InvalidRequestError(
-                f"Table '{name}' belongs to another update graph and cannot be served here; make it in server.graph."
+                f"Table '{name}' belongs to another update graph and cannot be served here. Make the tables that it is "
+                f"computed from in server.graph: with the methods of the server, or bs.table(rows, graph=server.graph)."
             )
+        if self._has_other_name(table, name):
+            table = alias(table, name)
         with self._lock:
-            if name != table.name and self._tables.get(table.name) is table:
-                raise InvalidRequestError(f"This table is served as '{table.name}' already, and a table has one name.")
+            if self._has_other_name(table, name):
+                raise InvalidRequestError(f"This table is being served as '{table.name}'; try again.")
             self._check_new_locked(name, table, reserved=reserved)
             table.rename(name)
             self._tables[name] = table
         self._tell_watchers()
         logger.info("table %s: added, %s", name, count(len(table.schema), "columns"), extra={"table": name})
+        return table
 
     def exchange(self, before: Table, after: Table, spec: TableSpec) -> TableExchanged:
         """What serves a new table in the place of ``before``, as the same table to publishers; its subscribers
@@ -429,6 +440,9 @@ class Catalog:
             self._in_making.pop(table.name, None)
             self._made.notify_all()
 
+    def _has_other_name(self, table: Table, name: str) -> bool:
+        return name != table.name and self._tables.get(table.name) is table
+
     def _is_kept(self, table: Table, spec: TableSpec) -> bool:
         return spec.durable is not False and self._is_durable(table)
 
@@ -483,47 +497,6 @@ def _check_table(table: object) -> None:
     if not isinstance(table, Table):
         hint = " To make a table of rows, write bs.table(rows)." if is_rows(table) else ""
         raise InvalidRequestError(f"What is served is a table of the engine, not {shown(table)}.{hint}")
-
-
-def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
-    """Whether a schema has at most this number of fields, at all depths, and of entries of metadata. Reads few more
-    than that.
-    """
-    if len(schema) > fields:
-        return False
-    entries -= len(schema.metadata or ()) + sum(len(field.metadata or ()) for field in schema)
-    left = fields - len(schema)
-    types = [field.type for field in schema]
-    while types and left >= 0 and entries >= 0:
-        data_type = types.pop()
-        if isinstance(data_type, pa.BaseExtensionType):
-            types.append(data_type.storage_type)
-        elif pa.types.is_dictionary(data_type):
-            types.append(data_type.value_type)
-        elif data_type.num_fields:
-            left -= data_type.num_fields
-            if left >= 0:
-                types += [data_type.field(number).type for number in range(data_type.num_fields)]
-    return left >= 0 and entries >= 0
-
-
-def own_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema as a table keeps it: with plain types, and without what the protocol has put into the metadata.
-
-    A tag that makes a number of bytes is kept: nothing else tells them from bytes.
-    """
-
-    def own(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
-        kept = {
-            key: value
-            for key, value in (metadata or {}).items()
-            if (key != PUT_OPTIONS_KEY and not key.startswith(b"deephaven:"))
-            or (key == _TYPE_TAG and value in _NUMBERS_IN_BYTES)
-        }
-        return kept or None
-
-    fields = [field.with_type(plain_type(field.type)).with_metadata(own(field.metadata)) for field in schema]
-    return pa.schema(fields, metadata=own(schema.metadata))
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -29,7 +29,7 @@ import re
 import threading
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -59,6 +59,7 @@ class _Content:
     users: Mapping[str, tuple[Principal, str]] = field(default_factory=dict)
     certificates: Mapping[str, Principal] = field(default_factory=dict)
     valid: frozenset[Principal] = frozenset()
+    roles: frozenset[str] = frozenset()
 
     def user(self, name: str) -> tuple[Principal, str] | None:
         """A user and its hash; ``None`` when there is none, or it has expired: its password takes as long as any."""
@@ -131,6 +132,11 @@ class CredentialFile:
         """Whether the file still has the entry that ``principal`` came with, unchanged."""
         return principal in self._content.valid
 
+    @property
+    def named_roles(self) -> frozenset[str]:
+        """The names of all roles in the file."""
+        return self._content.roles
+
     def refresh(self, *, force: bool = False) -> None:
         """Read the file again if it has changed, or in any case. Called about once a second."""
         with self._lock:
@@ -144,6 +150,26 @@ class CredentialFile:
                 logger.error("the credentials stay as they were: %s", error)
             else:
                 logger.info("credentials read from %s", self._path)
+
+    def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
+        """Read the file again, and change nothing yet.
+
+        Returns:
+            the names of the roles in it, and a function that puts its entries into force.
+
+        Raises:
+            InvalidRequestError: it cannot be read, or an entry is wrong.
+
+        """
+        stamp = self._stamp()
+        content = self._read()
+
+        def apply() -> None:
+            with self._lock:
+                self._seen, self._content = stamp, content
+            logger.info("credentials read from %s", self._path)
+
+        return content.roles, apply
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:
@@ -211,7 +237,8 @@ def _parsed(data: Mapping[str, Any]) -> _Content:
             raise InvalidRequestError(f"{where} has the identity of another entry.")
         certificates[identity] = _principal(entry, where, "certificate", identity)
     principals = (*tokens.values(), *(principal for principal, _ in users.values()), *certificates.values())
-    return _Content(tokens, users, certificates, frozenset(principals))
+    roles = frozenset[str]().union(*(principal.role_names for principal in principals))
+    return _Content(tokens, users, certificates, frozenset(principals), roles)
 
 
 def _check_fields(entry: Mapping[str, Any], where: str, own: set[str]) -> None:

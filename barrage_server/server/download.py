@@ -8,6 +8,7 @@ from itertools import islice
 import pyarrow as pa
 
 from barrage_server.engine import Table
+from barrage_server.engine.restricted import RestrictedTable, Restriction
 from barrage_server.errors import BarrageError
 from barrage_server.server.access import Right
 from barrage_server.server.open_stream import OpenStream
@@ -52,6 +53,7 @@ class DownloadStream(OpenStream):
     ) -> None:
         super().__init__(server_state, principal, peer, stall)
         self._name = table.name if has_name else None
+        self._restriction = table.restriction if isinstance(table, RestrictedTable) else None
         self.version = table.version.detached()  # a slow reader must not keep later history alive
         self.schema = schema
         self._ending: BarrageError | None = None
@@ -59,6 +61,11 @@ class DownloadStream(OpenStream):
     def needs(self) -> tuple[str, Right] | None:
         """The table that is sent, and the right that it takes; ``None`` for a table without a name."""
         return None if self._name is None else (self._name, Right.READ)
+
+    @property
+    def restriction(self) -> Restriction | None:
+        """The part of the table that is sent; ``None``: all of it."""
+        return self._restriction
 
     def end(self, error: BarrageError) -> None:
         """Stop sending batches."""

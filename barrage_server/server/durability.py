@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from barrage_server.arguments import shown
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.append import BlinkTable
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
 from barrage_server.engine.restorable import RestorableTable
-from barrage_server.errors import JournalError, ReadOnlyError
+from barrage_server.errors import InvalidRequestError, JournalError, ReadOnlyError
 from barrage_server.journal.checkpoint import Checkpoint, Unsaved, save_checkpoint
 from barrage_server.journal.content import (
     CycleRecord,
@@ -25,13 +26,15 @@ from barrage_server.journal.content import (
     encode_void,
 )
 from barrage_server.journal.files import Directory, OsDirectory
+from barrage_server.journal.lineage import read_lineage, write_lineage
 from barrage_server.journal.record import RecordType
 from barrage_server.journal.recovery import Recovered, read_identity, recover, write_identity
-from barrage_server.journal.segments import Journal
+from barrage_server.journal.segments import Journal, reserve_segment
 from barrage_server.log import count
 from barrage_server.process import start_thread
 from barrage_server.publish.notes import BatchCommitted, TableDropped, TableExchanged, TableMade
 from barrage_server.server.fsync import Fsync
+from barrage_server.server.resumption import new_era
 
 __all__ = ["Durability", "is_durable"]
 
@@ -58,10 +61,12 @@ class Durability(CycleLog):
         root: the data directory; an empty folder becomes one.
         graph: the update graph of the server, which has no tables yet.
         fsync: when changes reach the disk.
+        watch: called with each table that is recovered, before the cycles that are repeated.
 
     Attributes:
         recovered: what the directory had.
         identity: the identity of the directory.
+        lineage: the starts of servers with the directory, this one last.
 
     Raises:
         JournalError: it is damaged, or something else.
@@ -69,52 +74,57 @@ class Durability(CycleLog):
 
     """
 
-    def __init__(self, root: Directory, graph: UpdateGraph, fsync: Fsync = Fsync.INTERVAL) -> None:
+    def __init__(
+        self,
+        root: Directory,
+        graph: UpdateGraph,
+        fsync: Fsync = Fsync.INTERVAL,
+        watch: Callable[[Table], object] = lambda _table: None,
+    ) -> None:
         self._root = root
         self._graph = graph
         self._fsync = fsync
         self._release: Callable[[], None] = lambda: None
         began = time.monotonic()
-        self._open(graph)
+        self._open(graph, watch)
         self._log_recovery(time.monotonic() - began)
         self._entries: Entries = tuple
         self._failure: str | None = None
         self._changed = threading.Condition()
-        self._files = threading.Lock()  # a segment is synced, or completed
+        self._files = threading.Lock()  # a segment is synced, completed, or closed
         self._synced = self._journal.number  # the first record that may not be
-        self._wanted = 0
+        self._is_syncing = False  # a thread that waits for a record syncs, for the others as well
         self._closed = False
+        self._is_shut = False  # the files are closed
         self._is_idle = False  # the thread that syncs waits for a record
         self._pending: tuple[int, CycleRecord] | None = None  # written, and its cycle does not run yet
         self._void: dict[CycleNote, Callable[[], object]] = {}
         self._numbers: dict[CycleNote, int] = {}
-        works = (
-            {"checkpoint": self._checkpoint_on}
-            if fsync is Fsync.OS
-            else {
-                "journal": self._sync_on,
-                "checkpoint": self._checkpoint_on,
-            }
-        )
-        self._threads = [
-            threading.Thread(target=work, name=f"barrage-{name}", daemon=True) for name, work in works.items()
-        ]
+        works: list[Callable[[], None]] = [self._checkpoint_on]
+        if fsync is Fsync.INTERVAL:
+            works.append(self._sync_on)
+        self._threads = [threading.Thread(target=work, name="barrage-journal", daemon=True) for work in works]
 
     @classmethod
-    def of_folder(cls, path: Path, graph: UpdateGraph, fsync: Fsync) -> Durability:
+    def of_folder(
+        cls, path: Path, graph: UpdateGraph, fsync: Fsync, watch: Callable[[Table], object] = lambda _table: None
+    ) -> Durability:
         """The data directory in the folder ``path``, which is made if there is none, for this process alone.
 
         Raises:
+            InvalidRequestError: it is a file.
             JournalError: it is damaged, or something else.
             AlreadyExistsError: another server uses it.
             ReadOnlyError: it cannot be written.
 
         """
+        if path.exists() and not path.is_dir():
+            raise InvalidRequestError(f"The data directory must be a folder, and {shown(str(path))} is a file.")
         try:
             root = OsDirectory(path)
             lock = root.lock()
             try:
-                made = cls(root, graph, fsync)
+                made = cls(root, graph, fsync, watch)
             except BaseException:
                 lock.close()
                 raise
@@ -137,6 +147,10 @@ class Durability(CycleLog):
         """Whether ``table`` is in the data directory."""
         return table in self._ids
 
+    def id_of(self, table: Table) -> int | None:
+        """The number of ``table`` in the data directory; ``None`` for one that is not in it."""
+        return self._ids.get(table)
+
     @property
     def failure(self) -> str | None:
         """Why nothing can be written any more; ``None`` while all is well."""
@@ -158,8 +172,11 @@ class Durability(CycleLog):
             if thread.ident is not None:
                 thread.join()
         try:
-            if self._failure is None:
-                self._journal.close()
+            with self._files:
+                self._is_shut = True
+                if self._failure is None:
+                    self._journal.close()
+                    self._synced = self._journal.number  # what a thread still waits for is on disk
         except OSError as error:
             logger.error("the journal could not be synced at the end: %s", _reason(error))
         self._release()
@@ -241,35 +258,54 @@ class Durability(CycleLog):
             return record.cycle
 
     def wait(self, position: int) -> None:
-        """Return when the record at ``position`` is as durable as promised."""
-        if self._fsync is not Fsync.ALWAYS or self._synced > position:
+        """Return when the record at ``position`` is as durable as promised.
+
+        The first thread that waits syncs, so that no other must be woken; those that come meanwhile wait for it, and
+        one of them syncs what they have written.
+        """
+        if self._fsync is not Fsync.ALWAYS:
             return
-        with self._changed:
-            self._wanted = max(self._wanted, position + 1)
-            self._changed.notify_all()
-            self._changed.wait_for(lambda: self._synced > position or self._failure is not None or self._closed)
-            if self._synced <= position:
-                reason = self._failure or "the server is closed."
-                raise ReadOnlyError(f"It is not known whether these rows are on disk: {reason}")
+        while self._synced <= position:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._synced > position or not self._is_syncing or self._failure is not None or self._closed
+                )
+                if self._synced > position:
+                    return
+                if self._failure is not None or self._closed:
+                    reason = self._failure or "the server is closed."
+                    raise ReadOnlyError(f"It is not known whether these rows are on disk: {reason}")
+                self._is_syncing = True
+            try:
+                self.sync()
+            finally:
+                with self._changed:
+                    self._is_syncing = False
+                    self._changed.notify_all()
 
     def wait_for_all(self) -> None:
         """:meth:`wait` for the last record."""
         self.wait(self._journal.number - 1)
 
-    def _open(self, graph: UpdateGraph) -> None:
+    def _open(self, graph: UpdateGraph, watch: Callable[[Table], object]) -> None:
         identity = read_identity(self._root)
         if identity is None:
             identity = str(uuid.uuid4())
             write_identity(self._root, identity)
         self.identity = identity
-        self.recovered = recover(self._root, identity, graph)
+        self.recovered = recover(self._root, identity, graph, watch=watch)
+        folder = self._root.folder("journal")
+        reserve_segment(folder, self.recovered.number)
+        self._root.sync()
+        # on disk after the segment, whose absence is a loss from then on, and before a subscriber sees a step of it
+        self.lineage = read_lineage(self._root, self.recovered.era).followed_by(new_era(self.recovered.step))
+        write_lineage(self._root, self.lineage)
         self._state = self._root.folder("state")
         self._checkpoint = self.recovered.checkpoint
         self._next_id = self.recovered.next_id
         self._records = dict(self.recovered.records)
         self._ids: dict[Table, int] = {table: number for number, table in self.recovered.tables.items()}
-        self._journal = Journal(self._root.folder("journal"), identity, self.recovered.number)
-        self._journal.sync_names()
+        self._journal = Journal(folder, identity, self.recovered.number, self.lineage.present.id)
 
     def _log_recovery(self, seconds: float) -> None:
         recovered: Recovered = self.recovered
@@ -369,13 +405,10 @@ class Durability(CycleLog):
     def _sync_on(self) -> None:
         while True:
             with self._changed:
-                if self._fsync is Fsync.ALWAYS:
-                    self._changed.wait_for(lambda: self._wanted > self._synced or self._closed)
-                else:
-                    self._is_idle = True
-                    self._changed.wait_for(lambda: self._is_dirty or self._closed)
-                    self._is_idle = False
-                    self._changed.wait_for(lambda: self._closed, _INTERVAL_SECONDS)
+                self._is_idle = True
+                self._changed.wait_for(lambda: self._is_dirty or self._closed)
+                self._is_idle = False
+                self._changed.wait_for(lambda: self._closed, _INTERVAL_SECONDS)
                 if self._closed or self._failure is not None:
                     return
             self.sync()
@@ -384,6 +417,8 @@ class Durability(CycleLog):
         """Sync what was written, if that can be."""
         try:
             with self._files:
+                if self._is_shut:
+                    return
                 number = self._journal.sync()
         except OSError as error:
             self._fail(error)
@@ -423,6 +458,7 @@ class Durability(CycleLog):
             OSError: it cannot be written.
 
         """
+        self.sync()  # most of what was written: publishers wait for the rest only
         with self._graph.between_cycles():
             self.sync()
             if self._failure is not None:
@@ -433,7 +469,7 @@ class Durability(CycleLog):
             ledger = tuple(
                 LedgerRecord(self._ids[table], entry) for table, entry in self._entries() if table in self._ids
             )
-            goal = Checkpoint(number, self._graph.step, self._next_id, (), ledger)
+            goal = Checkpoint(self.identity, number, self._graph.step, self._next_id, (), ledger)
         with self._changed:
             self._synced = max(self._synced, number)
             self._changed.notify_all()

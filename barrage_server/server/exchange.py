@@ -28,6 +28,7 @@ from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
 from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import LengthMode
+from barrage_server.wire.resume import ResumePoint
 from barrage_server.wire.tickets import name_of_path, name_of_ticket
 
 __all__ = ["Exchange"]
@@ -60,7 +61,9 @@ class Exchange(ExchangeStream):
         reader: fl.MetadataRecordBatchReader,
         writer: fl.MetadataRecordBatchWriter,
     ) -> None:
-        message_format = MessageFormat(dialect_of(call.viewport, Dialect.KEY_SPACE), LengthMode.PADDED)
+        message_format = MessageFormat(
+            dialect_of(call.viewport, Dialect.KEY_SPACE), LengthMode.PADDED, resume=ResumePoint.decode(call.resume)
+        )
         super().__init__(
             server_state, call.principal, peer_name(context.peer()), message_format, StallWatch(server_state.clock)
         )

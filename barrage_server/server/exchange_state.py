@@ -13,7 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from barrage_server.engine import Table
+from barrage_server.engine import Table, UpdateNode
+from barrage_server.engine.restricted import source_of
 from barrage_server.errors import InvalidRequestError, UnknownTableError
 from barrage_server.server.dispatcher import ScheduledTask
 from barrage_server.server.server_state import ServerState
@@ -21,11 +22,13 @@ from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.server.table_feeds import FeedEntry
 from barrage_server.subscription import Dialect, Subscription, SubscriptionStatistics, snapshot_message
 from barrage_server.subscription.feed import Message
+from barrage_server.subscription.history import TableHistory
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
 from barrage_server.wire.reading import ReadingReport
 from barrage_server.wire.request_reader import RequestReader
+from barrage_server.wire.resume import ResumePoint, with_lineage
 
 __all__ = ["Due", "ExchangeState", "MessageFormat", "StreamRequest", "dialect_of", "is_light"]
 
@@ -55,12 +58,14 @@ class MessageFormat:
         dialect: how messages name the rows of a viewport.
         lengths: how columns that differ in length are written.
         family: the family of the client, by its column types.
+        resume: the point that a client comes back from, or would; ``None`` for a client that does not know of it.
 
     """
 
     dialect: Dialect
     lengths: LengthMode
     family: ClientFamily = ClientFamily.ARROW
+    resume: ResumePoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class ExchangeState:
         self._format = message_format
         self._requests = RequestReader()
         self._entry: FeedEntry | None = None
+        self._history: TableHistory | None = None
         self._subscription: Subscription | None = None
         self._outbox: list[Message] = []
         self._has_room = threading.Condition()
@@ -105,6 +111,12 @@ class ExchangeState:
     def is_subscription(self) -> bool:
         """Whether the stream is a subscription, which continues when its client half-closes."""
         return self._subscription is not None
+
+    @property
+    def may_resume(self) -> bool:
+        """Whether the next request goes on from a point, which takes the longer the more has happened since."""
+        resume = self._format.resume
+        return self._subscription is None and resume is not None and bool(resume.lineage)
 
     @property
     def has_answers(self) -> bool:
@@ -147,11 +159,12 @@ class ExchangeState:
             if self.table.name == table.name:
                 raise UnknownTableError(f"Table '{table.name}' was dropped.")
             raise InvalidRequestError(f"This stream is about '{self.table.name}'; open another one for another table.")
+        subscription = self._subscription
         try:
             if isinstance(request, SnapshotRequest):
                 self._snapshot(request, table)
-            elif self._subscription is not None:
-                self._subscription.change(request)
+            elif subscription is not None:
+                subscription.change(request)
             else:
                 self._subscribe(request, table)
         finally:
@@ -160,7 +173,7 @@ class ExchangeState:
 
     def check_served(self, table: Table) -> None:
         """Raise UnknownTableError if ``table`` was dropped meanwhile: the drop may not have met this stream."""
-        if self._server_state.catalog.find(table.name) is not table:
+        if self._server_state.catalog.find(table.name) is not source_of(table):
             raise UnknownTableError(f"Table '{table.name}' was dropped.")
 
     def due(self, now: float) -> Due:
@@ -170,12 +183,13 @@ class ExchangeState:
             with self._has_room:
                 messages, self._outbox = self._outbox, []
                 self._has_room.notify_all()
-        if self._subscription is None:
+        subscription = self._subscription
+        if subscription is None:
             return Due(messages)
         if self._unread >= self._most_unread:
             self._scheduled.not_before = now + _REST_SECONDS  # a report wakes it
             return Due(messages)
-        poll = self._subscription.poll(now)
+        poll = subscription.poll(now)
         self._scheduled.not_before = poll.not_before
         if poll.messages and self._most_unread < math.inf:
             with self._has_room:
@@ -191,8 +205,9 @@ class ExchangeState:
 
     def tidy(self, now: float) -> None:
         """Fold the history of a subscriber that was sent nothing for a while."""
-        if self._subscription is not None:
-            self._subscription.tidy(now)
+        subscription = self._subscription
+        if subscription is not None:
+            subscription.tidy(now)
 
     def close(self) -> None:
         """Leave the feed of the table. What :meth:`serve` has begun on another thread is undone when that ends."""
@@ -202,15 +217,21 @@ class ExchangeState:
     def _leave(self) -> None:
         with self._has_room:
             entry, self._entry = self._entry, None
+            history, self._history = self._history, None
+            subscription, self._subscription = self._subscription, None
             self._outbox = []
-        if self._subscription is not None:
-            self._subscription.close()
+            self.table = None  # part of a table that has no other reader is freed at once, and follows it no more
+        if subscription is not None:
+            subscription.close()
         if entry is not None:
             self._server_state.followers.leave(entry)
+        if history is not None:
+            self._server_state.resumption.leave(history)
 
     def statistics(self) -> SubscriptionStatistics | None:
         """Figures of the subscription; ``None`` while there is none."""
-        return None if self._subscription is None else self._subscription.statistics()
+        subscription = self._subscription
+        return None if subscription is None else subscription.statistics()
 
     def gauges(
         self, *, peer: str, user: str, nbytes: int, batches: int, writing_since: float | None
@@ -242,10 +263,19 @@ class ExchangeState:
             raise InvalidRequestError("This stream has answered snapshot requests; subscribe on a stream of its own.")
         message_format = self._format
         self._entry = self._server_state.followers.join(table, message_format.family)
+        feed = self._entry.feed
+        since: UpdateNode | None = None
+        lineage, point, resumption = "", message_format.resume, self._server_state.resumption
+        if point is not None and not table.traits.is_blink:
+            lineage = resumption.lineage_text(table, feed.schema)
+            self._history = resumption.join(table)
+            since = resumption.resume(point, lineage, self._history)
         subscription = Subscription(
-            self._entry.feed, request, dialect=message_format.dialect, lengths=message_format.lengths
+            feed, request, dialect=message_format.dialect, lengths=message_format.lengths, since=since
         )
         self.table, self.schema = table, subscription.wire_schema
+        if point is not None:
+            self.schema = with_lineage(self.schema, lineage)
         self._server_state.dispatcher.move(self._scheduled, self._entry.signal)
         self._subscription = subscription
         table.check_usable()  # again: a table that failed in between has told only the registered streams

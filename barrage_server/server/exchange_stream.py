@@ -11,6 +11,7 @@ import logging
 from abc import abstractmethod
 
 from barrage_server.engine import Table
+from barrage_server.engine.restricted import RestrictedTable, Restriction, source_of
 from barrage_server.errors import DeadlineError, InvalidRequestError, LimitError
 from barrage_server.log import about, count
 from barrage_server.server.access import Right
@@ -72,7 +73,7 @@ class ExchangeStream(OpenStream):
         self._has_asked = True
         most = self.server_state.limits.request_bytes
         if size > most:
-            raise LimitError(f"A request has more than the {most:,} bytes that are allowed.")
+            raise LimitError(f"A request has more than {most:,} bytes (request_bytes).")
 
     def refuse_rows(self) -> None:
         """Raise InvalidRequestError: a message has rows."""
@@ -95,7 +96,7 @@ class ExchangeStream(OpenStream):
         return None if request.ticket else self.exchange_state.table
 
     def served(self, request: StreamRequest, table: Table, was_subscription: bool, *, has_name: bool = True) -> None:
-        """CycleNote that ``exchange_state.serve`` has taken a request.
+        """Note that ``exchange_state.serve`` has taken a request.
 
         Args:
             request: the request.
@@ -132,8 +133,15 @@ class ExchangeStream(OpenStream):
     # What the server asks, on any thread.
 
     def follows(self, table: Table) -> bool:
-        """Whether this stream is about ``table``."""
-        return self.exchange_state.table is table
+        """Whether this stream is about ``table``, or about a part of it."""
+        own = self.exchange_state.table
+        return own is not None and (own is table or source_of(own) is table)
+
+    @property
+    def restriction(self) -> Restriction | None:
+        """The part of its table that it sends; ``None``: all of it."""
+        table = self.exchange_state.table
+        return table.restriction if isinstance(table, RestrictedTable) else None
 
     def needs(self) -> tuple[str, Right] | None:
         """The table that it is about, and the right that it takes; ``None`` without a table that has a name."""

@@ -99,7 +99,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         with self._serving("DoGet", context) as (call, peer):
             self._check_open()
             table = self._server_state.access.get(call.principal, name_of_ticket(ticket.ticket), Right.READ)
-            note(table=table.name, step=table.version.step)
+            note(step=table.version.step)
             download = Download(self._server_state, call.principal, peer, table, _schema(table))
             return fl.RecordBatchStream(download.reader())
 
@@ -150,6 +150,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
             call.check("" if self._client_roots is None else _identity(context))
             note(principal=call.principal.name)
             self._let_in(peer)
+            self._server_state.request_rate.admit(call.principal)
             yield call, peer
 
     def _check_open(self) -> None:
@@ -163,9 +164,7 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         self._check_open()
         if descriptor.descriptor_type != fl.DescriptorType.PATH:
             raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
-        table = self._server_state.access.get(principal, name_of_path(descriptor.path))
-        note(table=table.name)
-        return table
+        return self._server_state.access.get(principal, name_of_path(descriptor.path))
 
     def _info(self, table: Table) -> fl.FlightInfo:
         uri = self._advertised()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from barrage_server.errors import InvalidRequestError
+from barrage_server.arguments import instance, integer, seconds
 from barrage_server.public import public
 from barrage_server.publish import LEDGER_SECONDS, StagingLimits
 
@@ -19,12 +19,18 @@ _COUNTS: Final = (
     "sessions_per_caller",
     "put_bytes",
     "columns",
+    "tables",
+    "tables_per_caller",
     "request_bytes",
     "sessions",
     "exports",
+    "exports_per_caller",
+    "total_exports",
+    "ledger_per_caller",
     "handshakes",
     "message_bytes",
     "half_message_bytes",
+    "retain_bytes",
 )
 _POSITIVE_COUNTS: Final = (
     "header_bytes",
@@ -32,6 +38,7 @@ _POSITIVE_COUNTS: Final = (
     "connections_per_address",
     "calls_per_connection",
     "failed_log_ins",
+    "requests_per_second",
 )
 _TIMES: Final = (
     "slow_client_seconds",
@@ -43,6 +50,7 @@ _TIMES: Final = (
     "credential_seconds",
     "idle_stream_seconds",
     "keepalive_seconds",
+    "retain_seconds",
 )
 
 
@@ -56,15 +64,22 @@ class Limits:
             :class:`~barrage_server.errors.LimitError`.
         uploads: streams of ``DoPut`` at a time.
         downloads: streams of ``DoGet`` at a time.
-        streams_per_caller: streams of these three kinds at a time of one caller, by the name that authentication gives.
-            The holders of a shared token without user names are one caller.
+        streams_per_caller: streams of these three kinds at a time of one caller. As for every bound per caller, a
+            caller is who its credentials say; the holders of one shared token without user names are one caller, and
+            a server that accepts every caller has no such bounds.
         put_bytes: Arrow bytes of one plain ``DoPut``, which is kept until its client has sent everything.
         columns: most columns of a new table, counting the fields within their types; its schema may have ten times as
             many entries of metadata.
         request_bytes: length of one request in app_metadata, or of one action's body.
+        tables: tables of the server at which clients make no further one; those of the embedding program are counted
+            and not refused.
+        tables_per_caller: tables that one caller has made since the start and that are still there, at which it makes
+            no further one. A server that accepts every caller has no such bound.
         staging: limits of staged batches.
         ledger_seconds: seconds after its last commit for which the last batch of a publisher is remembered; an hour at
             most for single writes.
+        ledger_per_caller: publishers and tables of one caller whose last batch is remembered, and as many single
+            writes; a commit of a further one is refused. A server that accepts every caller has no such bound.
         slow_client_seconds: seconds without taking a message after which a client loses its connection. Until then it
             only falls behind: nothing is queued for it, and no publisher waits for it.
         idle_upload_seconds: seconds without a message after which a plain or staging ``DoPut`` loses its connection.
@@ -72,6 +87,8 @@ class Limits:
         sessions: sessions of Deephaven clients at a time; further ones are refused.
         sessions_per_caller: of these, of one caller.
         exports: tables that one such session may hold at a time, and share; further ones are refused.
+        exports_per_caller: tables that the sessions of one caller may hold.
+        total_exports: tables that all sessions may hold.
         handshakes: Flight handshakes without credentials in the header at a time; further ones are refused. At the
             Deephaven ports a 25th of that.
         handshake_seconds: seconds that such a handshake may take, and that a connection to the web port may take to
@@ -88,9 +105,14 @@ class Limits:
             with valid credentials; then it is shut.
         failed_log_ins: refused credentials of one address a minute; then credentials that were not accepted before are
             refused unseen. At the ports that gRPC serves.
+        requests_per_second: calls of one caller a second, and as many at once; further ones are refused. A server that
+            accepts every caller has no such bound.
         idle_stream_seconds: seconds without a request after which a stream of ``DoExchange`` that has asked for nothing
             ends.
         keepalive_seconds: seconds of silence after which a connection is probed; it is closed when there is no answer.
+        retain_seconds: seconds for which the server remembers what tables did, without values, for subscribers that
+            come back: they get the difference instead of a snapshot.
+        retain_bytes: bytes of all that it remembers, about; 0: nothing.
         session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
             Clients get this time, and call well before.
 
@@ -101,21 +123,26 @@ class Limits:
     subscriptions: int = 5_000
     uploads: int = 500
     downloads: int = 5_000
-    streams_per_caller: int = 10_000
+    streams_per_caller: int = 4_000
     put_bytes: int = 4 << 30
     columns: int = 10_000
+    tables: int = 100_000
+    tables_per_caller: int = 10_000
     request_bytes: int = 16 << 20
     staging: StagingLimits = field(default_factory=StagingLimits)
     slow_client_seconds: float = 30.0
     idle_upload_seconds: float = 600.0
     goodbye_seconds: float = 1.0
     sessions: int = 2_000
-    sessions_per_caller: int = 2_000
+    sessions_per_caller: int = 1_500
     exports: int = 10_000
+    exports_per_caller: int = 100_000
+    total_exports: int = 500_000
     session_seconds: float = 300.0
     handshakes: int = 100
     handshake_seconds: float = 10.0
     ledger_seconds: float = LEDGER_SECONDS
+    ledger_per_caller: int = 50_000
     message_bytes: int = 100 << 20
     half_message_bytes: int = 256 << 20
     header_bytes: int = 32 << 10
@@ -124,16 +151,17 @@ class Limits:
     calls_per_connection: int = 2_000
     credential_seconds: float = 30.0
     failed_log_ins: int = 60
+    requests_per_second: int = 20_000
     idle_stream_seconds: float = 10.0
     keepalive_seconds: float = 30.0
+    retain_seconds: float = 300.0
+    retain_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
+        instance(self.staging, StagingLimits, "The limit staging")
         for name in _COUNTS:
-            if getattr(self, name) < 0:
-                raise InvalidRequestError(f"The limit {name} must not be negative, and is {getattr(self, name)}.")
+            integer(getattr(self, name), f"The limit {name}")
         for name in _POSITIVE_COUNTS:
-            if getattr(self, name) < 1:
-                raise InvalidRequestError(f"The limit {name} must be positive, and is {getattr(self, name)}.")
+            integer(getattr(self, name), f"The limit {name}", least=1)
         for name in _TIMES:
-            if not getattr(self, name) > 0:
-                raise InvalidRequestError(f"The limit {name} must be a positive number of seconds.")
+            seconds(getattr(self, name), f"The limit {name}", positive=True)

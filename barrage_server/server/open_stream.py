@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from barrage_server.engine.restricted import Restriction
 from barrage_server.errors import BarrageError
 from barrage_server.log import call_facts
 from barrage_server.server.access import Right
@@ -51,6 +52,11 @@ class OpenStream(ABC):
         """The name of its table, and the right on it that the stream takes; ``None`` while that is not known, and for a
         table without a name.
         """
+
+    @property
+    def restriction(self) -> Restriction | None:
+        """The part of its table that the stream sends; ``None``: all of it, or it sends none."""
+        return None
 
     def overdue(self, now: float) -> str | None:
         """Why its connection should be ended now, for the log; ``None`` when all is well."""

@@ -10,7 +10,7 @@ from barrage_server.arguments import text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.public import public
 
-__all__ = ["ANONYMOUS", "NOBODY", "OPEN", "SHARED", "Principal"]
+__all__ = ["ANONYMOUS", "OPEN", "SHARED", "UNAUTHENTICATED", "Principal"]
 
 ANONYMOUS: Final = "anonymous"
 OPEN: Final = "open"
@@ -82,5 +82,5 @@ class Principal:
         return self.expires is not None and now >= self.expires
 
 
-NOBODY: Final = Principal(ANONYMOUS)
-"""The caller of a call that has not shown its credentials yet, and has no rights."""
+UNAUTHENTICATED: Final = Principal(ANONYMOUS)
+"""The caller of a call before its credentials are checked. It has no rights."""

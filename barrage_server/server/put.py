@@ -20,7 +20,6 @@ from barrage_server.errors import (
 from barrage_server.log import count, note
 from barrage_server.publish import Target, publish_rows
 from barrage_server.publish.incoming import replica_update
-from barrage_server.server.catalog import Catalog
 from barrage_server.server.checks import checked
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.upload import Message, UploadSource, UploadStream
@@ -73,8 +72,14 @@ def _put(upload: UploadStream, first: Message | None, messages: Iterator[Message
     options = _options(schema, first[1] if first is not None else None)
     batches = upload.collect(schema, [] if first is None else chain([first], messages))
     target = Target(name, options.mode, options.key, options.kind, options.capacity)
-    upload.aims_at(name)  # again: the table may have been dropped, and making it takes a right of its own
-    rows, table = publish_rows(server_state.catalog, target, schema, batches, limit=server_state.limits.put_bytes)
+    rows, table = publish_rows(
+        server_state.catalog,
+        target,
+        schema,
+        batches,
+        limit=server_state.limits.put_bytes,
+        check_new=upload.check_new,
+    )
     note(step=table.version.step)
     server_state.counters.published("put", rows)
     logger.info("%s put %s into %s", upload.peer, count(rows, "rows"), name)
@@ -97,7 +102,9 @@ def _stage(upload: UploadStream, messages: Iterator[Message]) -> None:
         note(table=request.table)
         upload.aims_at(request.table)
         schema = upload.source.schema()
-        refusal = f"One staged batch may have {limit:,} bytes, and this one has more. Commit more often."
+        refusal = (
+            f"One staged batch may have {limit:,} bytes (staging.entry_bytes), and this has more. Commit more often."
+        )
         intake = Intake(schema, limit, refusal)
         user = upload.source.principal.owner
         server_state.committer.check_stage(request, user)
@@ -148,9 +155,7 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
                 continue
             message = reader.feed(batch, metadata)
             if message is not None:
-                if table is None:
-                    upload.aims_at(name)  # again, as for plain rows
-                table = _apply(catalog, name, reader.schema, table, message)
+                table = _apply(upload, name, reader.schema, table, message)
                 updates += 1
                 upload.server_state.counters.published("update", message.metadata.included_rows.size)
                 if updates == 1:  # the publisher may now tell others that the table is there
@@ -161,13 +166,16 @@ def _publish(upload: UploadStream, app_metadata: bytes, messages: Iterator[Messa
 
 
 def _apply(
-    catalog: Catalog, name: str, schema: pa.Schema, table: ReplicaTable | None, message: IncomingMessage
+    upload: UploadStream, name: str, schema: pa.Schema, table: ReplicaTable | None, message: IncomingMessage
 ) -> ReplicaTable:
+    catalog = upload.server_state.catalog
     if table is not None and catalog.find(name) is not table:
         raise UnavailableError(f"Table '{name}' was dropped while it was being published.")
     is_there = True
     if table is None:
         table, is_there = catalog.replica(name, schema)
+        if not is_there:
+            upload.check_new([name])
     table.apply(replica_update(table, message))
     if not is_there and catalog.offer(table) is not table:
         raise AlreadyExistsError(f"Table '{name}' was made by another publisher meanwhile; use another name.")

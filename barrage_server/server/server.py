@@ -4,41 +4,43 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from barrage_server.arguments import choice, instance, integer, names, seconds, shown, text
+from barrage_server.arguments import as_path, choice, instance, integer, names, seconds, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
-from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import InvalidRequestError, UnavailableError
+from barrage_server.formula import Functions
 from barrage_server.log import count
 from barrage_server.pem import Pem, read_pem
 from barrage_server.process import Ending, end_with_process
-from barrage_server.publish import Committer, Ledger, StagingArea
-from barrage_server.server.access import AccessControl, Role, checked_roles
-from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator
-from barrage_server.server.catalog import Catalog, never
-from barrage_server.server.dispatcher import Dispatcher
+from barrage_server.server.access import Role, checked_roles
+from barrage_server.server.assembly import assemble
+from barrage_server.server.authentication import AnyToken, Authentication, Certificates, as_authenticator, named_roles
 from barrage_server.server.endpoints import Endpoints, authority
-from barrage_server.server.flight_endpoint import TlsIdentity
+from barrage_server.server.figures import collected
 from barrage_server.server.front import Front, is_loopback
 from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
+from barrage_server.server.options import (
+    check_exposed,
+    check_host,
+    check_named_roles,
+    chosen_front,
+    role_names,
+    tls_identity,
+)
 from barrage_server.server.readiness import Readiness
 from barrage_server.server.server_state import ServerState
-from barrage_server.server.statistics import ServerStatistics, TableStatistics
-from barrage_server.server.stream_ends import StreamEnds
-from barrage_server.server.streams import Streams, SubscriptionStream
-from barrage_server.server.table_feeds import TableFeeds
+from barrage_server.server.statistics import ServerStatistics
+from barrage_server.server.streams import SubscriptionStream
 from barrage_server.server.translate import error_counts
-from barrage_server.server.workers import Workers
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
@@ -47,7 +49,6 @@ from barrage_server.wire.tickets import path_of_name
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from barrage_server.server.durability import Durability
     from barrage_server.server.http_endpoint import HttpEndpoint
 
 __all__ = ["Server"]
@@ -104,7 +105,8 @@ class Server:
             ``deephaven``.
 
     Raises:
-        InvalidRequestError: the host is not an address, the token is empty, or it would listen beyond this machine
+        InvalidRequestError: the host is not an address, the token is empty, credentials name a role that is not
+            defined, or it would listen beyond this machine
             without a token or without TLS, and that is not allowed.
         UnavailableError: the address cannot be listened on.
         DependencyError: a Deephaven port or the front ``grpc`` is requested, and its packages are not installed.
@@ -139,8 +141,8 @@ class Server:
         http_host: str = "127.0.0.1",
         front: Front | str = Front.PYARROW,
     ) -> None:
-        _check_host(text(host, "host"))
-        _check_host(text(http_host, "http_host"), "http_host")
+        check_host(text(host, "host"))
+        check_host(text(http_host, "http_host"), "http_host")
         for number, what in (
             (port, "port"),
             (0 if deephaven_port is None else deephaven_port, "deephaven_port"),
@@ -151,14 +153,14 @@ class Server:
         instance(limits, Limits, "limits")
         instance(subscriptions, SubscriptionLimits, "subscriptions")
         integer(writers, "writers", least=1, most=10_000)
-        chosen_front = _front(front)
+        chosen = chosen_front(front)
         if not insecure and not is_loopback(host):
-            _check_exposed(
+            check_exposed(
                 host,
                 is_guarded=token is not None or client_root_certs is not None or allow_anonymous,
                 is_encrypted=tls is not None or allow_plaintext,
             )
-        identity = None if tls is None else _identity(tls)
+        identity = None if tls is None else tls_identity(tls)
         self._started = time.monotonic()
         self._closed = threading.Event()
         self._close_lock = threading.Lock()
@@ -169,23 +171,34 @@ class Server:
             raise InvalidRequestError(
                 "client_root_certs is for a server with tls: certificates are shown in its handshake."
             )
-        authenticate = as_authenticator(token, _role_names(default_roles, checked_roles(roles)))
+        authenticate = as_authenticator(token, role_names(default_roles, checked_roles(roles)))
+        check_named_roles(named_roles(authenticate), checked_roles(roles))
+        self._undefined_roles: frozenset[str] = frozenset()
         if authenticate is None and client_roots is not None:
             authenticate = Certificates(default_roles)
         authentication = Authentication(authenticate, default_roles)
-        self._data_dir = None if data_dir is None else Path(text(os.fspath(data_dir), "data_dir"))
-        self._fsync = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
+        folder = None if data_dir is None else as_path(data_dir, "data_dir")
+        policy = Fsync(choice(fsync, Fsync, "fsync") or Fsync.INTERVAL)
         self._readiness = Readiness()
         self._http_host = http_host
         # the first port to open and the last one to close: it tells why the others are not open
         self._http = None if http_port is None else self._open_http(http_port)
         try:
             with nullcontext() if data_dir is None else self._readiness.holding("recovering"):
-                self._hub = self._make_state(
-                    limits or Limits(), subscriptions or SubscriptionLimits(), writers, authentication, roles
+                self._hub = assemble(
+                    data_dir=folder,
+                    fsync=policy,
+                    limits=limits or Limits(),
+                    subscriptions=subscriptions or SubscriptionLimits(),
+                    writers=writers,
+                    authentication=authentication,
+                    roles=roles,
+                    drop=self.drop,
+                    statistics=self.statistics,
                 )
+                self._prepare(self._hub)
             try:
-                self._endpoints = Endpoints(self._hub, host, port, identity, client_roots, self._tidy, chosen_front)
+                self._endpoints = Endpoints(self._hub, host, port, identity, client_roots, self._tidy, chosen)
             except BaseException:
                 if self._hub.durability is not None:
                     self._hub.durability.close()
@@ -204,60 +217,8 @@ class Server:
         uris = (self.uri, self.deephaven_uri, self.deephaven_web_uri, self.http_uri)
         logger.info("serving on %s", ", ".join(filter(None, uris)))
 
-    def _make_state(
-        self,
-        limits: Limits,
-        subscriptions: SubscriptionLimits,
-        writers: int,
-        authentication: Authentication,
-        roles: Mapping[str, Role] | None,
-    ) -> ServerState:
-        graph, ledger, dispatcher = UpdateGraph(), Ledger(limits.ledger_seconds), Dispatcher(writers)
-        durability: Durability | None = None
-        is_durable: Callable[[Table], bool] = never
-        if self._data_dir is not None:
-            from barrage_server.server import durability as durable_tables  # reads and writes files: only if asked for
-
-            durability = durable_tables.Durability.of_folder(self._data_dir, graph, self._fsync)
-            is_durable = durable_tables.is_durable
-        staging = StagingArea(limits.staging)
-        streams = Streams(
-            {"subscription": limits.subscriptions, "upload": limits.uploads, "download": limits.downloads},
-            limits.streams_per_caller,
-        )
-        ends = StreamEnds(ledger, streams)
-        graph.add_failure_listener(ends.failed)
-        catalog = Catalog(
-            graph,
-            ends.dropped,
-            ledger.pass_on,
-            ends.replaced,
-            columns=limits.columns,
-            is_durable=is_durable,
-        )
-        committer = Committer(catalog, staging, ledger)
-        if durability is not None:
-            recovered = durability.recovered
-            catalog.restore(recovered.tables.values())
-            ledger.restore((recovered.tables[one.table], one.entry) for one in recovered.ledger.values())
-            durability.attach(ledger.export)
-            durability.start()
-        return ServerState(
-            catalog=catalog,
-            staging=staging,
-            ledger=ledger,
-            committer=committer,
-            durability=durability,
-            followers=TableFeeds(dispatcher, subscriptions),
-            dispatcher=dispatcher,
-            streams=streams,
-            checks=Workers(os.cpu_count() or 1, "barrage-checks"),
-            limits=limits,
-            drop=self.drop,
-            statistics=self.statistics,
-            access=AccessControl(catalog, roles),
-            authentication=authentication,
-        )
+    def _prepare(self, server_state: ServerState) -> None:
+        """Called before the ports open. For subclasses; the first call of a client may come before they are made."""
 
     @property
     def host(self) -> str:
@@ -298,6 +259,15 @@ class Server:
     def graph(self) -> UpdateGraph:
         """The update graph that all tables belong to."""
         return self._hub.catalog.graph
+
+    @property
+    def functions(self) -> Functions:
+        """The functions that formulas may name.
+
+        >>> server.functions.register("score", lambda price: pc.multiply(price, 2.0), returns=pa.float64())
+        >>> server.table("trades").update("s = score(price)")
+        """
+        return self.graph.functions
 
     # Tables. Each of these returns the existing table if it is the same.
 
@@ -368,8 +338,9 @@ class Server:
     def add_table(self, name: str, table: AnyTable) -> AnyTable:
         """Serve a table: one that ``bs.table`` made of rows, or any of :attr:`graph`.
 
-        The table is called ``name`` from now on. Subscribers are what any other table has; whether it can be published
-        to is for the table's class to say. :meth:`drop` takes it out of the server again, and leaves it in the graph.
+        The table is called ``name`` from now on. One that is served already gets a further name, under which it can be
+        read and not written. Subscribers are what any other table has; whether it can be published to is for the
+        table's class to say. :meth:`drop` takes it out of the server again, and leaves it in the graph.
 
         >>> quotes = server.add_table("quotes", bs.table(frame, key="sym"))
 
@@ -379,7 +350,7 @@ class Server:
         Raises:
             AlreadyExistsError: there is another table of that name.
             UnavailableError: the server is closed.
-            InvalidRequestError: the table belongs to another graph, or is served under another name.
+            InvalidRequestError: the table belongs to another graph.
         """
         path_of_name(name)
         self._hub.catalog.add(table, name)
@@ -420,38 +391,13 @@ class Server:
 
     def statistics(self) -> ServerStatistics:
         """The current statistics."""
-        server_state = self._hub
-        exchanges = [
-            stream for stream in server_state.streams.open("subscription") if isinstance(stream, SubscriptionStream)
-        ]
-        gauges = tuple(entry for entry in (stream.gauges() for stream in exchanges) if entry is not None)
-        tables = tuple(
-            TableStatistics(
-                name=table.name,
-                kind=kind_name(table),
-                rows=table.size,
-                nbytes=table.nbytes,
-                step=table.version.step,
-                subscribers=server_state.followers.count(table),
-            )
-            for table in server_state.catalog.tables()
-        )
-        return ServerStatistics(
+        deephaven = self._deephaven
+        return collected(
+            self._hub,
             uptime_seconds=time.monotonic() - self._started,
-            step=self.graph.step,
-            tables=tables,
-            subscriptions=gauges,
-            uploads=server_state.streams.count("upload"),
-            downloads=server_state.streams.count("download"),
             evicted=self._endpoints.evicted,
-            writer_threads=server_state.dispatcher.threads,
-            staging=server_state.staging.statistics(),
-            sessions=0 if self._deephaven is None else self._deephaven.session_count,
-            exports=0 if self._deephaven is None else self._deephaven.export_count,
-            commits=tuple(
-                (publisher, table, batch) for (publisher, table), batch in server_state.ledger.entries().items()
-            ),
-            streams=tuple(stream.describe() for stream in server_state.streams.open()),
+            sessions=0 if deephaven is None else deephaven.session_count,
+            exports=0 if deephaven is None else deephaven.export_count,
         )
 
     def reload(
@@ -475,24 +421,29 @@ class Server:
             tls: the new certificate chain and key; ``None`` keeps them.
 
         Raises:
-            InvalidRequestError: an argument is wrong, or a server without credentials or TLS would require them from
-                now on; nothing has changed.
+            InvalidRequestError: an argument is wrong, or a file of credentials, or credentials name a role that would
+                not be defined, or a server without credentials or TLS would require them from now on; nothing has
+                changed.
 
         """
         access, authentication = self._hub.access, self._hub.authentication
         known = checked_roles(roles) or access.roles
-        authenticate = as_authenticator(token, _role_names(default_roles, known))
-        identity = None if tls is None else _identity(tls)
+        authenticate = as_authenticator(token, role_names(default_roles, known))
         if authenticate is not None and authentication.is_open:
             raise InvalidRequestError("This server accepts every caller; start it anew to require credentials.")
+        if authenticate is None:
+            role_names(authentication.default_roles, known)
+            named, put_into_force = authentication.reread()
+        else:
+            named = named_roles(authenticate)
+            put_into_force = partial(authentication.replace, authenticate, default_roles)
+        check_named_roles(named, known)
+        identity = None if tls is None else tls_identity(tls)
         if identity is not None:
             self._endpoints.replace_tls(identity)
         if roles:
             access.replace(roles)
-        if authenticate is None:
-            authentication.refresh(force=True)
-        else:
-            authentication.replace(authenticate, default_roles)
+        put_into_force()
         logger.info("credentials, roles and certificates replaced")
 
     # Life and end.
@@ -542,12 +493,12 @@ class Server:
             self._endpoints.close(grace)
             server_state.dispatcher.close()
             server_state.checks.shutdown()
-            self._closed.set()
-            if server_state.durability is not None:
-                server_state.durability.close()
+            durability = server_state.durability
+            if durability is not None:
+                durability.close()
             if self._http is not None:
                 self._http.close()
-            durability = server_state.durability
+            self._closed.set()  # last: a program that waits for it may end then
             gone = [table for table in self.tables() if durability is None or not durability.keeps(table)]
             rows = sum(table.size for table in gone)
             lost = f"{count(rows, 'rows')} of {count(len(gone), 'tables')}"
@@ -605,65 +556,24 @@ class Server:
         server_state.staging.expire(now)
         server_state.ledger.expire(server_state.wall_clock())
         server_state.followers.tidy(now)
+        server_state.resumption.history.tidy(now)
+        server_state.access.tidy(now)
         for stream in server_state.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)
         server_state.authentication.refresh()
+        self._tell_undefined_roles()
         server_state.end_disallowed()
+
+    def _tell_undefined_roles(self) -> None:
+        """Say in the log which roles credentials name that are not defined, since their file was read again."""
+        undefined = self._hub.authentication.named_roles - self._hub.access.roles.keys()
+        if undefined - self._undefined_roles:
+            told = ", ".join(sorted(undefined))
+            logger.error("the credentials name roles that are not defined, and allow nothing: %s", told)
+        self._undefined_roles = undefined
 
     def _repr_html_(self) -> str:
         """Where it listens, and its tables, for notebooks."""
         state = ", closed" if self._closed.is_set() else ""
         return tables_html(f"Server {self.uri}{state}", self.tables())
-
-
-def _role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[str]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise InvalidRequestError(f"default_roles must be a list of names, not {shown(names)}.")
-    unknown = sorted(set(names) - set(roles))
-    if unknown:
-        raise InvalidRequestError(f"default_roles must be names of roles, and {shown(unknown[0])} is none.")
-    return names
-
-
-def _identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
-    if not isinstance(tls, tuple | list) or len(tls) != 2:
-        raise InvalidRequestError("tls is a pair: the certificate chain and the private key, as PEM or as paths.")
-    chain, key = tls
-    return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
-
-
-def _check_host(host: str, what: str = "host") -> None:
-    """Raise InvalidRequestError unless ``host`` is an address, or a name that leads to one."""
-    try:
-        socket.getaddrinfo(host[1:-1] if host[:1] + host[-1:] == "[]" else host, None)
-    except (OSError, UnicodeError):
-        raise InvalidRequestError(
-            f"{what} is an address of this machine, or a name of one, such as 127.0.0.1; {shown(host)} is none. "
-            f"The port is an argument of its own: {what.replace('host', 'port')}=."
-        ) from None
-
-
-def _check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
-    """Raise InvalidRequestError unless a server that other machines reach has credentials and TLS."""
-    missing = []
-    if not is_guarded:
-        missing.append(
-            "Set a token, or allow every caller with allow_anonymous=True (--allow-anonymous on the command line)."
-        )
-    if not is_encrypted:
-        missing.append(
-            "Set tls, or allow that tokens and tables can be read in transit with allow_plaintext=True "
-            "(--allow-plaintext)."
-        )
-    if missing:
-        both = " Both together are insecure=True (--insecure)." if len(missing) > 1 else ""
-        raise InvalidRequestError(f"Listening on {host} lets other machines in. {' '.join(missing)}{both}")
-
-
-def _front(front: Front | str) -> Front:
-    try:
-        return Front(front)
-    except ValueError:
-        known = " or ".join(f"'{entry}'" for entry in Front)
-        raise InvalidRequestError(f"front must be {known}, not {shown(front)}.") from None

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from barrage_server.errors import BarrageError
 from barrage_server.publish import Committer, Ledger, StagingArea
-from barrage_server.server.access import AccessControl
+from barrage_server.server.access import AccessControl, Right
 from barrage_server.server.authentication import Authentication
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.counters import Counters
 from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.limits import Limits
+from barrage_server.server.made_tables import MadeTables
+from barrage_server.server.principal import Principal
+from barrage_server.server.request_rate import RequestRate
+from barrage_server.server.resumption import Resumption
 from barrage_server.server.statistics import ServerStatistics
 from barrage_server.server.streams import Streams
 from barrage_server.server.table_feeds import TableFeeds
@@ -34,6 +38,7 @@ class ServerState:
         catalog: tables by name.
         access: what principals may see and do: calls look tables up there.
         authentication: credentials, and whether they still hold.
+        resumption: subscribers that come back.
         staging: batches that wait for their commit.
         ledger: last batches of publishers.
         committer: turns staged batches into deltas.
@@ -47,6 +52,8 @@ class ServerState:
         durability: the data directory; ``None`` without.
         counters: what publishers have done.
         clock: a monotonic clock, in seconds.
+        request_rate: the calls of each principal.
+        made_tables: the tables that clients have made.
         wall_clock: the time of day, in seconds since 1970.
 
     """
@@ -64,10 +71,30 @@ class ServerState:
     statistics: Callable[[], ServerStatistics]
     access: AccessControl
     authentication: Authentication
+    resumption: Resumption
     durability: Durability | None = None
     counters: Counters = field(default_factory=Counters)
     clock: Callable[[], float] = field(default=time.monotonic)
+    request_rate: RequestRate = field(init=False)
+    made_tables: MadeTables = field(init=False)
     wall_clock: Callable[[], float] = field(default=time.time)
+
+    def __post_init__(self) -> None:
+        self.request_rate = RequestRate(self.limits.requests_per_second, self.clock)
+        self.made_tables = MadeTables(self.catalog, self.limits.tables, self.limits.tables_per_caller)
+
+    def check_new(self, principal: Principal, names: Collection[str]) -> None:
+        """Raise unless ``principal`` may make the tables ``names``, which are not there. Called right before they are
+        made.
+
+        Raises:
+            ForbiddenError: it lacks the right.
+            LimitError: there are too many tables.
+
+        """
+        for name in names:
+            self.access.check_new(principal, name)
+        self.made_tables.admit(principal, names)
 
     def end_disallowed(self) -> None:
         """End the streams whose credentials have expired or were revoked, and those that roles no longer allow."""
@@ -78,5 +105,8 @@ class ServerState:
                 if needed is not None:
                     name, right = needed
                     self.access.check(stream.principal, name, right)
+                    if right is Right.READ:
+                        self.access.check_shown(stream.principal, name, stream.restriction)
             except BarrageError as error:
                 stream.end(error)
+                self.streams.expect_end(stream, str(error), self.clock())

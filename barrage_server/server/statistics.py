@@ -124,6 +124,7 @@ class ServerStatistics:
         exports: tables that those sessions hold by number.
         commits: entries of the ledger: (publisher, table, last batch).
         streams: one entry per open stream of any kind, the subscriptions too.
+        retained_bytes: bytes of the updates that are retained for subscribers that come back, about.
 
     """
 
@@ -140,6 +141,7 @@ class ServerStatistics:
     exports: int
     commits: tuple[tuple[str, str, int], ...]
     streams: tuple[StreamGauges, ...] = ()
+    retained_bytes: int = 0
 
     def of_tables(self, allowed: Callable[[str], bool]) -> Self:
         """Without the entries of other tables than those whose names are ``allowed``."""

@@ -42,8 +42,8 @@ class Strangers:
         """Raise LimitError when there are as many handshakes as the server allows."""
         if self._open >= self._most:
             raise LimitError(
-                f"This server has {self._most} handshakes open and takes no more. Try again later, or send the token "
-                f"in the header 'authorization: Bearer <token>'."
+                f"This server has {self._most} handshakes open (handshakes) and takes no more. Try again later, or "
+                f"send the token in the header 'authorization: Bearer <token>'."
             )
 
     @contextmanager

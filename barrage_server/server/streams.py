@@ -6,16 +6,17 @@ import logging
 import math
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from barrage_server.engine import Table
+from barrage_server.engine.restricted import Restriction
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
 from barrage_server.log import CallFacts, about
 from barrage_server.process import start_thread
+from barrage_server.publish.caller_counts import CallerCounts, share_of_one
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
 from barrage_server.server.statistics import StreamGauges, SubscriptionGauges
@@ -23,6 +24,9 @@ from barrage_server.server.statistics import StreamGauges, SubscriptionGauges
 __all__ = ["Stream", "Streams", "SubscriptionStream", "Traffic", "Watchdog"]
 
 logger = logging.getLogger("barrage_server.server")
+
+_END_SECONDS: Final = 2.0
+"""Seconds from the word that a stream ends until it is cut."""
 
 
 class Stream(Protocol):
@@ -44,6 +48,10 @@ class Stream(Protocol):
         """The name of its table, and the right on it that the stream takes; ``None`` while that is not known, and for a
         table without a name.
         """
+
+    @property
+    def restriction(self) -> Restriction | None:
+        """The part of its table that it sends; ``None``: all of it, or it sends none."""
 
     @property
     def facts(self) -> CallFacts:
@@ -105,7 +113,7 @@ class Streams:
 
     Args:
         limits: most open streams by kind; other kinds are not limited.
-        per_caller: most open streams of one caller, of all kinds.
+        per_caller: most open streams of one caller, of all kinds. Of one kind it has nine tenths of all at most.
 
     """
 
@@ -114,7 +122,9 @@ class Streams:
         self._per_caller = per_caller
         self._open: dict[Stream, None] = {}
         self._traffic: dict[str, Traffic] = {}  # messages and bytes: of those that have ended
-        self._of_callers: Counter[str] = Counter()
+        self._of_callers = CallerCounts()
+        self._of_kinds = CallerCounts()  # by caller and kind
+        self._ending: WeakKeyDictionary[Stream, tuple[str, float]] = WeakKeyDictionary()  # why, and since when
         self._changed = threading.Condition()
         self._closing = False
 
@@ -133,21 +143,29 @@ class Streams:
             limit = self._limits.get(stream.kind)
             if limit is not None and traffic.open >= limit:
                 traffic.refused += 1
-                raise LimitError(f"This server has {limit} {stream.kind}s open and takes no more; try again later.")
-            name = stream.principal.name
-            if self._of_callers[name] >= self._per_caller:
                 raise LimitError(
-                    f"'{name}' has {self._per_caller} streams open (streams_per_caller), and may have no more; "
-                    f"close some first."
+                    f"This server has {limit} {stream.kind}s open ({stream.kind}s) and takes no more; try again later."
                 )
-            self._of_callers[name] += 1
+            owner = stream.principal.owner
+            if owner and self._of_callers[owner] >= self._per_caller:
+                raise LimitError(
+                    f"'{stream.principal.name}' has {self._per_caller} streams open (streams_per_caller), "
+                    f"and may have no more; close some first."
+                )
+            if owner and limit is not None and self._of_kinds[owner, stream.kind] >= share_of_one(limit):
+                raise LimitError(
+                    f"'{stream.principal.name}' has {self._of_kinds[owner, stream.kind]} {stream.kind}s open, and the "
+                    f"last tenth of all {limit} ({stream.kind}s) is for other callers; close some first."
+                )
+            self._of_callers.add(owner)
+            self._of_kinds.add((owner, stream.kind))
             self._open[stream] = None
             traffic.open += 1
             traffic.opened += 1
             self._changed.notify_all()
 
     def release(self, stream: Stream) -> None:
-        """CycleNote that ``stream`` has ended."""
+        """Note that ``stream`` has ended."""
         with self._changed:
             if stream in self._open:
                 del self._open[stream]
@@ -156,10 +174,25 @@ class Streams:
                 traffic.open -= 1
                 traffic.messages += messages
                 traffic.nbytes += nbytes
-                self._of_callers[stream.principal.name] -= 1
-                if not self._of_callers[stream.principal.name]:
-                    del self._of_callers[stream.principal.name]
+                owner = stream.principal.owner
+                self._of_callers.remove(owner)
+                self._of_kinds.remove((owner, stream.kind))
                 self._changed.notify_all()
+
+    def expect_end(self, stream: Stream, reason: str, now: float) -> None:
+        """Note that ``stream`` was told to end. A client that takes nothing keeps it open; see :meth:`overdue`."""
+        with self._changed:
+            if stream in self._open:
+                self._ending.setdefault(stream, (reason, now))
+
+    def overdue(self, stream: Stream, now: float) -> str | None:
+        """Why a stream should be cut now: it stalls, or did not end when it was told; ``None`` when all is well."""
+        reason = stream.overdue(now)
+        if reason is not None or not self._ending:
+            return reason
+        with self._changed:
+            told = self._ending.get(stream)
+        return told[0] if told is not None and now - told[1] >= _END_SECONDS else None
 
     def open(self, kind: str | None = None) -> list[Stream]:
         """The open streams, of one kind if given."""
@@ -268,7 +301,7 @@ class Watchdog:
                 logger.exception("a %s of %s could not be checked", stream.kind, stream.peer)
 
     def _check(self, stream: Stream, now: float) -> None:
-        reason = stream.overdue(now)
+        reason = self._streams.overdue(stream, now)
         if reason is None:
             return
         since = self._cut.get(stream)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from barrage_server.engine import Table
+from barrage_server.engine.restricted import source_of
 from barrage_server.server.dispatcher import ChangeSignal, Dispatcher
 from barrage_server.subscription import SubscriptionLimits, TableFeed
 from barrage_server.wire.families import ClientFamily
@@ -85,9 +86,9 @@ class TableFeeds:
             feed.tidy(now)
 
     def count(self, table: Table) -> int:
-        """Streams that follow ``table``."""
+        """Streams that follow ``table``, or a part of it."""
         with self._lock:
-            return sum(entry.count for (followed, _), entry in self._tables.items() if followed is table)
+            return sum(entry.count for (followed, _), entry in self._tables.items() if source_of(followed) is table)
 
     def _new_feed(self, table: Table, family: ClientFamily) -> TableFeed:
         """A feed. Logs, once for each table and family, the columns without a conversion."""

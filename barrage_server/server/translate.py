@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 UNKNOWN_PEER: Final = "a caller whose address Flight does not tell"
 
-# Lines at once, and a second after that: of refused log-ins, which strangers can cause, and of other refusals.
+# Lines at once, and a second after that: of what callers without credentials can cause, and of other refusals.
 _LOG_INS: Final = Throttle(20, 0.2)
 _REFUSALS: Final = Throttle(200, 20.0)
 
@@ -44,7 +44,8 @@ def safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
         _log(_LOG_INS, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
         return error
     if isinstance(error, BarrageError):
-        _log(_REFUSALS, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
+        throttle = _LOG_INS if call_facts().get("principal") is None else _REFUSALS
+        _log(throttle, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
         return error
     error_id = call_facts().get("request_id") or secrets.token_hex(8)
     logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error, extra={"request_id": error_id})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -95,6 +95,10 @@ class UploadStream(OpenStream):
         self.server_state.access.check_publish(self.principal, table)
         self._target = table
 
+    def check_new(self, tables: Collection[str]) -> None:
+        """Raise unless the publisher may make the tables of these names; see :meth:`ServerState.check_new`."""
+        self.server_state.check_new(self.principal, tables)
+
     def needs(self) -> tuple[str, Right] | None:
         """The table that the rows are for, and the right that it takes; ``None`` before it is known."""
         return None if self._target is None else (self._target, Right.PUBLISH)
@@ -149,7 +153,7 @@ class UploadStream(OpenStream):
             for batch, metadata in self.source.messages():
                 self.stall.expect(Awaited.SEND, self._idle_seconds)
                 if metadata is not None and len(metadata) > most:
-                    raise LimitError(f"A message has more than {most:,} bytes of app_metadata.")
+                    raise LimitError(f"A message has more than {most:,} bytes of app_metadata (request_bytes).")
                 if batch is not None:
                     self.count(1, batch.get_total_buffer_size())  # reads no offsets, which are not checked yet
                 yield batch, bytes(metadata) if metadata else None
@@ -174,7 +178,7 @@ class UploadStream(OpenStream):
 
         """
         limit = self.server_state.limits.put_bytes
-        refusal = f"One DoPut may carry {limit:,} bytes, and this one has more. Send it in parts."
+        refusal = f"One DoPut may carry {limit:,} bytes (put_bytes), and this one has more. Send it in parts."
         received = (batch for batch, _ in messages if batch is not None and batch.num_rows)
         batches = [plain for plain, _ in checked(received, Intake(schema, limit, refusal), self.server_state.checks)]
         self.check_complete()

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -206,6 +206,31 @@ class WebTokens:
             self._fetching = False
             raise
 
+    def reread(self) -> tuple[frozenset[str], Callable[[], None]]:
+        """Read a file of keys again, and change nothing yet; keys at a URL are fetched when the result is called.
+
+        Returns:
+            no roles, which tokens name themselves, and a function that puts the keys into force.
+
+        Raises:
+            InvalidRequestError: the file cannot be read, or is no key set.
+
+        """
+        if self._path is None:
+            return frozenset(), self._fetch_soon
+        stamp = self._stamp()
+        keys = self._parsed(self._data())
+
+        def apply() -> None:
+            with self._lock:
+                self._seen = stamp
+                self._use(keys)
+
+        return frozenset(), apply
+
+    def _fetch_soon(self) -> None:
+        self.refresh(force=True)
+
     def _fetch(self) -> None:
         try:
             self._load()
@@ -218,6 +243,9 @@ class WebTokens:
         except InvalidRequestError as error:
             logger.error("the keys of web tokens stay as they were: %s", error)
             return
+        self._use(keys)
+
+    def _use(self, keys: tuple[_Key, ...]) -> None:
         self._is_wanted = False
         if {key.credential for key in keys} != {key.credential for key in self._keys}:
             logger.info("%d keys of web tokens of %s", len(keys), self._issuer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -26,6 +27,7 @@ from barrage_server.errors import (
 )
 from barrage_server.flight.errors import from_flight, other_protocol
 from barrage_server.flight.staging import FLIGHT_ERRORS, CommitCalls, chunks, stage
+from barrage_server.spark.keeping import kept_alive
 from barrage_server.spark.waiting import WaitPolicy
 from barrage_server.wire.protocol import HEALTH_ACTION, StageRequest, StageResult
 
@@ -35,7 +37,18 @@ _HELD_BYTES: Final = 16 << 20
 """Bytes of rows that are kept to be sent again; once more than these were sent, a lost connection is an error."""
 _ACTION_SECONDS: Final = 60.0
 _CHECK_SECONDS: Final = 2.0
-_CHANNEL: Final = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1000)]
+# A connection whose other end has vanished ends after 30 s: gRPC asks after 20 s of silence.
+_CHANNEL: Final = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
+]
+_SLOW_SECONDS: Final = 5.0
+"""Seconds after which an upload is kept from being silent: servers of gRPC refuse a client that asks often."""
+_PROBE_SECONDS: Final = 30.0
+"""Three times the pause between two calls that do that."""
 
 _LOG_IN: Final = " Pass token=, or set BARRAGE_TOKEN where the driver starts."
 
@@ -100,7 +113,24 @@ class Publisher(CommitCalls):
 
     def _stage(self, request: StageRequest, schema: pa.Schema, parts: _Parts) -> StageResult:
         doing = f"stage rows for table {request.table!r} at {self.address}"
-        return stage(self._open_put, request, schema, parts, lambda: _translated(doing))
+        began = time.monotonic()
+        with contextlib.ExitStack() as stack:
+
+            def sent() -> Iterator[pa.RecordBatch]:
+                is_slow = False
+                for batch in parts:
+                    if not is_slow and time.monotonic() - began > _SLOW_SECONDS:
+                        is_slow = True
+                        stack.enter_context(kept_alive(self._probe))
+                    yield batch
+
+            return stage(self._open_put, request, schema, sent(), lambda: _translated(doing))
+
+    def _probe(self) -> float:
+        """Make a cheap call."""
+        with _translated(f"reach {self.address}"):
+            list(self._client.do_action(flight.Action(HEALTH_ACTION, b""), self._options(_ACTION_SECONDS)))
+        return _PROBE_SECONDS
 
     def _open_put(
         self, descriptor: flight.FlightDescriptor, schema: pa.Schema

@@ -90,6 +90,9 @@ class Subscription:
         request: the first request of the stream.
         dialect: how messages name the rows of a viewport.
         lengths: how the endpoint writes columns that differ in length.
+        since: what the subscriber has from an earlier subscription with this request, as a node of the table's history
+            that was not linked any more. It begins with the update since then, which may be empty, unless a snapshot is
+            smaller.
 
     Raises:
         UnknownColumnError: the request names a column that the table lacks.
@@ -97,7 +100,15 @@ class Subscription:
 
     """
 
-    def __init__(self, feed: TableFeed, request: SubscriptionRequest, *, dialect: Dialect, lengths: LengthMode) -> None:
+    def __init__(
+        self,
+        feed: TableFeed,
+        request: SubscriptionRequest,
+        *,
+        dialect: Dialect,
+        lengths: LengthMode,
+        since: UpdateNode | None = None,
+    ) -> None:
         self._feed = feed
         self._table = feed.table
         self._blinks = feed.table.traits.is_blink
@@ -118,6 +129,10 @@ class Subscription:
         self._messages = 0
         self._rows = 0
         self._closed = False
+        self._resumes = since is not None and not self._blinks and self._is_cheap(since)
+        if since is not None and self._resumes:
+            self._node = since
+            self._folded_to = self._table.version.step
         self._group = feed.join(self._window, self._encoder)
 
     @property
@@ -167,6 +182,12 @@ class Subscription:
             before = self._node
             if self._node is None:
                 messages.append(self._next_part(now))
+            elif self._resumes:  # at once, also when nothing has changed: the subscriber waits for it
+                self._resumes = False
+                messages.append(self._update(self._table.version))
+                self._wait_after(now)
+                if self._change is not None:
+                    messages.extend(self._answer_change(now))
             elif self._change is not None:
                 messages.extend(self._answer_change(now))
             elif self._is_behind(self._node) and (at_once or now >= self._due):
@@ -230,6 +251,16 @@ class Subscription:
                 viewport_rows=None if self._window.is_full else self._window.count(version.size),
                 columns=len(self._window.columns),
             )
+
+    def _is_cheap(self, since: UpdateNode) -> bool:
+        """Whether the update since then has fewer values than a snapshot."""
+        if not self._window.is_full:
+            return True  # it has at most the rows in view
+        version, columns = self._table.version, len(self._window.columns)
+        update = coalesce_nodes(since, version.node)
+        modified = self._encoder.modified(update)
+        values = columns * update.added.size + sum(modified[number].size for number in self._window.columns)
+        return values < columns * version.size or not values
 
     def _next_part(self, now: float) -> EncodedMessage:
         """The next part of the first snapshot; all parts are of one version."""

@@ -24,6 +24,7 @@ __all__ = [
     "is_valid",
     "offsets_of",
     "places_of",
+    "sizes_of_views",
     "valid_of",
     "validity_of",
 ]
@@ -33,6 +34,8 @@ Bools = npt.NDArray[np.bool_]
 
 LARGE: Final = frozenset({lib.Type_LARGE_STRING, lib.Type_LARGE_BINARY, lib.Type_LARGE_LIST, lib.Type_LARGE_LIST_VIEW})
 """Types whose offsets have 64 bits."""
+
+_VIEW: Final = np.dtype([("size", np.int32), ("rest", "V12")])
 
 
 def bits_of(buffer: pa.Buffer, offset: int, count: int) -> Bools:
@@ -49,6 +52,8 @@ def bitmap_of(bits: Bools) -> pa.Buffer:
 
 def valid_of(array: pa.Array) -> Bools | None:
     """Which values are not null, one bool each; None when none is."""
+    if array.type.id == lib.Type_NA:  # it has no bitmap
+        return np.zeros(len(array), np.bool_)
     return bits_of(array.buffers()[0], array.offset, len(array)) if array.null_count else None
 
 
@@ -94,3 +99,12 @@ def places_of(array: pa.Array) -> npt.NDArray[np.int32]:
     """Where in its child the value of each element of a dense union is."""
     buffer = array.buffers()[2]
     return np.zeros(0, np.int32) if buffer is None else np.frombuffer(buffer, np.int32, len(array), array.offset * 4)
+
+
+def sizes_of_views(array: pa.Array) -> npt.NDArray[np.int32]:
+    """The bytes of each value of a string view or binary view, those under nulls included; a view."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(0, np.int32)
+    sizes: npt.NDArray[np.int32] = np.frombuffer(buffer, _VIEW, len(array), array.offset * _VIEW.itemsize)["size"]
+    return sizes

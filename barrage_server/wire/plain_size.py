@@ -14,13 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import lib, types
 
-from barrage_server.wire.buffers import codes_of, offsets_of, places_of
+from barrage_server.wire.buffers import codes_of, offsets_of, places_of, sizes_of_views
 
 __all__ = ["held_size", "plain_batch_size", "plain_size"]
 
 _Positions: TypeAlias = npt.NDArray[np.int64]
 _Sizes: TypeAlias = npt.NDArray[np.float64]  # exact below 2**53, and without overflow above
-_View = np.dtype([("size", np.int32), ("rest", "V12")])
 
 NO_WIDTH: Final = 8
 """Bytes counted for a value of a type without bytes, such as null: its row and key take memory."""
@@ -217,8 +216,7 @@ def _list_view_sizes(array: pa.Array, target: pa.DataType | None) -> tuple[_Size
 
 
 def _view_sizes(array: pa.Array) -> _Sizes:
-    views = np.frombuffer(array.buffers()[1], _View, len(array), array.offset * _View.itemsize)["size"]
-    each: _Sizes = views.astype(np.float64)
+    each: _Sizes = sizes_of_views(array).astype(np.float64)
     if array.null_count:
         each *= array.is_valid().to_numpy(zero_copy_only=False)
     return each

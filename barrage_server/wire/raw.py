@@ -29,6 +29,8 @@ __all__ = [
     "decode_ragged_batch",
     "decode_schema_message",
     "encode_flight_data",
+    "flight_data_pieces",
+    "joined",
     "schema_flight_data",
 ]
 
@@ -79,6 +81,13 @@ def encode_flight_data(
         MessageTooLargeError: it has more bytes than gRPC carries.
 
     """
+    return joined(flight_data_pieces(header, app_metadata, body, descriptor))
+
+
+def flight_data_pieces(
+    header: bytes, app_metadata: bytes | None, body: Iterable[Any] | None, descriptor: bytes | None = None
+) -> list[Any]:
+    """The same message as buffers for :func:`joined`. Those of the body are not copied."""
     pieces: list[Any] = []
     if descriptor is not None:
         pieces += (b"\x0a", _varint(len(descriptor)), descriptor)
@@ -89,6 +98,16 @@ def encode_flight_data(
     if body is not None:
         views = [memoryview(piece) for piece in body]
         pieces += (_BODY_TAG, _varint(sum(view.nbytes for view in views)), *views)
+    return pieces
+
+
+def joined(pieces: Iterable[Any]) -> bytes:
+    """One serialized message of its pieces.
+
+    Raises:
+        MessageTooLargeError: it has more bytes than gRPC carries.
+
+    """
     data = b"".join(pieces)
     if len(data) > MAX_MESSAGE:
         raise MessageTooLargeError(f"a message of {len(data)} bytes is more than gRPC carries; ask for smaller batches")

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import lib, types
 
 from barrage_server.errors import UnsupportedTypeError, WireFormatError
-from barrage_server.wire.buffers import codes_of, offsets_of, places_of
+from barrage_server.wire.buffers import codes_of, offsets_of, places_of, sizes_of_views
 
 __all__ = [
     "MAX_DEPTH",
@@ -208,6 +208,13 @@ def _validate_fully(array: pa.Array) -> None:
         raise _damaged(array.type, "its values lie outside of its buffers, or are not UTF-8") from error
 
 
+def _check_views(array: pa.Array) -> None:
+    """Also the sizes under nulls: Arrow's validation leaves them out, and its casts read beyond buffers by them."""
+    _validate_fully(array)
+    if len(array) and (sizes_of_views(array) < 0).any():
+        raise _damaged(array.type, "its values have negative sizes")
+
+
 def _check_list(array: pa.Array) -> None:
     values = array.values
     _check_offsets(array, len(values))
@@ -299,8 +306,8 @@ _CHECKS: Final[dict[int, Callable[[pa.Array], None]]] = {
     lib.Type_LARGE_BINARY: _check_bytes,
     lib.Type_STRING: _check_text,
     lib.Type_LARGE_STRING: _check_text,
-    lib.Type_STRING_VIEW: _validate_fully,
-    lib.Type_BINARY_VIEW: _validate_fully,
+    lib.Type_STRING_VIEW: _check_views,
+    lib.Type_BINARY_VIEW: _check_views,
     lib.Type_LIST: _check_list,
     lib.Type_LARGE_LIST: _check_list,
     lib.Type_MAP: _check_map,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable
+from barrage_server.process import choose_memory_pool
 from barrage_server.subscription import SubscriptionLimits
 from benchmarks import data
 from benchmarks.loop import Loop
@@ -17,17 +20,29 @@ from benchmarks.servers.writer import Writer, appended, one_per_view, upserted
 
 
 class OurTables:
-    """The functions of the server's process."""
+    """The functions of the server's process.
+
+    Attributes:
+        server: the server.
+        seconds: seconds until it was open.
+    """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         interval = settings.get("interval_ms")
+        begin = time.perf_counter()
         self.server = bs.Server(
             port=settings.get("port", 0),
             front=settings.get("front", "pyarrow"),
+            data_dir=settings.get("data_dir"),
+            fsync=settings.get("fsync", "interval"),
+            token=settings.get("token"),
+            roles={name: bs.Role(**role) for name, role in settings.get("roles", {}).items()} or None,
+            default_roles=settings.get("default_roles", ()),
             subscriptions=SubscriptionLimits()
             if interval is None
             else SubscriptionLimits(default_interval_ms=interval),
         )
+        self.seconds = time.perf_counter() - begin
         self._writers: dict[str, Writer] = {}
 
     def make(
@@ -130,6 +145,23 @@ class OurTables:
             took.append(time.perf_counter() - begin)
         return took
 
+    def change(self, name: str, share: float, seed: int) -> int:
+        """Write ``share`` of the rows of a keyed table anew, in all columns, in one cycle; returns their number."""
+        table: Any = self.server.table(name)
+        random = np.random.default_rng(seed)
+        ids = random.choice(table.size, max(1, round(table.size * share)), replace=False)
+        table.upsert(data.stamped(data.rows(np.sort(ids).astype(np.int64), seed), time.time()))
+        return len(ids)
+
+    def read_checkpoint(self, folder: str) -> float:
+        """Seconds to read the files of the checkpoint in a data directory with pyarrow alone."""
+        files = sorted(Path(folder, "state").rglob("*.parquet"))
+        begin = time.perf_counter()
+        tables = [pq.read_table(file) for file in files]
+        took = time.perf_counter() - begin
+        assert tables
+        return took
+
     def close(self) -> None:
         """End."""
         for writer in self._writers.values():
@@ -139,6 +171,7 @@ class OurTables:
 
 def main() -> None:
     """Serve until standard input ends."""
+    choose_memory_pool()  # as serve does
     loop = Loop()
     tables = OurTables(loop.settings)
     for function in (
@@ -150,9 +183,11 @@ def main() -> None:
         tables.write,
         tables.burst,
         tables.replace,
+        tables.change,
+        tables.read_checkpoint,
     ):
         loop.function(function)
-    loop.run(port=tables.server.port)
+    loop.run(port=tables.server.port, seconds=tables.seconds)
     tables.close()
 
 

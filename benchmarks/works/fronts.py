@@ -16,6 +16,7 @@ from benchmarks.names import GRPC_FRONT, OURS
 GET: Final = "DoGet, by front"
 PUT: Final = "DoPut, by front"
 SUBSCRIBE: Final = "appends as fast as they are received, by front"
+RATE: Final = "rate of the front grpc, turn by turn"
 _SMALL_BATCH: Final = 5_000
 _PUT_BATCH: Final = 50_000
 _MOST: Final = 4_000_000
@@ -42,15 +43,23 @@ def run(bench: Bench) -> None:
 def _turns(
     bench: Bench, work: str, both: tuple[systems.System, ...], measure: Callable[[systems.System], float]
 ) -> None:
+    """Seconds and processor seconds of each front. The ratio is that of each turn: a busy machine slows both alike."""
     seconds: dict[str, list[float]] = {OURS: [], GRPC_FRONT: []}
     bench.step(work)
     for system in both:
         measure(system)
-    for _ in range(2 * bench.sizes.repeats):
+    used = {system.name: system.cpu_seconds() for system in both}
+    turns = 2 * bench.sizes.repeats
+    for _ in range(turns):
         for system in both:
             seconds[system.name].append(measure(system))
-    for name, took in seconds.items():
-        bench.add(work, "time", name, took, "s")
+    for system in both:
+        bench.add(work, "time", system.name, seconds[system.name], "s")
+        spent = (system.cpu_seconds() - used[system.name]) / turns
+        bench.add(work, "server's processor time", system.name, [spent], "s")
+    ratios = [mine / other for mine, other in zip(seconds[OURS], seconds[GRPC_FRONT], strict=True)]
+    bench.add(work, RATE, OURS, ratios, "of that of the front pyarrow", "")
+    bench.keep()
 
 
 def _get(system: systems.System, rows: int) -> float:

@@ -56,7 +56,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Iterator[Program]:
-    """Start the program in a process of its own; what still runs at the end of the test is killed."""
+    """Start the program in a process of its own; what still runs at the end of the test is killed. Servers are open."""
     started: list[subprocess.Popen[str]] = []
 
     def start(
@@ -65,7 +65,12 @@ def program(tmp_path: Path) -> Iterator[Program]:
         process = subprocess.Popen(
             [sys.executable, "-c", "from barrage_server.cli import main; main()", *map(str, args)],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **settings},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "BARRAGE_ALLOW_ANONYMOUS": "true",
+                **settings,
+            },
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,

@@ -233,6 +233,19 @@ def test_stats_show_tables_and_subscribers(server: bs.Server, quotes: KeyedTable
     assert [(stream["kind"], stream["table"]) for stream in figures["streams"]] == [("subscription", "quotes")]
 
 
+def test_stats_show_the_last_batch_of_each_publisher(server: bs.Server, command: Command) -> None:
+    with bs.connect(server.uri) as client:
+        for batch in range(2):
+            client.publish("kept", {"n": [batch]}, publisher="feed", batch=batch)
+        client.publish("other", {"n": [1]})  # a single write has no batches to follow
+        code, out, err = command("stats", server.uri)
+        assert (code, err) == (0, "")
+        assert [line.split() for line in out.splitlines()[-2:]] == [
+            ["publisher", "table", "batch"],
+            ["feed", "kept", "1"],
+        ]
+
+
 def test_watch_once_prints_what_is_there(server: bs.Server, quotes: KeyedTable, command: Command) -> None:
     code, out, _ = command("watch", server.uri, "quotes", "--once", "--columns", "sym,price", "--viewport", "1:3")
     assert code == 0

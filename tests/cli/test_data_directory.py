@@ -93,3 +93,26 @@ def test_serve_keeps_its_tables(program: Program, tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait(30)
     assert sizes == [[0, 0], [1, 0], [2, 0]]
+
+
+def test_serve_tells_how_many_tables_it_has_recovered(program: Program, folder: Path) -> None:
+    process = program("serve", "--port", 0, "--data-dir", folder)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)
+    assert "serving 1 table recovered;" in err
+
+
+def test_a_table_is_made_in_memory_only_when_one_says_so(command: Command, tmp_path: Path) -> None:
+    with bs.Server(data_dir=tmp_path / "data") as server:
+        for name, *more in (("kept",), ("asked", "--durable"), ("passing", "--not-durable")):
+            assert command("create", server.uri, name, "a:int64", *more)[0] == 0
+    assert [line.split(":")[0] for line in command("check", tmp_path / "data")[1].splitlines()[:-1]] == [
+        "asked",
+        "kept",
+    ]
+    with bs.Server() as server:
+        code, _, err = command("create", server.uri, "asked", "a:int64", "--durable")
+        assert code == 1
+        assert "this server has no data directory" in err

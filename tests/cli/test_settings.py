@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import barrage_server as bs
 from barrage_server.address import DEFAULT_PORT
-from barrage_server.cli.serve import any_of, declare
+from barrage_server.cli.serve import any_of, check_declarations, declare
 from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.cli.usage import UsageError
 from barrage_server.engine.kinds import spec_of
@@ -116,7 +118,7 @@ def test_the_configuration_of_the_image_needs_a_token() -> None:
             "[limits.staging]\nentris = 1",
             "barrage.toml: limits.staging: unknown setting 'entris'; did you mean 'entr",
         ),
-        ("[limits]\nsubscriptions = -1", "subscriptions must not be negative"),
+        ("[limits]\nsubscriptions = -1", "subscriptions must be at least 0"),
         ("[[tables]]\nname = 'a'\ncolumns = {}", "barrage.toml: tables.0.columns: "),
         (
             "[[tables]]\nname = 'a'\ncolumns = {a = 'int64'}\nkeys = ['a']",
@@ -138,7 +140,7 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, message: str)
         ("BARRAGE_TOKNE", "Environment: unknown setting 'BARRAGE_TOKNE'; did you mean 'BARRAGE_TOKEN'"),
         ("BARRAGE_PORT", "Environment: BARRAGE_PORT: "),
         ("BARRAGE_LIMITS__SUBSCRIPTION", "Environment: BARRAGE_LIMITS__SUBSCRIPTION: unknown setting 'subscription'"),
-        ("BARRAGE_TABLES", "Environment: .*tables"),
+        ("BARRAGE_TABLES", "Environment: BARRAGE_TABLES must be JSON"),
     ],
 )
 def test_a_mistake_in_the_environment_is_named(variable: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,6 +218,38 @@ def test_a_declaration_that_contradicts_itself_names_its_table(fields: dict[str,
         declare(server, table)
 
 
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ("", "cannot be durable without a data directory"),
+        ("kind = 'blink'", "its rows live for one cycle"),
+        ("key = ['b']", "b"),
+    ],
+)
+def test_declarations_are_checked_before_a_port_is_open_or_a_folder_is_made(
+    tmp_path: Path, fields: str, reason: str
+) -> None:
+    config, folder = tmp_path / "barrage.toml", tmp_path / "data"
+    kept = f"data_dir = '{folder}'\n" if fields else ""
+    config.write_text(f"{kept}[[tables]]\nname = 'mine'\ndurable = true\ncolumns = {{a = 'int64'}}\n{fields}\n")
+    with pytest.raises(UsageError, match=f"Table 'mine' of the configuration: .*{reason}"):
+        check_declarations(load_settings(config, {}))
+    assert not folder.exists()
+
+
+def test_a_table_that_is_declared_twice_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text("[[tables]]\nname = 'mine'\ncolumns = {a = 'int64'}\n" * 2)
+    with pytest.raises(UsageError, match="declared twice"):
+        check_declarations(load_settings(config, {}))
+
+
+def test_a_variable_that_is_no_json_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BARRAGE_ROLES", "x")
+    with pytest.raises(UsageError, match="Environment: BARRAGE_ROLES must be JSON"):
+        load_settings(None, {})
+
+
 def test_any_of_several_tokens_lets_in() -> None:
     authenticate = any_of(("one", "two"))
     assert authenticate is not None
@@ -264,12 +298,53 @@ def test_roles_and_credentials_of_the_file(tmp_path: Path) -> None:
             assert client.tables() == []
 
 
+def test_the_example_of_roles_with_rows_and_columns(tmp_path: Path) -> None:
+    """That of the documentation."""
+    text = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    (example,) = [part for part in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "where =" in part]
+    config = tmp_path / "barrage.toml"
+    config.write_text(example)
+    settings = load_settings(config, {})
+    (table,) = settings.tables
+    with bs.Server(token=lambda shown: bs.Principal("caller", [shown.secret]), roles=settings.access_roles()) as server:
+        declare(server, table)
+        trades: Any = server.table("fx_trades")
+        pairs = ["EURUSD", "GBPUSD", "EURUSD"]
+        trades.append({"desk": [7, 7, 8], "pair": pairs, "price": [1.0, 2.0, 3.0], "client": ["a", "b", "c"]})
+        seen = {"desk_7": [{"pair": "EURUSD", "price": 1.0}], "compliance": trades.to_arrow().to_pylist()}
+        for role, rows in seen.items():
+            with bs.connect(server.uri, token=role) as client:
+                assert client.snapshot("fx_trades").to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("where = \"regoin == 'EU'\"", "Role 'a' shows nothing of table 'fx': .*'regoin', which is no column"),
+        ("where = 'price == 1.5'", "Role 'a' shows nothing of table 'fx': .*1.5 is no such value"),
+        ("columns = ['a', 'b']", "Role 'a' shows nothing of table 'fx': .*none of the columns a, b"),
+        ("where = 'price >'", "Role 'a': .*is no condition.* It is written with =="),
+        ("where = 'open(1)'", "Role 'a': .*does not have calls"),
+        ("columns = []", "Role 'a': .*at least one name"),
+    ],
+)
+def test_a_role_that_does_not_fit_a_declared_table_is_refused(tmp_path: Path, role: str, words: str) -> None:
+    config = tmp_path / "barrage.toml"
+    config.write_text(
+        f"[[tables]]\nname = 'fx'\ncolumns = {{region = 'string', price = 'int64'}}\n"
+        f"[roles.a]\ntables = ['f*']\nrights = ['read']\n{role}\n"
+    )
+    with pytest.raises(UsageError, match=words):
+        load_settings(config, {}).access_roles()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("[roles.a]\ntables = ['t']\nrights = ['reed']", "roles.a.rights"),
         ("[roles.a]\ntables = ['t']\nrights = []\nright = ['read']", "did you mean 'rights'"),
         ("[roles.a]\nrights = ['read']", "roles.a.tables"),
+        ("[roles.a]\ntables = ['t']\nrights = ['read']\nwhere = 5", "roles.a.where"),
         ("[web_tokens]\nkeys = 'k'\nissuer = 'i'", "web_tokens.audience"),
         ("[web_tokens]\nkeys = 'k'\nissuer = 'i'\naudiense = 'a'", "audience"),
     ],

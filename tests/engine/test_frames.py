@@ -136,7 +136,7 @@ def test_other_libraries_read_a_table() -> None:
     assert pl.DataFrame(table).rows() == [("a", 1.5), ("b", None)]
     assert table.to_polars().rows() == [("a", 1.5), ("b", None)]
     assert table.to_pandas()["sym"].tolist() == ["a", "b"]
-    assert table.head(1).to_pylist() == [{"sym": "a", "price": 1.5}]
+    assert table.head(1).to_arrow().to_pylist() == [{"sym": "a", "price": 1.5}]
 
 
 def test_no_frame_library_is_imported_for_another_one() -> None:

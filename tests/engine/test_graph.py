@@ -341,7 +341,7 @@ def test_a_listener_may_close_the_graph() -> None:
 
 def test_parents_must_share_a_graph() -> None:
     """A derived table belongs to the graph of its parents."""
-    with pytest.raises(InvalidRequestError, match="one update graph"):
+    with pytest.raises(InvalidRequestError, match="different update graphs"):
         summed("s", AppendTable(UpdateGraph(), "a", SCHEMA), AppendTable(UpdateGraph(), "b", SCHEMA))
     with pytest.raises(InvalidRequestError, match="at least one parent"):
         summed("s")

@@ -132,3 +132,19 @@ def test_writers_beside_the_move_lose_nothing() -> None:
         wanted = [-1, *range(50), *range(1000, 1050)]
         assert sorted(own.to_arrow()["n"].to_pylist()) == wanted
         assert own.graph is catalog.graph
+
+
+def test_it_can_belong_to_a_given_graph() -> None:
+    graph = UpdateGraph()
+    quotes, names = bs.table(FRAME, key="sym", graph=graph), bs.table({"sym": ["a"], "name": ["A"]}, graph=graph)
+    assert quotes.natural_join(names, "sym").to_arrow()["name"].to_pylist() == [None, "A"]
+    with pytest.raises(bs.InvalidRequestError, match=r"such as server\.graph, not 5"):
+        bs.table(FRAME, graph=5)  # type: ignore[call-overload]
+    with pytest.raises(bs.InvalidRequestError, match=r"Take server\.graph"):
+        bs.table(FRAME, graph=bs.table(FRAME).graph)
+
+
+def test_tables_of_their_own_graphs_cannot_be_joined_and_are_told_how() -> None:
+    quotes, names = bs.table(FRAME, name="quotes"), bs.table({"sym": ["a"]}, name="names")
+    with pytest.raises(bs.InvalidRequestError, match=r"'quotes' and 'names' .*bs\.table\(rows, graph=server\.graph\)"):
+        quotes.natural_join(names, "sym")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.engine.plan import ReadPlan
-from barrage_server.engine.undo import Undo, UndoCursor, UndoEntry, restore
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.sorting import sort_with_positions
+from barrage_server.engine.undo import HeldCursors, Undo, UndoCursor, UndoEntry, restore
 
 SIZE = 12
 # A write: rows, each with a new value or null (negative).
@@ -21,7 +25,8 @@ cycles = st.lists(st.lists(write, max_size=3), min_size=1, max_size=40)
 class Cells:
     """Cells without pages, written as a column writes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: HeldCursors | None = None) -> None:
+        self.held = held
         self.data = np.zeros(SIZE, np.int64)
         self.valid = np.ones(SIZE, np.bool_)
         self.undo = Undo()
@@ -36,7 +41,7 @@ class Cells:
 
     def start_version(self) -> tuple[UndoCursor, list[int | None]]:
         self.undo = self.undo.start_next()
-        return UndoCursor(self.undo), self.read(None, range(SIZE))
+        return UndoCursor(self.undo, None, self.held), self.read(None, range(SIZE))
 
     def read(self, cursor: UndoCursor | None, rows: range | list[int], epoch: int = 0) -> list[int | None]:
         keys = np.array(rows, np.int64)
@@ -65,6 +70,82 @@ def test_every_version_reads_what_it_saw(
         assert cells.read(cursor, range(3, 9)) == expected[3:9]
         cursor.compact()
         assert cells.read(cursor, range(SIZE)) == expected
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.lists(write, min_size=1, max_size=3)),
+        st.tuples(st.sampled_from(["drop", "compact", "alone"]), st.integers(0, 10)),
+    ),
+    max_size=60,
+)
+
+
+@given(steps)
+def test_versions_that_share_old_values_read_what_they_saw(history: list[tuple[str, Any]]) -> None:
+    """Whichever of them are gone, whenever they were merged, and whether one of them has merged by itself before."""
+    cells = Cells(HeldCursors())
+    versions = [cells.start_version()]
+    for step, argument in history:
+        if step == "write":
+            for values in argument:
+                cells.write(values)
+            versions.append(cells.start_version())
+        elif step == "drop":
+            del versions[argument % len(versions)]
+            versions.append(cells.start_version())
+        elif step == "compact":
+            versions[argument % len(versions)][0].compact()
+        else:
+            versions[argument % len(versions)][0].stretch.last().merge()
+        for cursor, expected in versions:
+            assert cells.read(cursor, range(SIZE)) == expected
+
+
+def test_what_many_versions_need_is_kept_once() -> None:
+    """Twenty versions, and then every cell is overwritten several times."""
+    cells = Cells(HeldCursors())
+    versions = []
+    for number in range(20):
+        versions.append(cells.start_version())
+        cells.write({number % SIZE: number})
+    for number in range(3 * SIZE):
+        cells.write({number % SIZE: 100 + number})
+        latest = cells.start_version()
+    latest[0].compact()
+    assert [cells.read(cursor, range(SIZE)) for cursor, _ in versions] == [expected for _, expected in versions]
+    kept = {id(entry): entry.keys for cursor, _ in versions for entry in cursor.entries(0, 0)}
+    assert sum(map(len, kept.values())) <= 20 + SIZE
+    del versions[::2]
+    latest[0].compact()
+    assert [cells.read(cursor, range(SIZE)) for cursor, _ in versions] == [expected for _, expected in versions]
+    kept = {id(entry): entry.keys for cursor, _ in versions for entry in cursor.entries(0, 0)}
+    assert sum(map(len, kept.values())) <= 20 + SIZE
+
+
+def test_a_thread_that_merges_does_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    merging, read = threading.Event(), threading.Event()
+
+    def slow(keys: Int64Array, runs: int) -> tuple[Int64Array, Int64Array]:
+        merging.set()
+        assert read.wait(30)
+        return sort_with_positions(keys, runs=runs)
+
+    cells = Cells(HeldCursors())
+    cursor, before = cells.start_version()
+    for number in range(100):
+        cells.write({number % SIZE: number})
+        cells.start_version()
+    monkeypatch.setattr("barrage_server.engine.undo.sort_with_positions", slow)
+    with ThreadPoolExecutor(1) as pool:
+        compacted = pool.submit(cursor.compact)
+        assert merging.wait(30)
+        assert cells.read(cursor, range(SIZE)) == before
+        assert cursor.pending == 100
+        read.set()
+        compacted.result(30)
+    assert cursor.pending == 0
+    assert cells.read(cursor, range(SIZE)) == before
 
 
 def test_within_a_cycle_the_first_record_wins() -> None:

@@ -69,6 +69,7 @@ def begin(*flags: str, **variables: str) -> subprocess.Popen[str]:
         env={
             **{name: value for name, value in os.environ.items() if not name.startswith("BARRAGE_")},
             "PYTHONPATH": os.pathsep.join(sys.path),
+            "BARRAGE_ALLOW_ANONYMOUS": "true",
             **variables,
         },
         stdout=subprocess.PIPE,
@@ -216,7 +217,7 @@ server.Server.close = lambda self, grace=2.0: threading.Event().wait()
 def test_a_server_that_hangs_is_ended_after_its_time_and_says_so(tmp_path: Path) -> None:
     """By a watch of its own, with an exit status that says that it did not end well."""
     process = subprocess.Popen(
-        [sys.executable, "-c", f"{STUCK}{MAIN}", "serve", "--port", "0", "--stop-seconds", "0.2"],
+        [sys.executable, "-c", f"{STUCK}{MAIN}", "serve", "--port", "0", "--allow-anonymous", "--stop-seconds", "0.2"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -11,9 +11,8 @@ import tempfile
 from pathlib import Path
 
 from tests.fuzz.judge import GoodClient, complaint
-from tests.fuzz.run import ENDPOINTS, LIMITS, Fuzz, FuzzError, Generator, loaded, make, sender_of
+from tests.fuzz.run import ENDPOINTS, Fuzz, FuzzError, Generator, loaded, make, sender_of, server_for
 from tests.live.figures import faults_of
-from tests.live.process import ServerProcess
 
 
 def main() -> int:
@@ -31,7 +30,7 @@ def main() -> int:
     if arguments.command == "replay":
         return replay(arguments.file, folder, single=arguments.single)
     for endpoint in [arguments.endpoint] if arguments.endpoint else ENDPOINTS:
-        with ServerProcess(folder, limits=LIMITS) as server:
+        with server_for(endpoint, folder) as server:
             fuzz = Fuzz(
                 server, endpoint, arguments.seed, folder, lambda line: print(line, flush=True), arguments.survey
             )
@@ -56,7 +55,7 @@ def replay(path: Path, folder: Path, *, single: bool) -> int:
     generator = Generator(seed, endpoint)
     wrong = 0
     for part in [[call] for call in calls] if single else [calls]:
-        with ServerProcess(folder, limits=LIMITS) as server, GoodClient(server) as good:
+        with server_for(endpoint, folder) as server, GoodClient(server) as good:
             sender = sender_of(endpoint, server)
             for number, call in part:
                 outcome = make(generator, sender, call, number)

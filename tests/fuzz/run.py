@@ -25,7 +25,9 @@ from tests.fuzz.senders import GrpcSender, Outcome, Sender, WebSender
 from tests.live.figures import faults_of
 from tests.live.process import ServerProcess
 
-ENDPOINTS = ("flight", "deephaven", "web")
+ENDPOINTS = ("flight", "grpc", "deephaven", "web")
+"""Flight by each of its fronts, and the two ports for Deephaven's clients."""
+PLAIN = ("flight", "grpc")
 LIMITS = {
     "put_bytes": 64 << 20,
     "request_bytes": 4 << 20,
@@ -41,7 +43,7 @@ LIMITS = {
         "lifetime_seconds": 5.0,
     },
 }
-THREADS = {"flight": 4, "deephaven": 16, "web": 16}
+THREADS = {"flight": 4, "grpc": 16, "deephaven": 16, "web": 16}
 """More where a call may have to wait some seconds for an export that no call defines."""
 CHECK_EVERY = 1000
 _KEPT = 400
@@ -72,7 +74,7 @@ class Generator:
     def __init__(self, seed: int, endpoint: str) -> None:
         self._seed = f"{seed}/{endpoint}"
         self._is_flight = endpoint == "flight"
-        calls = [call for call in valid_calls() if endpoint != "flight" or not call.is_deephaven]
+        calls = [call for call in valid_calls() if endpoint not in PLAIN or not call.is_deephaven]
         self._groups: dict[str, list[Call]] = {}
         for call in calls:
             service, _, method = call.method.rpartition("/")
@@ -289,9 +291,15 @@ def _staged_token(outcome: Outcome) -> str | None:
     return None
 
 
+def server_for(endpoint: str, folder: Path) -> ServerProcess:
+    """A server that has the endpoint; its log is in ``folder``."""
+    return ServerProcess(folder, limits=LIMITS, front="grpc" if endpoint == "grpc" else "pyarrow")
+
+
 def sender_of(endpoint: str, server: ServerProcess) -> Sender:
     """A client of that endpoint."""
-    address = server.addresses[ENDPOINTS.index(endpoint)]
+    flight, deephaven, web = server.addresses
+    address = {"deephaven": deephaven, "web": web}.get(endpoint, flight)
     return WebSender(address) if endpoint == "web" else GrpcSender(address)
 
 

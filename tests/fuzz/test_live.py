@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.run import ENDPOINTS, LIMITS, Fuzz
-from tests.live.process import ServerProcess
+from tests.fuzz.run import ENDPOINTS, Fuzz, server_for
 
 CALLS = 3000
 
@@ -16,7 +15,7 @@ CALLS = 3000
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_damaged_calls_hurt_neither_the_server_nor_another_client(endpoint: str, tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, limits=LIMITS) as server:
+    with server_for(endpoint, tmp_path) as server:
         summary = Fuzz(server, endpoint, 9, tmp_path, print).run(CALLS)
     print(summary)
     assert summary.calls == CALLS

@@ -10,7 +10,7 @@ import pytest
 from tests.fuzz import mutations, protobuf
 from tests.fuzz.corpus import Call, messages_of, valid_calls
 from tests.fuzz.flatbuffer import spots
-from tests.fuzz.run import ENDPOINTS, Generator
+from tests.fuzz.run import ENDPOINTS, PLAIN, Generator
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_calls_are_the_same_for_a_seed(endpoint: str) -> None:
         "DoAction",
         "Handshake",
     }
-    assert any(call.is_deephaven for call in made) == (endpoint != "flight")
+    assert any(call.is_deephaven for call in made) == (endpoint not in PLAIN)
 
 
 def test_damages_of_a_body_stay_in_it() -> None:

@@ -171,7 +171,7 @@ def test_what_would_have_to_be_computed_is_refused_with_a_word_and_the_table_sta
     rows.append({"n": [2, 1]})
     table = page.open("t")
     page.peer.call("sort", table=table.number, column="n")
-    assert "This server keeps live tables and computes nothing" in table.event("requestfailed")["text"]
+    assert "This server computes nothing for its clients" in table.event("requestfailed")["text"]
     view = table.look(0, 5)
     view.until({"n": [2, 1]}, size=2)
     rows.append({"n": [3]})

@@ -96,7 +96,7 @@ def test_a_server_that_asks_for_nothing_takes_whatever_is_shown(
 def test_more_sessions_than_the_server_allows(pydeephaven: Pydeephaven) -> None:
     with Server(deephaven_port=0, limits=Limits(sessions=1)) as server:
         pydeephaven.log_in(server)
-        with pytest.raises(PeerError, match="has 1 sessions open and takes no more"):
+        with pytest.raises(PeerError, match=r"has 1 sessions open \(sessions\) and takes no more"):
             pydeephaven.log_in(server, name="other")
         pydeephaven.execute("session.close()")
         pydeephaven.log_in(server, name="other", extra_headers={b"x-department": b"trading"})

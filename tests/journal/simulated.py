@@ -1,9 +1,10 @@
-"""Folders in memory that lose what was not synced, and that break off at any operation."""
+"""Folders in memory that lose what was not synced, and that can be looked at in the middle of any operation."""
 
 from __future__ import annotations
 
+import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from barrage_server.journal.files import Buffer, Directory, JournalFile
@@ -11,31 +12,27 @@ from barrage_server.journal.files import Buffer, Directory, JournalFile
 SECTOR = 512
 
 
-class Crash(BaseException):
-    """The machine has lost its power."""
-
-
 @dataclass
 class Machine:
     """What all folders of one machine share.
 
     Attributes:
-        left: operations until it crashes; None: it does not.
         count: operations so far.
+        watch: called in the middle of every operation: what is on the disk then is what a crash leaves there.
         full: bytes that still fit on the disk; None: any number.
         error: raised by every write and every sync from now on.
     """
 
-    left: int | None = None
     count: int = 0
+    watch: Callable[[], object] | None = None
     full: int | None = None
     error: OSError | None = None
 
     def operate(self) -> None:
-        """Count an operation."""
-        if self.left is not None and self.count >= self.left:
-            raise Crash
+        """Count an operation, before it has any effect."""
         self.count += 1
+        if self.watch is not None:
+            self.watch()
 
 
 @dataclass
@@ -63,15 +60,12 @@ class SimulatedFile(JournalFile):
 
     def write(self, parts: Sequence[Buffer]) -> None:
         data = b"".join(bytes(part) for part in parts)
-        try:
-            self._machine.operate()
-        except Crash:
-            self._content.data += data[: len(data) // 2]
-            raise
+        half = len(data) // 2
+        self._content.data += data[:half]
+        self._machine.operate()
         if self._machine.error is not None:
-            self._content.data += data[: len(data) // 2]
             raise self._machine.error
-        self._content.data += data
+        self._content.data += data[half:]
 
     def sync(self) -> None:
         self._machine.operate()
@@ -151,6 +145,14 @@ class SimulatedFolder(Directory):
                 left.entries[name] = entry.after_crash(rng)
         left.durable = dict(left.entries)
         return left
+
+    def digest(self) -> bytes:
+        """Of all names and bytes."""
+        digest = hashlib.sha256()
+        for name, entry in sorted(self.entries.items()):
+            data = entry.digest() if isinstance(entry, SimulatedFolder) else hashlib.sha256(entry.data).digest()
+            digest.update(f"{name}/".encode() + data)
+        return digest.digest()
 
     def _content(self, name: str) -> Content:
         found = self.entries.get(name)

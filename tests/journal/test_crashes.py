@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from barrage_server.server.durability import Durability, is_durable
 from barrage_server.server.fsync import Fsync
 from barrage_server.wire.protocol import PublishMode, TableKind
 from barrage_server.wire.table_spec import TableSpec
-from tests.journal.simulated import Crash, Machine, SimulatedFolder
+from tests.journal.simulated import Machine, SimulatedFolder
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 SPECS = {
@@ -29,7 +30,7 @@ SPECS = {
     "keyed": TableSpec(TableKind.KEYED, ("key",)),
     "whole": TableSpec(TableKind.REPLACED),
 }
-HISTORIES = int(os.environ.get("HISTORIES", "10"))
+HISTORIES = int(os.environ.get("HISTORIES", "40"))
 FAST = 2
 STEPS = 25
 
@@ -103,53 +104,63 @@ def step(site: Site, rng: random.Random, number: int) -> None:
         site.commit(rng.choice("ab"), number, parts)
 
 
-def run(root: SimulatedFolder, seed: int) -> tuple[list[State], int]:
-    """A history, until it ends or the machine crashes: the states that it went through, and the last that is safe."""
-    rng = random.Random(seed)
-    states: list[State] = []
-    safe = -1
-    try:
-        site = Site(root)
-        states.append(site.state)
-        safe = 0 if root.machine.left is None else -1
+@dataclass
+class History:
+    """What a seeded publisher does at a site, with what must survive a crash.
+
+    Attributes:
+        states: those that the site went through.
+        safe: the last of them that is on disk; -1: the directory may not have been made.
+    """
+
+    root: SimulatedFolder
+    seed: int
+    states: list[State] = field(default_factory=list)
+    safe: int = -1
+
+    def run(self) -> None:
+        rng = random.Random(self.seed)
+        site = Site(self.root)
+        self.states.append(site.state)
+        self.safe = 0
         for number in range(STEPS):
             step(site, rng, number)
-            states.append(site.state)
+            self.states.append(site.state)
             if rng.random() < 0.5:
                 site.durability.sync()
-                safe = len(states) - 1
-    except Crash:
-        pass
-    return states, safe
-
-
-def fresh(left: int | None = None) -> SimulatedFolder:
-    return SimulatedFolder(Machine(left))
+                self.safe = len(self.states) - 1
 
 
 @pytest.mark.parametrize(
     "seed", [*range(FAST), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(FAST, HISTORIES))]
 )
 def test_a_crash_at_any_write_leaves_a_state_that_was_and_all_that_was_safe(seed: int) -> None:
-    whole = fresh()
-    states, _ = run(whole, seed)
-    for left in range(whole.machine.count):
-        root = fresh(left)
-        before, safe = run(root, seed)
-        rng = random.Random(seed * 100_003 + left)
-        again = root.after_crash(rng, Machine())
-        site = Site(again)
+    history = History(SimulatedFolder(Machine()), seed)
+    crashes: list[tuple[SimulatedFolder, int, int]] = []
+
+    def crash() -> None:
+        left = history.root.after_crash(random.Random(f"{seed}/{len(crashes)}"), Machine())
+        crashes.append((left, history.safe, len(history.states)))
+
+    history.root.machine.watch = crash
+    history.run()
+    assert len(crashes) > STEPS
+    recovered: dict[bytes, State] = {}
+    for number, (left, safe, count) in enumerate(crashes):
+        digest = left.digest()
+        if digest not in recovered:
+            recovered[digest] = Site(left).state
         # The step that the crash came into may be there as a whole.
-        possible = states[max(safe, 0) : len(before) + 1] or states[:1]
+        possible = history.states[max(safe, 0) : count + 1]
         if safe < 0:
             possible = [({}, {}), *possible]
-        assert site.state in possible, (seed, left)
+        assert recovered[digest] in possible, (seed, number)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_after_a_crash_row_keys_go_on_as_they_would_have(seed: int) -> None:
     """The same steps after a recovery lead to the same row keys as without one."""
-    plain, crashed = fresh(), fresh()
+    plain, crashed = SimulatedFolder(Machine()), SimulatedFolder(Machine())
     one, other = Site(plain), Site(crashed)
     rng, same = random.Random(seed), random.Random(seed)
     for number in range(STEPS):
@@ -163,8 +174,8 @@ def test_after_a_crash_row_keys_go_on_as_they_would_have(seed: int) -> None:
 
 
 def test_recovering_twice_changes_nothing() -> None:
-    root = fresh()
-    run(root, 7)
+    root = SimulatedFolder(Machine())
+    History(root, 7).run()
     found = Site(root).state
     graph = UpdateGraph()
     assert len(recover(root, Site(root).durability.identity, graph).tables) == len(found[0])

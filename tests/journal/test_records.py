@@ -63,7 +63,7 @@ def test_records_are_found_behind_anything(before: list[bytes], between: bytes, 
 
 def journal(path: Path, syncs: bool) -> OsDirectory:
     directory = OsDirectory(path)
-    written = Journal(directory, "here", 0)
+    written = Journal(directory, "here", 0, "era")
     for number in range(10):
         written.append(RecordType.CYCLE, [b"body %d" % number * 10])
         if syncs:
@@ -110,7 +110,7 @@ def test_a_segment_of_another_directory_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_segment_is_noticed(tmp_path: Path) -> None:
     directory = OsDirectory(tmp_path)
-    written = Journal(directory, "here", 0)
+    written = Journal(directory, "here", 0, "era")
     for _ in range(3):
         written.append(RecordType.CYCLE, [b"x"])
         written.rotate()

@@ -17,8 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 import barrage_server as bs
+from barrage_server.process import choose_memory_pool
 from barrage_server.publish import StagingLimits
 from barrage_server.server import Limits
+from tests.soak.updates import Updates
 
 
 def main() -> None:
@@ -27,34 +29,56 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable()
+    choose_memory_pool()  # as serve does
     logging.basicConfig(stream=sys.stderr, level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     limits = dict(options.get("limits", {}))
     if "staging" in limits:
         limits["staging"] = StagingLimits(**limits["staging"])
     ports = options["ports"]
     server = bs.Server(
-        port=ports[0], deephaven_port=ports[1], deephaven_web_port=ports[2], limits=Limits(**limits), token=None
+        port=ports[0],
+        front=options["front"],
+        deephaven_port=ports[1],
+        deephaven_web_port=ports[2],
+        limits=Limits(**limits),
+        token=None,
+        data_dir=options["data_dir"],
     )
     _answer({"uris": [server.uri, server.deephaven_uri, server.deephaven_web_uri]})
+    done = Commands(server).run
     with server:
         for line in sys.stdin:
-            _answer(_done(server, json.loads(line)))
+            _answer(done(json.loads(line)))
 
 
-def _done(server: bs.Server, command: dict[str, Any]) -> dict[str, Any]:
-    """Run one command; what went wrong is the answer's ``error``."""
-    try:
-        if command["do"] == "settle":
-            _settle()
-        elif command["do"] == "follow":
-            server.follow(command["uri"], name=command["name"], wait=None, max_delay=0.5)
-        elif command["do"] == "drop":
-            server.drop(command["name"])
-        else:
-            raise ValueError(f"no command {command['do']}")
-    except (bs.BarrageError, ValueError) as error:
-        return {"error": f"{type(error).__name__}: {error}"}
-    return {}
+class Commands:
+    """What the process does on request."""
+
+    def __init__(self, server: bs.Server) -> None:
+        self._server = server
+        self._updates: Updates | None = None
+
+    def run(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Run one command; what went wrong is the answer's ``error``."""
+        server = self._server
+        try:
+            match command["do"]:
+                case "settle":
+                    _settle()
+                case "follow":
+                    server.follow(command["uri"], name=command["name"], wait=None, max_delay=0.5)
+                case "drop":
+                    server.drop(command["name"])
+                case "make updates":
+                    self._updates = Updates(server, command["seed"])
+                case "update":
+                    assert self._updates is not None
+                    self._updates.run(command["count"])
+                case other:
+                    raise ValueError(f"no command {other}")
+        except (bs.BarrageError, ValueError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+        return {}
 
 
 def _settle() -> None:

@@ -42,13 +42,27 @@ class ServerProcess:
         folder: for its log.
         limits: fields of the server's ``Limits``.
         ports: of Flight, of Deephaven's gRPC and of Deephaven's websockets; 0 takes a free one.
+        data_dir: the folder of durable tables; None for none.
+        front: what serves Flight.
     """
 
     def __init__(
-        self, folder: Path, *, limits: dict[str, Any] | None = None, ports: tuple[int, int, int] = (0, 0, 0)
+        self,
+        folder: Path,
+        *,
+        limits: dict[str, Any] | None = None,
+        ports: tuple[int, int, int] = (0, 0, 0),
+        data_dir: Path | None = None,
+        front: str = "pyarrow",
     ) -> None:
         self.log_path = folder / f"server-{time.monotonic_ns()}.log"
-        options = {"address_space": ADDRESS_SPACE, "limits": limits or {}, "ports": ports}
+        options = {
+            "address_space": ADDRESS_SPACE,
+            "limits": limits or {},
+            "ports": ports,
+            "data_dir": None if data_dir is None else str(data_dir),
+            "front": front,
+        }
         environment = {**os.environ, "MALLOC_ARENA_MAX": "2"}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
         with self.log_path.open("w") as log:

@@ -26,6 +26,7 @@ class Proxy:
         self._flowing.set()
         self._lock = threading.Lock()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._vanished: set[tuple[socket.socket, socket.socket]] = set()
         self._closed = False
         self._taken = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -47,6 +48,14 @@ class Proxy:
 
     def resume(self) -> None:
         self._flowing.set()
+
+    def vanish(self) -> int:
+        """Swallow all that comes on the connections there are, which stay open, as those to a machine that has lost its
+        power; how many there were. Later connections work.
+        """
+        with self._lock:
+            self._vanished |= self._pairs
+            return len(self._pairs)
 
     @property
     def held(self) -> int:
@@ -102,11 +111,15 @@ class Proxy:
                     break
                 if not self._flowing.is_set():
                     self._hold(len(piece))
-                sink.sendall(piece)
-        _shut(*pair)
+                if pair not in self._vanished:
+                    sink.sendall(piece)
+        if pair not in self._vanished:
+            _shut(*pair)
         with self._lock:
             is_last = pair not in self._pairs
             self._pairs.discard(pair)
+            if is_last:
+                self._vanished.discard(pair)
         if is_last:  # the other direction has ended already
             for end in pair:
                 end.close()

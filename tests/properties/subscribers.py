@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,7 +11,8 @@ import pyarrow as pa
 from barrage_server.client.content import Content
 from barrage_server.client.cursor import Cursor
 from barrage_server.client.update import Update
-from barrage_server.engine import TableVersion, UpdateGraph
+from barrage_server.client.view import View
+from barrage_server.engine import TableVersion, UpdateGraph, UpdateNode
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, TableFeed, Window
 from barrage_server.wire.batches import LengthMode
@@ -26,8 +27,10 @@ KeyedRows = dict[int, Row]
 class Link:
     """One stream: requests on their way to the server, messages on their way back."""
 
-    def __init__(self, feed: TableFeed, request: SubscriptionRequest, dialect: Dialect) -> None:
-        self.subscription = Subscription(feed, request, dialect=dialect, lengths=LengthMode.PADDED)
+    def __init__(
+        self, feed: TableFeed, request: SubscriptionRequest, dialect: Dialect, since: UpdateNode | None = None
+    ) -> None:
+        self.subscription = Subscription(feed, request, dialect=dialect, lengths=LengthMode.PADDED, since=since)
         self.reader = MessageReader(
             self.subscription.wire_schema, use_deephaven_nulls=request.options.use_deephaven_nulls
         )
@@ -69,13 +72,15 @@ class Subscriber:
             b"s/t", window.columns, window.positions, self.message_format.options, window.reverse
         )
 
-    def _open(self) -> Link:
-        link = Link(self.feed, self._request(self.window), self.message_format.dialect)
+    def _open(self, since: UpdateNode | None = None) -> Link:
+        link = Link(self.feed, self._request(self.window), self.message_format.dialect, since)
         self.content.begin(
             self.feed.table.schema,
             self.window,
             self.message_format.dialect,
             attributes=table_attributes(link.subscription.wire_schema),
+            lineage="lineage",
+            resumes=since is not None,
         )
         return link
 
@@ -83,6 +88,16 @@ class Subscriber:
         """All that is on its way is lost, and a new stream begins."""
         self.link.subscription.close()
         self.link = self._open()
+
+    def come_back(self, since: Callable[[int], UpdateNode | None]) -> bool:
+        """Lose the connection, and go on from what is here, if ``since`` knows a node of that step; whether it does."""
+        names = tuple(self.feed.table.schema.names[number] for number in self.window.columns)
+        view = View(self.window.positions, self.window.reverse, names)
+        point = self.content.resume_point(view, self.message_format.dialect)
+        self.link.subscription.close()
+        node = since(point.step) if point.lineage else None
+        self.link = self._open(node)
+        return node is not None
 
     def look_at(self, window: Window) -> None:
         """Ask for another window; on a new stream where the present one cannot change that much."""

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from barrage_server.engine import UpdateGraph
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, SubscriptionLimits, TableFeed, Window
+from barrage_server.subscription.history import History, TableHistory
 from barrage_server.wire.metadata import SubscriptionOptions
 from tests.properties.sources import SCHEMA, SOURCES, Source
 from tests.properties.subscribers import MessageFormat, Subscriber, reversed_manner
@@ -48,14 +49,24 @@ class Replicas(RuleBasedStateMachine):
     feed: TableFeed
     subscribers: list[Subscriber]
     now: float
+    history: History
+    retained: TableHistory
 
     @initialize(
         kind=st.sampled_from(SOURCES),
         part_cells=st.sampled_from([1 << 20, 9, 1]),
         first=st.lists(st.tuples(windows, manners), min_size=1, max_size=3),
+        retained=st.sampled_from([1 << 20, 1 << 20, 3000]),
         seed=seeds,
     )
-    def start(self, kind: type[Source], part_cells: int, first: list[tuple[Window, MessageFormat]], seed: int) -> None:
+    def start(
+        self,
+        kind: type[Source],
+        part_cells: int,
+        first: list[tuple[Window, MessageFormat]],
+        retained: int,
+        seed: int,
+    ) -> None:
         self.source = kind(UpdateGraph())
         chance = random.Random(seed)
         for _ in range(chance.choice([4, 4, 0])):
@@ -63,6 +74,8 @@ class Replicas(RuleBasedStateMachine):
         self.feed = TableFeed(self.source.table, SubscriptionLimits(snapshot_part_cells=part_cells))
         self.subscribers = [Subscriber(self.feed, window, message_format) for window, message_format in first]
         self.now = 100.0
+        self.history = History(300.0, retained)
+        self.retained = self.history.join(self.source.table, self.now)
 
     @precondition(lambda self: len(self.subscribers) < 5)
     @rule(window=windows, message_format=manners, both=st.booleans())
@@ -134,6 +147,16 @@ class Replicas(RuleBasedStateMachine):
     @rule(data=st.data())
     def lose_connection(self, data: st.DataObject) -> None:
         data.draw(st.sampled_from(self.subscribers)).lose_connection()
+
+    @precondition(lambda self: self.subscribers)
+    @rule(data=st.data())
+    def come_back(self, data: st.DataObject) -> None:
+        subscriber = data.draw(st.sampled_from(self.subscribers))
+        subscriber.come_back(lambda step: self.history.since(self.retained, step, self.now))
+
+    @rule()
+    def tidy(self) -> None:
+        self.history.tidy(self.now)
 
     @precondition(lambda self: self.subscribers)
     @rule(data=st.data())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.engine import Table, UpdateGraph
+from barrage_server.engine.cycle_log import CycleLog, CycleNote
 from barrage_server.errors import (
     BarrageError,
     InvalidRequestError,
@@ -276,3 +278,51 @@ def test_drops_beside_commits_never_part_a_batch_from_its_rows(desk: Desk) -> No
     stop.set()
     dropping.join()
     assert wrong == []
+
+
+class MeetingLog(CycleLog):
+    """A log whose records become durable once two commits wait for theirs."""
+
+    def __init__(self) -> None:
+        self._waiting = threading.Barrier(2)
+        self._written = 0
+
+    def check(self, table: Table) -> None:
+        pass
+
+    def concerns(self, tables: Collection[Table], notes: Sequence[CycleNote]) -> bool:
+        return True
+
+    def write(self, step: int, staged: Mapping[Table, Sequence[Any]], notes: Sequence[CycleNote]) -> int:
+        self._written += 1
+        return self._written
+
+    def ran(self) -> None:
+        pass
+
+    def take_back(self) -> None:
+        pass
+
+    def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
+        return position
+
+    def wait_for_all(self) -> None:
+        pass
+
+    def wait(self, position: int) -> None:
+        self._waiting.wait(timeout=30)
+
+
+def test_commits_of_different_publishers_wait_for_the_disk_together(desk: Desk) -> None:
+    """One sync is enough for both: neither waits for the other's to end before its own is written."""
+    desk.commit(0, desk.stage(0, {"k": ["first"], "v": [0]}))
+    publishers = ["a", "b"]
+    tokens = [desk.stage(0, {"k": [name], "v": [1]}, publisher=name) for name in publishers]
+    desk.catalog.graph.keep_log(MeetingLog(), desk.catalog.graph.step)
+    with ThreadPoolExecutor(2) as pool:
+        commits = [
+            pool.submit(desk.commit, 0, token, publisher=name) for name, token in zip(publishers, tokens, strict=True)
+        ]
+        results = [commit.result(timeout=60) for commit in commits]
+    assert all(result.committed for result in results)
+    assert sorted(desk.rows()["k"]) == ["a", "b", "first"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +13,7 @@ from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedT
 from barrage_server.errors import (
     AlreadyExistsError,
     BarrageError,
+    ForbiddenError,
     InvalidRequestError,
     KeyMismatchError,
     SchemaMismatchError,
@@ -22,6 +23,7 @@ from barrage_server.errors import (
     UnsupportedTypeError,
 )
 from barrage_server.publish import Target, publish_rows
+from barrage_server.publish.delta import Part, publish_parts
 from barrage_server.server.catalog import Catalog
 from barrage_server.wire.protocol import PublishMode, TableKind
 
@@ -298,3 +300,29 @@ def test_an_overwriting_that_does_not_fit_changes_nothing(catalog: Catalog) -> N
         publish_rows(catalog, Target("t", mode=PublishMode.REPLACE), wrong.schema, [wrong])
     assert catalog.find("t") is table
     assert publish(catalog, Target("t"), ROWS).size == 4
+
+
+def test_a_table_is_made_only_by_a_publisher_that_may_make_it(catalog: Catalog) -> None:
+    """Also one that is dropped while the rows arrive: the check comes when the table is made, not before."""
+
+    def check_new(names: Collection[str]) -> None:
+        raise ForbiddenError(f"no right to make {', '.join(names)}")
+
+    with pytest.raises(ForbiddenError, match="no right to make t"):
+        publish_rows(catalog, Target("t"), SCHEMA, [ROWS], check_new=check_new)
+    assert catalog.find("t") is None
+    publish(catalog, Target("t"), ROWS)
+    rows, table = publish_rows(catalog, Target("t"), SCHEMA, [ROWS], check_new=check_new)
+    assert (rows, table.size) == (2, 4)
+
+
+def test_a_commit_makes_only_tables_that_its_publisher_may_make(catalog: Catalog) -> None:
+    publish(catalog, Target("there"), ROWS)
+    parts = [Part(Target(name), SCHEMA, [ROWS]) for name in ("there", "new")]
+
+    def check_new(names: Collection[str]) -> None:
+        raise ForbiddenError(f"no right to make {', '.join(names)}")
+
+    with pytest.raises(ForbiddenError, match="no right to make new"):
+        publish_parts(catalog, parts, check_new=check_new)
+    assert catalog.get("there").size == 2

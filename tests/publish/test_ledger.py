@@ -297,3 +297,32 @@ def test_what_was_exported_keeps_its_user_and_its_age() -> None:
         later.check(Identity("p", "b", "bob"))
     later.expire(31 * DAY)
     assert later.export() == []
+
+
+def test_one_user_does_not_fill_the_ledger_for_all() -> None:
+    """Its own entries make room for its own; those of others stay, and a server without users has no such bound."""
+    ledger = Ledger(seconds=10 * DAY, capacity=10, single_capacity=10, per_principal=2)
+
+    def commit(publisher: str, principal: str, now: float) -> None:
+        ledger.admit(Identity(publisher, None, principal), ["t"], now)
+        ledger.advance(entry(publisher, "t", 0, now, principal=principal))
+
+    commit("a", "one", 0.0)
+    commit("b", "one", 0.0)
+    commit("b", "one", 1.0)
+    for publisher in ("c", "d"):
+        with pytest.raises(LimitError, match=r"2 publishers and tables of one caller \(ledger_per_caller\)"):
+            commit(publisher, "one", DAY)
+    commit("c", "two", DAY)
+    for publisher in ("e", "f", "g"):
+        commit(publisher, "", DAY)
+    with pytest.raises(LimitError, match="of one caller"):
+        ledger.admit(Identity("h", None, "two"), ["t", "u"], DAY)
+    for number in range(2):
+        commit(single_write_publisher(str(number)), "one", DAY + number)
+    with pytest.raises(LimitError, match="of one caller"):
+        commit(single_write_publisher("3"), "one", DAY + 2)
+    commit(single_write_publisher("4"), "one", DAY + 2000)
+    ledger.forget_table("t")
+    commit("x", "one", DAY)
+    commit("y", "one", DAY)

@@ -122,6 +122,16 @@ def test_the_number_of_entries_has_a_limit() -> None:
         sealed(area)
 
 
+def test_one_caller_leaves_a_tenth_of_the_entries_to_others() -> None:
+    area = StagingArea(StagingLimits(entries=20))
+    own = [area.open(REQUEST, BATCH.schema, 0.0, "one") for _ in range(18)]
+    with pytest.raises(LimitError, match="a tenth of all 20"):
+        area.open(REQUEST, BATCH.schema, 0.0, "one")
+    area.open(REQUEST, BATCH.schema, 0.0, "two")
+    area.drop(own[:1])
+    area.open(REQUEST, BATCH.schema, 0.0, "one")
+
+
 @pytest.mark.parametrize(
     "limits",
     [
@@ -197,3 +207,26 @@ def test_statistics_count_what_is_there() -> None:
     sealed(area, batches=2)
     figures = area.statistics()
     assert (figures.entries, figures.rows, figures.nbytes) == (1, 6, 2 * BATCH.nbytes)
+
+
+def test_one_user_does_not_fill_the_staging_area_for_all() -> None:
+    """What is dropped makes room; a server without users has no such bound."""
+    area = StagingArea(StagingLimits(total_bytes=10 * BATCH.nbytes, caller_bytes=2 * BATCH.nbytes))
+
+    def stage(principal: str) -> str:
+        token = area.open(REQUEST, BATCH.schema, 0.0, principal)
+        area.add(token, BATCH, 0.0)
+        return token
+
+    first = stage("one")
+    stage("one")
+    with pytest.raises(LimitError, match=r"of one caller together \(staging.caller_bytes\)"):
+        stage("one")
+    stage("two")
+    for _ in range(3):
+        stage("")
+    area.drop([first])
+    stage("one")
+    with pytest.raises(LimitError, match="of one caller"):
+        stage("one")
+    assert area.statistics().nbytes == 6 * BATCH.nbytes

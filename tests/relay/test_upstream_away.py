@@ -117,7 +117,15 @@ def test_an_upstream_that_is_killed(relay: bs.Server) -> None:
 
 def _serve_in_a_process(port: int) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", "from barrage_server.cli import main; main()", "serve", "--port", str(port)],
+        [
+            sys.executable,
+            "-c",
+            "from barrage_server.cli import main; main()",
+            "serve",
+            "--port",
+            str(port),
+            "--allow-anonymous",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -7,6 +7,7 @@ import threading
 import pyarrow as pa
 import pytest
 
+import barrage_server as bs
 from barrage_server.engine import AppendTable, BlinkTable, ReplicaTable, Table, UpdateGraph
 from barrage_server.errors import AlreadyExistsError, InvalidRequestError, UnknownTableError
 from barrage_server.server import Server
@@ -37,18 +38,19 @@ def test_a_table_of_the_graph_is_served_under_any_name(catalog: Catalog) -> None
     assert catalog.tables() == (table,)
 
 
-def test_a_table_has_one_name_and_a_name_one_table(catalog: Catalog) -> None:
+def test_a_name_has_one_table_and_a_further_name_one_of_its_own(catalog: Catalog) -> None:
     first, second = ReplicaTable(catalog.graph, "a", SCHEMA), ReplicaTable(catalog.graph, "b", SCHEMA)
     catalog.add(first)
-    with pytest.raises(InvalidRequestError, match="served as 'a' already"):
-        catalog.add(first, "c")
+    again = catalog.add(first, "c")
+    assert (first.name, again.name, catalog.get("c")) == ("a", "c", again)
+    assert again is not first
     with pytest.raises(AlreadyExistsError, match="There is a table 'a' already"):
         catalog.add(second, "a")
     assert second.name == "b"
 
 
 def test_a_table_of_another_graph_is_refused(catalog: Catalog) -> None:
-    with pytest.raises(InvalidRequestError, match=r"make it in server\.graph"):
+    with pytest.raises(InvalidRequestError, match=r"in server\.graph"):
         catalog.add(ReplicaTable(UpdateGraph(), "t", SCHEMA))
 
 
@@ -123,6 +125,37 @@ def test_a_server_serves_tables_that_were_made_in_its_graph() -> None:
             server.add_table("shown", ReplicaTable(server.graph, "other", SCHEMA))
         server.drop("shown")
         assert server.tables() == ()
+
+
+def test_a_table_may_have_several_names() -> None:
+    """Each is a table of its own to clients: it ticks, is dropped alone, and only the first takes rows."""
+    with Server() as server, bs.connect(server.uri) as client:
+        first = server.append_table("first", SCHEMA)
+        server.add_table("second", first)
+        server.add_table("third", first)
+        assert [table.name for table in server.tables()] == ["first", "second", "third"]
+        with client.subscribe("second") as live:
+            first.append({"x": [1, 2]})
+            live.wait_until(lambda table: table.size == 2)
+            server.drop("third")
+            first.append({"x": [3]})
+            live.wait_until(lambda table: table["x"].to_pylist() == [1, 2, 3])
+        with pytest.raises(bs.BarrageError, match="second"):
+            client.append("second", {"x": [4]})
+        server.drop("first")
+        assert client.snapshot("second")["x"].to_pylist() == [1, 2, 3]
+
+
+def test_names_of_a_blink_table_blink_alike() -> None:
+    with Server() as server:
+        blink = server.blink_table("blink", SCHEMA)
+        server.add_table("again", blink)
+        again = server.table("again")
+        for value in (1, 2):
+            blink.append({"x": [value]})
+        assert again.to_arrow()["x"].to_pylist() == [2]
+        assert again.traits == blink.traits
+        assert again.version.readable == blink.version.readable
 
 
 def test_a_listener_may_publish_to_a_table_that_is_just_made(catalog: Catalog) -> None:

@@ -18,16 +18,17 @@ import pytest
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.errors import AuthenticationError, InvalidRequestError, LimitError
-from barrage_server.server import CredentialFile, Credentials, Principal, Server
+from barrage_server.server import CredentialFile, Credentials, Principal, Right, Role, Server
 from barrage_server.server.authentication import CERTIFICATE, AnyOf, Authentication, SharedTokens, as_authenticator
 from barrage_server.server.deephaven.sessions import Sessions
 from barrage_server.server.passwords import Passwords
-from barrage_server.server.principal import NOBODY
+from barrage_server.server.principal import UNAUTHENTICATED
 from tests.server.conftest import DEEPHAVEN, FLIGHT, address
 from tests.server.follower import Follower
 from tests.waiting import until
 
 SCHEMA = pa.schema([("x", pa.int64())])
+EVERY = {name: Role(["*"], list(Right)) for name in "abc"}
 HASHER = argon2.PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
 HASH = HASHER.hash("open sesame")
 
@@ -186,7 +187,7 @@ def test_a_password_is_hashed_off_the_event_loop(path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(Passwords, "_fits", slow)
     header = b"Basic " + base64.b64encode(b"anna:open sesame")
-    with Server(token=CredentialFile(path), deephaven_port=0) as server:
+    with Server(token=CredentialFile(path), roles=EVERY, deephaven_port=0) as server:
         server.append_table("t", SCHEMA)
         place = address(server, DEEPHAVEN)
         with fl.connect(place) as one, fl.connect(place) as other:
@@ -355,7 +356,7 @@ def test_calls_without_a_session_end_with_their_credentials(tmp_path: Path) -> N
 def test_a_call_that_is_about_to_log_in_is_not_ended() -> None:
     """A handshake has shown nothing yet, and nothing of it can have been revoked."""
     sessions = Sessions(10.0, 10, 10, lambda: 0.0, lambda session: None, lambda principal: False)
-    arriving, revoked = sessions.guest(NOBODY), sessions.guest(Principal("ada"))
+    arriving, revoked = sessions.guest(UNAUTHENTICATED), sessions.guest(Principal("ada"))
     kept = sessions.guest(Principal("bob"))
     sessions.open(kept)
     sessions.end_invalid()
@@ -433,3 +434,76 @@ def _no_secrets_in_logs(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     for secret in ("by digest", "in clear", "open sesame"):
         assert secret not in caplog.text
+
+
+def test_roles_in_the_file_must_be_defined(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """At the start and at a reload; a file that changes by itself is told of, and such a role allows nothing."""
+    shown: list[tuple[Any, dict[str, Role] | None]] = [
+        (CredentialFile(path), None),
+        (["a token", CredentialFile(path)], {"a": EVERY["a"], "b": EVERY["b"]}),
+    ]
+    for accepted, roles in shown:
+        with pytest.raises(InvalidRequestError, match=r"The credentials name the role '[ac]', which is"):
+            Server(token=accepted, roles=roles)
+    with Server(token=CredentialFile(path), roles=EVERY) as server:
+        with pytest.raises(InvalidRequestError, match="'b', which is not defined"):
+            server.reload(token=CredentialFile(path), roles={"a": EVERY["a"], "c": EVERY["c"]})
+        rewrite(path, token("desk", "by digest", roles='["a", "typo", "other"]'))
+        until(lambda: "roles that are not defined, and allow nothing: other, typo" in caplog.text)
+        with fl.connect(server.uri) as client:
+            server.append_table("t", SCHEMA)
+            options = fl.FlightCallOptions(headers=headers("by digest"))
+            assert len(list(client.list_flights(b"", options))) == 1
+
+
+def damage_file(path: Path) -> None:
+    rewrite(path, "broken [[")
+
+
+def name_another_role(path: Path) -> None:
+    rewrite(path, token("desk", "by digest", roles='["elsewhere"]'))
+
+
+def forget(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("also", [(), ("a token",)])
+@pytest.mark.parametrize("change", [damage_file, name_another_role, forget])
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_a_reload_changes_everything_or_nothing(
+    tmp_path: Path, change: Callable[[Path], None], also: tuple[str, ...], narrowed: bool
+) -> None:
+    """Neither roles nor credentials when the file that the server has is wrong, or names a role that is undefined."""
+    path = tmp_path / "c.toml"
+    path.write_text(token("desk", "by digest", roles='["a"]'))
+    before = {"a": Role(["t"], ["list", "read"])}
+    after = before | {"b": Role(["*"], ["list"])} if not narrowed else {"a": Role(["t"], ["list"])}
+    with Server(token=[CredentialFile(path), *also], roles=before) as server:
+        change(path)
+        with pytest.raises(InvalidRequestError, match=r"credentials"):
+            server.reload(roles=after)
+        access: Any = server._hub.access
+        assert access.roles == before
+        authentication: Any = server._hub.authentication
+        if change is not name_another_role:  # a file that changes by itself may be in force by now
+            assert authentication.principal(bearer("by digest")).role_names == {"a"}
+        rewrite(path, token("desk", "in clear", roles='["a"]'))
+        server.reload(roles=after)
+        assert access.roles == after
+        assert authentication.principal(bearer("in clear")).role_names == {"a"}
+
+
+def test_a_reload_of_roles_alone_keeps_those_that_credentials_name(tmp_path: Path) -> None:
+    """In their file, and by default."""
+    path = tmp_path / "c.toml"
+    path.write_text(token("desk", "by digest", roles='["a"]'))
+    other = {"other": Role(["t"], ["read"])}
+    with Server(token=CredentialFile(path), roles=EVERY) as server:
+        with pytest.raises(InvalidRequestError, match="The credentials name the role 'a', which is not defined"):
+            server.reload(roles=other)
+        assert server._hub.access.roles == EVERY
+    with Server(token="by digest", roles=EVERY, default_roles=["b"]) as server:
+        with pytest.raises(InvalidRequestError, match="'b' is none"):
+            server.reload(roles=other)
+        assert server._hub.access.roles == EVERY

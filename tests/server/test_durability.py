@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import xxhash
 
 import barrage_server as bs
+from barrage_server.cli.data_directory import check_directory, repair_directory
+from barrage_server.engine import UpdateGraph
 from barrage_server.errors import AlreadyExistsError, InvalidRequestError, JournalError, ReadOnlyError
 from barrage_server.journal.files import JournalFile, OsDirectory
+from barrage_server.journal.recovery import read_identity, recover
 from barrage_server.publish import Target, publish_rows
 from barrage_server.wire.protocol import CommitRequest, StageRequest
 from tests.engine.samples import SAMPLES
 from tests.waiting import until
+from tests.watched_files import watch_files
 
 SCHEMA = pa.schema([("key", pa.int64()), ("text", pa.string())])
 SERVE = """
@@ -171,7 +179,6 @@ class FullDisk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_full = False
-        create = OsDirectory.create
 
         def refuse(file: JournalFile, operation: str) -> None:
             whole = getattr(file, operation)
@@ -183,13 +190,11 @@ class FullDisk:
 
             setattr(file, operation, attempt)
 
-        def made(directory: OsDirectory, name: str) -> JournalFile:
-            file = create(directory, name)
+        def limit(file: JournalFile, name: str) -> None:
             refuse(file, "write")
             refuse(file, "sync")
-            return file
 
-        monkeypatch.setattr(OsDirectory, "create", made)
+        watch_files(monkeypatch, limit)
 
 
 @pytest.mark.parametrize("fsync", ["always", "os"])
@@ -261,6 +266,151 @@ def test_damage_stops_the_start_and_names_the_place(folder: Path) -> None:
     segment.write_bytes(content)
     with pytest.raises(JournalError, match=rf"damaged in {segment.name} at byte [\d,]+"):
         bs.Server(data_dir=folder)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "*.parquet", "*.arrow"])
+def test_a_changed_bit_anywhere_in_a_checkpoint_stops_the_start(folder: Path, name: str) -> None:
+    """Neither Parquet nor Arrow notices a change of a value."""
+    schema = pa.schema([("key", pa.int64()), ("when", pa.timestamp("s"))])
+    with bs.Server(data_dir=folder) as server:
+        server.append_table("t", schema).append({"key": list(range(1000)), "when": list(range(1000))})
+        assert server._hub.durability is not None
+        server._hub.durability.save()
+    (path,) = (folder / "state").glob(f"*/{name}")
+    whole = path.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        content = bytearray(whole)
+        content[place] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(JournalError, match=r"checkpoint.* is damaged: the checksum of"):
+            bs.Server(data_dir=folder)
+    path.write_bytes(whole)
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").size == 1000
+
+
+def saved(folder: Path, key: int) -> str:
+    """Make a data directory with a checkpoint; its identity."""
+    with bs.Server(data_dir=folder) as server:
+        server.append_table("t", SCHEMA).append(rows(key))
+        durability = server._hub.durability
+        assert durability is not None
+        durability.save()
+        return durability.identity
+
+
+@pytest.mark.parametrize("part", ["state", "journal", "barrage.json"])
+def test_a_part_of_another_data_directory_stops_the_start_and_both_are_named(tmp_path: Path, part: str) -> None:
+    """Both have the same tables and the same steps."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    own, other = saved(here, 1), saved(there, 2)
+    source, target = there / part, here / part
+    if source.is_dir():
+        shutil.rmtree(target)
+        shutil.copytree(source, target)
+    else:
+        shutil.copy(source, target)
+    with pytest.raises(JournalError, match="belongs to") as caught:
+        bs.Server(data_dir=here)
+    if part == "barrage.json":
+        own, other = other, own
+    assert own in str(caught.value)
+    assert other in str(caught.value)
+
+
+@pytest.mark.parametrize("entry", [{}, {"publisher": "p", "batch": "x"}, {"publisher": "p", "batch": 1, "earlier": 5}])
+def test_a_checkpoint_with_a_committed_batch_that_makes_no_sense_stops_the_start(
+    folder: Path, entry: dict[str, Any]
+) -> None:
+    saved(folder, 1)
+    (manifest,) = (folder / "state").glob("*/manifest.json")
+    found = json.loads(manifest.read_bytes().partition(b"\n")[2])
+    found["ledger"] = [{"table": found["tables"][0]["id"], "entry": entry}]
+    text = json.dumps(found).encode()
+    manifest.write_bytes(xxhash.xxh3_64_hexdigest(text).encode() + b"\n" + text)
+    for _ in range(2):  # the directory is free again
+        with pytest.raises(JournalError, match="cannot be served"):
+            bs.Server(data_dir=folder)
+
+
+def test_a_checkpoint_under_another_number_stops_the_start(folder: Path) -> None:
+    saved(folder, 1)
+    (checkpoint,) = (folder / "state").iterdir()
+    for number in (1, 1000):
+        moved = checkpoint.rename(checkpoint.with_name(f"{number:020d}"))
+        with pytest.raises(JournalError, match=f"{moved.name} was written as {checkpoint.name}"):
+            bs.Server(data_dir=folder)
+        checkpoint = moved.rename(checkpoint)
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").size == 1
+
+
+@pytest.mark.parametrize("saves", [True, False])
+@pytest.mark.parametrize("lost", ["state", "journal", "journal/*"])
+def test_a_lost_part_of_a_data_directory_stops_the_start(folder: Path, lost: str, saves: bool) -> None:
+    """Checkpoint and journal say which record the other one begins with, and a start stays refused."""
+    with bs.Server(data_dir=folder, fsync="always") as server:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows(1))
+        if saves:
+            assert server._hub.durability is not None
+            server._hub.durability.save()
+            table.append(rows(2))
+    for path in folder.glob(lost):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if lost == "state" and not saves:
+        with bs.Server(data_dir=folder) as server:
+            assert server.table("t").size == 1
+        return
+    for _ in range(2):
+        with pytest.raises(JournalError, match=r"[Rr]ecord \d+ of the journal.* backup"):
+            bs.Server(data_dir=folder)
+        with pytest.raises(JournalError):
+            check_directory(folder)
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_start_that_ends_before_its_first_record_is_no_loss(folder: Path, saves: bool) -> None:
+    """Of a segment that was begun, a crash may leave the name alone, and starts may end there again and again."""
+    with bs.Server(data_dir=folder) as server:
+        if saves:
+            server.append_table("t", SCHEMA).append(rows(1))
+            assert server._hub.durability is not None
+            server._hub.durability.save()
+    segment = max((folder / "journal").glob("*.log"))
+    for left in (b"", b"torn", b""):
+        segment.write_bytes(left)
+        check_directory(folder)
+        root = OsDirectory(folder)
+        identity = read_identity(root)
+        assert identity is not None
+        recover(root, identity, UpdateGraph())  # a start that ends before it writes
+        assert segment.read_bytes() == b""
+        with bs.Server(data_dir=folder) as server:
+            assert [table.name for table in server.tables()] == (["t"] if saves else [])
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_a_segment_that_is_cut_at_its_first_byte_is_begun_anew(folder: Path, saves: bool) -> None:
+    with bs.Server(data_dir=folder, fsync="always") as server:
+        table = server.append_table("t", SCHEMA)
+        if saves:
+            assert server._hub.durability is not None
+            server._hub.durability.save()
+        table.append(rows(1))
+        table.append(rows(2))
+    segment = max((folder / "journal").glob("*.log"))
+    content = bytearray(segment.read_bytes())
+    content[3] ^= 1
+    segment.write_bytes(content)
+    with pytest.raises(JournalError, match=rf"damaged in {segment.name} at byte 0"):
+        bs.Server(data_dir=folder)
+    repair_directory(folder, yes=True)
+    for number in range(2):
+        with bs.Server(data_dir=folder) as server:
+            assert [table.name for table in server.tables()] == (["t"] if saves else ["again"][:number])
+            if not saves:
+                server.create_table("again", SCHEMA)
 
 
 def test_a_torn_end_is_cut_off(folder: Path) -> None:
@@ -336,6 +486,18 @@ def test_a_server_that_closes_does_not_wait_for_its_checkpoint(folder: Path, mon
     assert list((folder / "state").iterdir()) == []
     with bs.Server(data_dir=folder) as server:
         assert server.table("t").size == 1
+
+
+def test_who_waits_for_a_server_finds_its_directory_closed(folder: Path) -> None:
+    """A program that waits for the end, in one thread, may exit then; another thread closes."""
+    server = bs.Server(data_dir=folder)
+    server.append_table("t", SCHEMA).append(rows(1))
+    closer = threading.Thread(target=server.close)
+    closer.start()
+    assert server.wait(30)
+    with bs.Server(data_dir=folder) as another:  # refused while the first one has the directory
+        assert another.table("t").size == 1
+    closer.join(30)
 
 
 def test_a_segment_that_cannot_be_begun_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,3 +604,71 @@ def test_rows_behind_an_overwriting_in_one_cycle_are_refused(folder: Path) -> No
         append.join(30)
         assert [str(error) for error in errors] == ["Table 't' was overwritten by another one. Publish again."]
         assert client.snapshot("t")["key"].to_pylist() == [2]
+
+
+class SlowDisk:
+    """A disk whose syncs of journal segments wait until they are let go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.entered, self.may_go_on = threading.Semaphore(0), threading.Semaphore(0)
+        self.holds = False
+
+        def slow(file: JournalFile, name: str) -> None:
+            if name.endswith(".log"):
+                sync = file.sync
+
+                def slowly() -> None:
+                    if self.holds:
+                        self.entered.release()
+                        assert self.may_go_on.acquire(timeout=30)
+                    sync()
+
+                monkeypatch.setattr(file, "sync", slowly)
+
+        watch_files(monkeypatch, slow)
+
+
+def test_publishers_that_wait_for_the_disk_share_a_sync(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one syncs; what comes meanwhile is on disk with one more."""
+    disk = SlowDisk(monkeypatch)
+    with bs.Server(data_dir=folder, fsync="always") as server, ThreadPoolExecutor(8) as pool:
+        tables: list[Any] = [server.append_table(f"t{number}", SCHEMA) for number in range(8)]
+        disk.holds = True
+        first = pool.submit(tables[0].append, rows(0))
+        assert disk.entered.acquire(timeout=30)
+        others = [pool.submit(table.append, rows(1)) for table in tables[1:]]
+        until(lambda: all(table.size for table in tables))
+        assert not any(answer.done() for answer in (first, *others))
+        disk.may_go_on.release()
+        first.result(30)
+        assert disk.entered.acquire(timeout=30)
+        assert not any(answer.done() for answer in others)
+        disk.may_go_on.release()
+        for answer in others:
+            answer.result(30)
+        assert not disk.entered.acquire(blocking=False)
+        disk.holds = False
+
+
+def test_a_publisher_that_waits_while_the_server_closes_is_told_what_is_true(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SlowDisk(monkeypatch)
+    with bs.Server(data_dir=folder, fsync="always") as server, ThreadPoolExecutor(2) as pool:
+        table: Any = server.append_table("t", SCHEMA)
+        disk.holds = True
+        answers = [pool.submit(table.append, rows(0))]
+        assert disk.entered.acquire(timeout=30)
+        answers.append(pool.submit(table.append, rows(1)))
+        until(lambda: table.size == 2)
+        closing = threading.Thread(target=server.close)
+        closing.start()
+        disk.holds = False
+        disk.may_go_on.release()
+        closing.join(30)
+        assert not closing.is_alive()
+        answered = [answer.exception(30) is None for answer in answers]
+    with bs.Server(data_dir=folder) as server:
+        found = server.table("t").to_arrow()["key"].to_pylist()
+        assert answered[0]
+        assert found == [0, 1]

@@ -133,10 +133,10 @@ def test_a_server_that_recovers_is_not_ready_and_says_why(tmp_path: Path) -> Non
     seen: list[str | None] = []
 
     class Watched(bs.Server):
-        def _make_state(self, *arguments: Any) -> Any:
+        def _prepare(self, server_state: Any) -> None:
             seen.append(self._readiness.reason)
             seen.extend(line for line in page(self).splitlines() if line.startswith("barrage_ready"))
-            return super()._make_state(*arguments)
+            super()._prepare(server_state)
 
     with Watched(http_port=0, data_dir=tmp_path) as server:
         assert samples(server)["barrage_ready"] == 1

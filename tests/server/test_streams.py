@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+import barrage_server as bs
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
 from barrage_server.server.access import Right
 from barrage_server.server.limits import Limits
-from barrage_server.server.principal import Principal
+from barrage_server.server.principal import OPEN, SHARED, Principal
 from barrage_server.server.statistics import StreamGauges
 from barrage_server.server.streams import Streams, Traffic, Watchdog
 from tests.waiting import until
@@ -27,6 +28,7 @@ class Fake:
         self.can_be_cut = False
         self.cuts = 0
 
+        self.restriction = None
         self.facts: dict[str, Any] = {}
         self.traffic = (0, 0)
 
@@ -74,6 +76,59 @@ def test_one_caller_has_so_many_streams_of_all_kinds_and_leaves_the_others_their
     streams.admit(Fake("download"))
     with pytest.raises(LimitError):
         streams.admit(Fake())
+
+
+def test_one_caller_leaves_a_tenth_of_each_kind_to_others() -> None:
+    streams = Streams({"upload": 20})
+    held = [Fake("upload") for _ in range(18)]
+    for stream in held:
+        streams.admit(stream)
+    with pytest.raises(LimitError, match="the last tenth of all 20"):
+        streams.admit(Fake("upload"))
+    streams.admit(Fake("subscription"))
+    bobs = Fake("upload")
+    bobs.principal = Principal("bob")
+    streams.admit(bobs)
+    streams.release(held.pop())
+    streams.admit(Fake("upload"))
+
+
+def test_a_stream_that_does_not_end_when_it_is_told_is_cut() -> None:
+    streams = Streams({})
+    told, other = Fake(), Fake()
+    for stream in (told, other):
+        stream.can_be_cut = True
+        streams.admit(stream)
+    watchdog = Watchdog(streams, lambda _: False, lambda _: None, lambda: None)
+    streams.expect_end(told, "revoked", 10.0)
+    streams.expect_end(told, "revoked", 11.0)
+    watchdog.check(11.9)
+    assert (told.cuts, other.cuts) == (0, 0)
+    watchdog.check(12.0)
+    assert (told.cuts, other.cuts) == (1, 0)
+    assert streams.overdue(told, 12.0) == "revoked"
+
+
+def test_callers_of_an_open_server_are_not_told_apart_and_not_counted() -> None:
+    streams = Streams({}, per_caller=1)
+    for _ in range(3):
+        stream = Fake()
+        stream.principal = Principal("any", credential=f"{OPEN}:")
+        streams.admit(stream)
+
+
+def test_the_holders_of_a_shared_token_are_one_caller_whatever_they_call_themselves() -> None:
+    streams = Streams({}, per_caller=2)
+    held = []
+    for name in ("ann", "bob", "cat"):
+        held.append(Fake())
+        held[-1].principal = Principal(name, credential=f"{SHARED}:1")
+    streams.admit(held[0])
+    streams.admit(held[1])
+    with pytest.raises(LimitError, match="streams_per_caller"):
+        streams.admit(held[2])
+    streams.release(held[0])
+    streams.admit(held[2])
 
 
 def test_closing_streams_admit_no_other_and_wait_for_the_open_ones() -> None:
@@ -184,8 +239,19 @@ def test_limits_that_cannot_be_are_refused(name: str) -> None:
         dataclasses.replace(Limits(), **changes)
     with pytest.raises(BarrageError, match="subscriptions"):
         Limits(subscriptions=-1)
-    with pytest.raises(BarrageError, match="connections_per_address must be positive"):
+    with pytest.raises(BarrageError, match="connections_per_address must be at least 1"):
         Limits(connections_per_address=0)
+
+
+@pytest.mark.parametrize("wrong", ["3", None, -1, [], float("nan"), True])
+@pytest.mark.parametrize("kind", [Limits, bs.StagingLimits])
+def test_every_limit_is_checked_in_words(kind: type[Any], wrong: Any) -> None:
+    for field in dataclasses.fields(kind):
+        if field.name != "staging":
+            with pytest.raises(BarrageError, match=field.name):
+                kind(**{field.name: wrong})
+    with pytest.raises(BarrageError, match="staging"):
+        Limits(staging=3)  # type: ignore[arg-type]
 
 
 def test_a_fault_of_one_stream_keeps_no_other_from_being_watched(caplog: pytest.LogCaptureFixture) -> None:

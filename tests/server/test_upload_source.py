@@ -20,12 +20,14 @@ from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.limits import Limits
 from barrage_server.server.principal import Principal
 from barrage_server.server.put import take_put
+from barrage_server.server.resumption import Resumption
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.streams import Streams
 from barrage_server.server.table_feeds import TableFeeds
 from barrage_server.server.upload import RawMessage, UploadStream
 from barrage_server.server.workers import Workers
 from barrage_server.subscription import SubscriptionLimits
+from barrage_server.subscription.history import History
 from barrage_server.wire.metadata import PublicationRequest, UpdateMetadata
 from barrage_server.wire.protocol import FLUSH, STAGE_COMMAND, CommitRequest, StageEnd, StageRequest, StageResult
 from barrage_server.wire.raw import COMMAND_DESCRIPTOR, PATH_DESCRIPTOR, Descriptor
@@ -93,6 +95,7 @@ def server_state() -> Iterator[ServerState]:
         statistics=lambda: pytest.fail("not asked for"),
         access=AccessControl(catalog),
         authentication=Authentication(),
+        resumption=Resumption(History(0.0, 0), lambda: 0.0),
         clock=lambda: 0.0,
     )
     checks.shutdown()

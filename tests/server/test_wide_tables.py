@@ -17,8 +17,8 @@ from barrage_server.errors import LimitError
 from barrage_server.flight.errors import from_flight
 from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Server, table_feeds
-from barrage_server.server.catalog import has_at_most
 from barrage_server.server.deephaven import table_service
+from barrage_server.server.table_schema import has_at_most
 from barrage_server.subscription import TableFeed
 from barrage_server.wire.arrow_message import read_schema
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest

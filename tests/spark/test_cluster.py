@@ -4,73 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import shutil
 import subprocess
 import sys
 import sysconfig
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pyspark
 import pytest
 
 import barrage_server as bs
-from barrage_server.spark import find_java
+from tests.spark.daemons import Daemon
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT: Final = Path(__file__).parents[2]
 JOB: Final = Path(__file__).with_name("cluster_job.py")
-SPARK: Final = Path(pyspark.__file__).parent
 # Knows of no virtual environment.
 BARE_PYTHON: Final = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
 _SECONDS: Final = 300.0
-
-
-class Daemon:
-    """A master or worker of Spark, until the end of the ``with`` block."""
-
-    def __init__(self, name: str, *arguments: str, **environment: str) -> None:
-        java = find_java().home / "bin" / "java"
-        options = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.master.rest.enabled=false")
-        command = [str(java), *options, "-cp", f"{SPARK}/jars/*", f"org.apache.spark.deploy.{name}"]
-        # What Spark's own scripts would set.
-        own = {"SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13"}
-        environ = os.environ | own | environment
-        self._process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *arguments],
-            env=environ,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._lines.put(line)
-
-    def line_with(self, text: str) -> str:
-        """The first line of its log from here on that has ``text``."""
-        while True:
-            line = self._lines.get(timeout=_SECONDS)
-            if text in line:
-                return line
-
-    def close(self) -> None:
-        """End it, and with it what it has started."""
-        self._process.terminate()
-        self._process.wait(60)
-        self._reader.join(60)
-        assert self._process.stderr is not None
-        self._process.stderr.close()
 
 
 @dataclass

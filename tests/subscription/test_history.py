@@ -13,6 +13,7 @@ from barrage_server.engine import BlinkTable, KeyedTable, Table, UpdateGraph
 from barrage_server.engine.update import UpdateNode
 from barrage_server.rowset import RowSet
 from barrage_server.subscription import Dialect, Subscription, SubscriptionLimits, TableFeed
+from barrage_server.subscription.history import History
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
 
@@ -142,3 +143,24 @@ def test_members_that_come_late_to_a_tick_are_sent_what_there_is() -> None:
     table.upsert({"k": [1], "v": [2]})
     feed.tidy(7300.0)
     assert [message.metadata.last_seq for message in late.poll(7300.0).messages] == [3]
+
+
+def test_a_history_that_is_closed_keeps_nothing_of_its_table_alive() -> None:
+    """Its table goes on without subscribers; what is still there of the history is in the order of all updates."""
+    history = History(seconds=300.0, most_bytes=1 << 20)
+    table, other = keyed(), keyed()
+    left = history.join(table, 1.0)
+    history.join(other, 1.0)
+    other.upsert({"k": [1], "v": [-1]})  # its update comes first, so that the order keeps those behind it
+    history.tidy(100.0)
+    table.upsert({"k": [1], "v": [-1]})
+    history.tidy(101.0)
+    history.leave(left, 1.0)
+    history.tidy(301.0)
+    assert left.is_closed
+    assert history.nbytes > 0
+    before = nodes()
+    for cycle in range(CYCLES):
+        table.upsert({"k": [cycle % 100], "v": [cycle]})
+    assert nodes() - before < KEPT
+    assert history.since(left, left.first, 302.0) is None

@@ -72,6 +72,9 @@ DAMAGED: dict[str, Callable[[], pa.Array]] = {
     "views into buffers that are not there": lambda: pa.Array.from_buffers(
         pa.string_view(), 1, [None, numbers([20, 0, 7, 0])]
     ),
+    "a view of negative size under a null": lambda: pa.Array.from_buffers(
+        pa.string_view(), 2, [pa.py_buffer(b"\1"), numbers([1, 97, 0, 0, -5, 0, 0, 0])], 1
+    ),
     "views beyond their buffer": lambda: pa.Array.from_buffers(
         pa.binary_view(), 1, [None, numbers([20, 0, 0, 1 << 20]), pa.py_buffer(bytes(32))]
     ),

@@ -10,6 +10,7 @@ from barrage_proto import console_pb2
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
+from barrage_server.engine.restricted import source_of
 from barrage_server.errors import AlreadyExistsError
 from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
@@ -46,7 +47,9 @@ class ApplicationService:
         try:
             while not self._state.stopping.is_set():
                 changed.clear()
-                now = {table.name: table for table in access.tables(session.principal)}
+                if access.restricts:
+                    await self._state.run(access.call_functions, session.principal)
+                now = {table.name: table for table in access.named(session.principal)}
                 created = [name for name, table in now.items() if known.get(name) is not table]
                 removed = [name for name, table in known.items() if now.get(name) is not table]
                 known = now
@@ -87,11 +90,14 @@ class ConsoleService:
         table = await state.resolve(session, request.table_id.ticket)
         catalog = state.server_state.catalog
         there = catalog.find(name)
-        if there is table:
+        if there is source_of(table):
             return console_pb2.BindTableToVariableResponse()
-        if catalog.find(table.name) is table:
+        # a part of a table never gets a name, even when the table has lost its own: then it would be the whole
+        if table is not source_of(table) or catalog.find(table.name) is table:
             raise AlreadyExistsError(f"This table is served as '{table.name}' already, and a table has one name.")
-        if there is not None:
+        if there is None:
+            state.server_state.check_new(session.principal, [name])
+        else:
             if state.bound.get(name) is not there:
                 raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
             access.check(session.principal, name, Right.DROP)

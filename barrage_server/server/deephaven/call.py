@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from barrage_server.errors import DeadlineError
 from barrage_server.server.stall import StallWatch
 from barrage_server.wire.families import ClientFamily
 
@@ -58,8 +60,11 @@ class Call(ABC):
         peer: the caller's address, as ``127.0.0.1:50000``.
         family: the client family, by headers and transport.
         stall: the watch over the client's progress in :meth:`write`.
+        first_seconds: seconds within which the first message has to come; see :meth:`read_first`.
 
     """
+
+    first_seconds: float = 10.0
 
     method: str
     metadata: Mapping[str, str]
@@ -78,6 +83,19 @@ class Call(ABC):
     @abstractmethod
     async def read(self) -> bytes | None:
         """The next request message; ``None`` when the caller sends no more."""
+
+    async def read_first(self) -> bytes | None:
+        """:meth:`read` of the first message, which clients send with the call.
+
+        Raises:
+            DeadlineError: it does not come in time.
+
+        """
+        try:
+            async with asyncio.timeout(self.first_seconds):
+                return await self.read()
+        except TimeoutError:
+            raise DeadlineError(f"The call sent no message within {self.first_seconds:g} s.") from None
 
     @abstractmethod
     async def confirm_end(self) -> None:

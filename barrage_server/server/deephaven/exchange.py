@@ -31,6 +31,7 @@ from barrage_server.wire.arrow_message import RECORD_BATCH, BatchHeader, header_
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.raw import PATH_DESCRIPTOR, Descriptor, decode_flight_data, schema_flight_data
+from barrage_server.wire.resume import RESUME_HEADER, ResumePoint
 
 __all__ = ["RawExchange"]
 
@@ -61,7 +62,9 @@ class RawExchange(ExchangeStream):
             LengthMode.RAGGED if call.family in (ClientFamily.JAVA, ClientFamily.JAVASCRIPT) else LengthMode.PADDED
         )
         default = Dialect.KEY_SPACE if call.family is ClientFamily.ARROW else Dialect.FLATTENED
-        message_format = MessageFormat(dialect_of(call.metadata.get("barrage-viewport"), default), lengths, call.family)
+        dialect = dialect_of(call.metadata.get("barrage-viewport"), default)
+        resume = ResumePoint.decode(call.metadata.get(RESUME_HEADER))
+        message_format = MessageFormat(dialect, lengths, call.family, resume)
         super().__init__(state.server_state, session.principal, call.peer, message_format, call.stall)
         self._state = state
         self._call = call
@@ -153,6 +156,7 @@ class RawExchange(ExchangeStream):
         if table is None:
             table = await self._table(request.ticket)
         light = len(parts.app_metadata) <= _LIGHT_BYTES and is_light(request, table) and self._state.is_light(table)
+        light = light and not self.exchange_state.may_resume
         if light:
             self.exchange_state.serve(request, table)
         else:

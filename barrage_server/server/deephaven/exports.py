@@ -7,14 +7,16 @@ because calls of one connection overtake each other. A call that asks for a numb
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, UnavailableError
+from barrage_server.publish.caller_counts import CallerCounts
 
-__all__ = ["Exports"]
+__all__ = ["ExportCounts", "Exports"]
 
 _RELEASED_KEPT: Final = 256
 """Numbers remembered as released, which no call waits for."""
@@ -22,11 +24,50 @@ _NO_LIMIT: Final = 1 << 32
 """The number of possible numbers."""
 
 
+class ExportCounts:
+    """The exports of all sessions, in number, and those of each caller.
+
+    Args:
+        total: most of all sessions.
+        per_caller: most of the sessions of one caller.
+
+    """
+
+    def __init__(self, total: float = math.inf, per_caller: float = math.inf) -> None:
+        self._most = total
+        self._per_caller = per_caller
+        self._of_callers = CallerCounts()
+        self.total = 0
+
+    def add(self, owner: str) -> None:
+        """Count one more of a caller; the empty ``owner`` is counted with all only.
+
+        Raises:
+            LimitError: there are as many as there may be.
+
+        """
+        if owner and self._of_callers[owner] >= self._per_caller:
+            raise LimitError(
+                f"Your sessions have {self._per_caller:,} exports (exports_per_caller), and may have no more. Release "
+                f"those that are not used: close their tables."
+            )
+        if self.total >= self._most:
+            raise LimitError(f"All sessions have {self._most:,} exports (total_exports); try again later.")
+        self.total += 1
+        self._of_callers.add(owner)
+
+    def remove(self, owner: str) -> None:
+        """Count one less."""
+        self.total -= 1
+        self._of_callers.remove(owner)
+
+
 class Exports:
     """The exports of one session. Used on the endpoint's event loop.
 
     Args:
         limit: most exports at a time.
+        counts: where they are counted beside those of other sessions, as long as :attr:`may_come` is set.
 
     Attributes:
         may_come: whether another call may define a number; False for a call without a session, which does not wait.
@@ -37,9 +78,12 @@ class Exports:
 
     patience: float = 5.0
 
-    def __init__(self, limit: int = _NO_LIMIT, *, may_come: bool = True) -> None:
+    def __init__(self, limit: int = _NO_LIMIT, *, may_come: bool = True, counts: ExportCounts | None = None) -> None:
         self.may_come = may_come
         self._limit = limit
+        self._counts = counts or ExportCounts()
+        self._owner = ""
+        self._counted: set[int] = set()
         self._defined: dict[int, asyncio.Future[Table]] = {}
         self._awaited: dict[int, set[asyncio.Future[asyncio.Future[Table]]]] = {}  # each call that waits has its own
         self._released: deque[int] = deque(maxlen=_RELEASED_KEPT)
@@ -47,6 +91,11 @@ class Exports:
 
     def __len__(self) -> int:
         return len(self._defined)
+
+    def keep(self, owner: str) -> None:
+        """Be the exports of a session of that caller from now on."""
+        self._owner = owner
+        self.may_come = True
 
     @property
     def awaited(self) -> int:
@@ -73,9 +122,12 @@ class Exports:
             raise InvalidRequestError(f"Export {number} is in use; release it first, or use another number.")
         if len(self._defined) >= self._limit:
             raise LimitError(
-                f"This session has {self._limit:,} exports, as many as it may have. Release those that are not used: "
-                f"close their tables."
+                f"This session has {self._limit:,} exports (exports), as many as it may have. Release those that are "
+                f"not used: close their tables."
             )
+        if self.may_come:  # what a call without a session exports ends with the call
+            self._counts.add(self._owner)
+            self._counted.add(number)
         future: asyncio.Future[Table] = asyncio.get_running_loop().create_future()
         future.add_done_callback(self._settled)
         self._defined[number] = future
@@ -128,13 +180,17 @@ class Exports:
     def release(self, number: int) -> None:
         """Release an export; fine when there is none."""
         future = self._defined.pop(number, None)
+        if number in self._counted:
+            self._counted.remove(number)
+            self._counts.remove(self._owner)
         if future is not None:
             self._released.append(number)
         if future is not None and not future.done():
             future.set_exception(UnavailableError(f"Export {number} was released before it was complete."))
 
-    def clear(self) -> None:
-        """Release all exports."""
+    def close(self) -> None:
+        """Release all exports; what a call exports from now on ends with the call."""
+        self.may_come = False
         for number in tuple(self._defined):
             self.release(number)
 

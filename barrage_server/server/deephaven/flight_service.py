@@ -127,7 +127,7 @@ class FlightService:
     async def _list_flights(self, call: Call, session: Session) -> None:
         criteria = await read_request(call, flight_pb2.Criteria)
         prefix = criteria.expression.decode("utf-8", "replace")
-        for table in self._state.server_state.access.tables(session.principal):
+        for table in await self._state.listed(session):
             if table.name.startswith(prefix):
                 await call.write((await self._info(table)).SerializeToString())
 
@@ -193,7 +193,7 @@ class FlightService:
         action = await read_request(call, flight_pb2.Action)
         if action.type == TABLES_ACTION:
             check_empty(action.body, "tables request")
-            for table in self._state.server_state.access.tables(session.principal):
+            for table in await self._state.listed(session):
                 info = await self._info(table)
                 await call.write(flight_pb2.Result(body=info.SerializeToString()).SerializeToString())
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -45,6 +46,16 @@ _NEWS_SECONDS: Final = 0.05
 _CANCELLED_SECONDS: Final = 10.0
 
 
+def _tells_of_more_than_a_broken_call(record: logging.LogRecord) -> bool:
+    """Whether a record of gRPC's own is about anything else than a client that reset its call within an operation.
+
+    gRPC logs a traceback where the news of the reset comes after the operation has failed, and so a client could fill
+    the log.
+    """
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or not issubclass(kind, (grpc.aio.InternalError, asyncio.CancelledError))
+
+
 class GrpcCall(Call):
     """A call that came over gRPC.
 
@@ -59,6 +70,7 @@ class GrpcCall(Call):
         context: grpc.aio.ServicerContext[Any, Any],
         slow_client_seconds: float = 30.0,
         *,
+        first_seconds: float = 10.0,
         is_plain: bool = False,
         let_in: Callable[[str], object] = lambda _: None,
     ) -> None:
@@ -66,6 +78,7 @@ class GrpcCall(Call):
         self.metadata = _headers(context.invocation_metadata() or ())
         self.peer = peer_name(str(context.peer()))
         self.family = ClientFamily.ARROW if is_plain else _family(self.metadata)
+        self.first_seconds = first_seconds
         self._has_sent = False
         self._let_in = let_in
         self.stall = StallWatch(time.monotonic)
@@ -168,6 +181,7 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
             UnavailableError: the address cannot be listened on.
 
         """
+        logging.getLogger("grpc._cython.cygrpc").addFilter(_tells_of_more_than_a_broken_call)
         server = grpc.aio.server(options=(*_OPTIONS, *_bounds(self._limits)))
         server.add_generic_rpc_handlers((self,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._own)
@@ -212,8 +226,14 @@ class GrpcEndpoint(grpc.GenericRpcHandler):
         method = str(details.method)
         if not method.startswith(_OURS):
             return self._own.find(method)
-        seconds = self._limits.slow_client_seconds
-        handler = call_handler(method, self._service, seconds, is_plain=self._is_plain, let_in=self._let_in)
+        handler = call_handler(
+            method,
+            self._service,
+            self._limits.slow_client_seconds,
+            first_seconds=self._limits.idle_stream_seconds,
+            is_plain=self._is_plain,
+            let_in=self._let_in,
+        )
         return grpc.stream_stream_rpc_method_handler(handler)
 
 

@@ -176,7 +176,10 @@ class Demultiplexer:
             raise WireFormatError(f"The headers of a call need {_PATH_HEADER}: the method that is called.")
         self._highest = max(self._highest, stream)
         if len(self._open) >= self._streams:
-            return StreamBroken(stream, LimitError(f"One connection may have {self._streams} calls open at a time."))
+            return StreamBroken(
+                stream,
+                LimitError(f"One connection may have {self._streams} calls open at a time (calls_per_connection)."),
+            )
         self._open[stream] = bytearray()
         return StreamOpened(stream, "/" + path.lstrip("/"), headers)
 

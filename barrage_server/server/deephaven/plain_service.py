@@ -17,7 +17,7 @@ from barrage_server.server.deephaven.service import (
 )
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
-from barrage_server.server.principal import NOBODY, Principal
+from barrage_server.server.principal import UNAUTHENTICATED, Principal
 
 __all__ = ["PlainService"]
 
@@ -60,7 +60,7 @@ class PlainService(DeephavenService):
         """What the call's own credentials give, for as long as it lasts; and whether they earn a token."""
         sessions = self._state.sessions
         if call.method == HANDSHAKE:
-            return sessions.guest(NOBODY, is_plain=True), False
+            return sessions.guest(UNAUTHENTICATED, is_plain=True), False
         header = call.metadata.get(AUTHORIZATION)
         if header is None and (token := call.metadata.get(_TOKEN_OF_HANDSHAKE)):
             header = f"Bearer {token}"

@@ -17,7 +17,7 @@ from barrage_server.server.authentication import CERTIFICATE, Credentials
 from barrage_server.server.deephaven.call import Call, Status
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
-from barrage_server.server.principal import NOBODY
+from barrage_server.server.principal import UNAUTHENTICATED
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.families import ClientFamily
 
@@ -114,6 +114,7 @@ class DeephavenService:
             note(principal=session.principal.name)
             if call.method not in _OPEN:
                 call.let_in()
+                self._state.server_state.request_rate.admit(session.principal)
             if call.method == _CLOSING:
                 self._state.sessions.close(session)  # before anything is awaited
             else:
@@ -144,7 +145,9 @@ class DeephavenService:
         """A call that needs no credentials: few at a time, and not for long."""
         limits = self._state.server_state.limits
         if self._open_calls >= limits.handshakes:
-            raise LimitError(f"This server runs {limits.handshakes} calls without credentials, and no more. Try again.")
+            raise LimitError(
+                f"This server runs {limits.handshakes} calls without credentials (handshakes), and no more. Try again."
+            )
         self._open_calls += 1
         try:
             async with asyncio.timeout(limits.handshake_seconds):
@@ -159,8 +162,8 @@ class DeephavenService:
     def unknown_text(self, call: Call) -> str:
         """The text for a caller of an unknown method."""
         return (
-            f"This server keeps live tables and computes nothing: there is no {call.method.strip('/')}. Compute in "
-            f"the publisher, in your own program, or in a Deephaven server that follows these tables."
+            f"This server computes nothing for its clients: there is no {call.method.strip('/')}. Compute in its own "
+            f"process, in your program, or in a Deephaven server that follows these tables."
         )
 
     def answer_token(self, session: Session, *, is_new: bool) -> str | None:
@@ -174,7 +177,7 @@ class DeephavenService:
         sessions = self._state.sessions
         header = call.metadata.get(AUTHORIZATION)
         if call.method in _OPEN and (header is None or call.method == HANDSHAKE):
-            return sessions.guest(NOBODY), False
+            return sessions.guest(UNAUTHENTICATED), False
         is_open = self._state.authentication.is_open
         credentials = shown_credentials(call, header, lenient=is_open)
         opens = call.method in _OPENING
@@ -209,9 +212,10 @@ async def read_request(call: Call, kind: type[Request], most: int = _REQUEST_BYT
     Raises:
         WireFormatError: there is none, or it is damaged.
         LimitError: it is too long.
+        DeadlineError: it does not come in time.
 
     """
-    data = await call.read()
+    data = await call.read_first()
     if data is None:
         raise WireFormatError(f"The call {call.method} came without a request.")
     return parse_request(call, kind, data, most)

@@ -105,7 +105,7 @@ class SessionService:
             raise InvalidRequestError("What is shared ends with its session; this call belongs to none. Log in first.")
         limit = self._state.server_state.limits.exports
         if session.shared >= limit:
-            raise LimitError(f"This session shares {limit:,} tables, as many as it may.")
+            raise LimitError(f"This session shares {limit:,} tables (exports), as many as it may.")
         session.shared += 1
         self._state.shared[result.identifier] = (session, table)
         return proto.PublishResponse()

@@ -10,12 +10,12 @@ import asyncio
 import math
 import secrets
 import weakref
-from collections import Counter
 from collections.abc import Callable
 
 from barrage_server.errors import LimitError
-from barrage_server.server.deephaven.exports import Exports
-from barrage_server.server.principal import NOBODY, Principal
+from barrage_server.publish.caller_counts import CallerCounts
+from barrage_server.server.deephaven.exports import ExportCounts, Exports
+from barrage_server.server.principal import UNAUTHENTICATED, Principal
 
 __all__ = ["Session", "Sessions"]
 
@@ -48,7 +48,7 @@ class Session:
     def close(self) -> None:
         """Release its exports, and end its calls."""
         self.is_closed = True
-        self.exports.clear()
+        self.exports.close()
         for task in tuple(self.calls):
             task.cancel()
 
@@ -60,6 +60,7 @@ class Sessions:
         seconds: seconds that a session lives without a call.
         limit: most sessions.
         exports: most exports of each.
+        counts: the exports of all of them.
         per_caller: most sessions of one caller.
         clock: a monotonic clock, in seconds.
         ended: called with each session that has ended.
@@ -76,6 +77,7 @@ class Sessions:
         ended: Callable[[Session], None],
         holds: Callable[[Principal], bool],
         per_caller: float = math.inf,
+        counts: ExportCounts | None = None,
     ) -> None:
         self.seconds = seconds
         self._limit = limit
@@ -84,7 +86,8 @@ class Sessions:
         self._ended = ended
         self._holds = holds
         self._per_caller = per_caller
-        self._of_callers: Counter[str] = Counter()
+        self._counts = counts or ExportCounts()
+        self._of_callers = CallerCounts()
         self._sessions: dict[str, Session] = {}
         self._guests: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -94,11 +97,11 @@ class Sessions:
     @property
     def export_count(self) -> int:
         """Exports of all sessions. May be asked from any thread."""
-        return sum(len(session.exports) for session in tuple(self._sessions.values()))
+        return self._counts.total
 
     def guest(self, principal: Principal, *, is_plain: bool = False) -> Session:
         """A session for the length of one call: of a client that shows its credentials each time."""
-        exports = Exports(self._exports, may_come=False)
+        exports = Exports(self._exports, may_come=False, counts=self._counts)
         session = Session(principal, self._clock() + self.seconds, exports, is_plain=is_plain)
         self._guests.add(session)
         return session
@@ -112,15 +115,17 @@ class Sessions:
         """
         self.expire()
         if len(self._sessions) >= self._limit:
-            raise LimitError(f"This server has {self._limit} sessions open and takes no more; try again later.")
-        name = session.principal.name
-        if self._of_callers[name] >= self._per_caller:
             raise LimitError(
-                f"'{name}' has {self._per_caller} sessions open (sessions_per_caller), and may have no more; "
-                f"close some first."
+                f"This server has {self._limit} sessions open (sessions) and takes no more; try again later."
             )
-        self._of_callers[session.principal.name] += 1
-        session.exports.may_come = True
+        owner = session.principal.owner
+        if owner and self._of_callers[owner] >= self._per_caller:
+            raise LimitError(
+                f"'{session.principal.name}' has {self._per_caller} sessions open (sessions_per_caller), "
+                f"and may have no more; close some first."
+            )
+        self._of_callers.add(owner)
+        session.exports.keep(owner)
         self._guests.discard(session)
         self._sessions[session.token] = session
 
@@ -139,9 +144,7 @@ class Sessions:
     def close(self, session: Session) -> None:
         """End a session."""
         if self._sessions.pop(session.token, None) is not None:
-            self._of_callers[session.principal.name] -= 1
-            if not self._of_callers[session.principal.name]:
-                del self._of_callers[session.principal.name]
+            self._of_callers.remove(session.principal.owner)
         if not session.is_closed:
             session.close()
             self._ended(session)
@@ -159,7 +162,7 @@ class Sessions:
         A call that is about to show some, such as a handshake, has time limits of its own.
         """
         for session in (*self._sessions.values(), *self._guests):
-            if session.principal is not NOBODY and not self._holds(session.principal):
+            if session.principal is not UNAUTHENTICATED and not self._holds(session.principal):
                 self.close(session)
 
     def close_all(self) -> None:

@@ -11,15 +11,17 @@ import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
+from barrage_server.engine.restricted import source_of
 from barrage_server.errors import InvalidRequestError, NotFoundError
 from barrage_server.log import note
 from barrage_server.server.access import Right
 from barrage_server.server.authentication import Authentication, Credentials
-from barrage_server.server.catalog import has_at_most
+from barrage_server.server.deephaven.exports import ExportCounts
 from barrage_server.server.deephaven.sessions import Session, Sessions
 from barrage_server.server.log_ins import LogIns
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
+from barrage_server.server.table_schema import has_at_most
 from barrage_server.server.workers import Workers
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.tickets import (
@@ -73,6 +75,7 @@ class EndpointState:
             self._forget,
             self.authentication.holds,
             limits.sessions_per_caller,
+            ExportCounts(limits.total_exports, limits.exports_per_caller),
         )
         self._log_ins = LogIns(limits.failed_log_ins, server_state.clock)
         self.shared: dict[bytes, tuple[Session, Table]] = {}
@@ -113,13 +116,13 @@ class EndpointState:
 
         """
         if session.is_plain:
-            return self.server_state.access.get(session.principal, name_of_ticket(ticket), *rights)
+            return await self._named(session, name_of_ticket(ticket), *rights)
         return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket)
 
     async def resolve_path(self, session: Session, path: Sequence[str | bytes], *rights: Right) -> Table:
         """The table at the path of a descriptor. Raises what :meth:`resolve` does."""
         if session.is_plain:
-            return self.server_state.access.get(session.principal, name_of_path(path), *rights)
+            return await self._named(session, name_of_path(path), *rights)
         return await self.resolve_parsed(session, parse_path(path), *rights)
 
     async def resolve_parsed(
@@ -127,30 +130,46 @@ class EndpointState:
     ) -> Table:
         """The same, for a ticket that has been parsed. Raises what :meth:`resolve` does."""
         access, principal = self.server_state.access, session.principal
+        is_quick = not access.restricts
         match parsed:
             case ExportTicket(number):
                 table = await session.exports.resolve(number)
                 if table not in self.private:  # rights may have changed since it was exported
-                    access.check(principal, table.name, *rights)
+                    access.check_table(principal, table, *rights)
                 return table
             case SharedTicket(identifier):
                 published = self.shared.get(identifier)
                 if published is not None and published[1] in self.private:
                     return published[1]  # who knows the ticket was given it
                 name = _bare_name(ticket) if published is None else published[1].name
-                found = access.find(principal, name) if published is None else published[1]
+                found = self.server_state.catalog.find(name) if published is None else source_of(published[1])
                 if found is not None and access.rights(principal, name):
                     access.check(principal, name, *rights)
-                    return found
+                    # what this caller sees of it, and not what its publisher does
+                    seen = access.part(principal, found) if is_quick else await self.run(access.part, principal, found)
+                    if seen is not None:
+                        return seen
                 raise NotFoundError(
                     "Nothing is shared under this ticket. Its publisher must have published it, and still be there."
                 )
             case ApplicationTicket(text):
                 raise NotFoundError(f"There are no applications here, and so no '{text}'. Tables are in the scope.")
             case name:
-                table = access.get(principal, name, *rights)
-                note(table=table.name)
-                return table
+                return await self._named(session, name, *rights)
+
+    async def _named(self, session: Session, name: str, *rights: Right) -> Table:
+        access = self.server_state.access
+        if access.takes_long(session.principal, name):
+            note(table=name)
+            return await self.run(access.get, session.principal, name, *rights)
+        return access.get(session.principal, name, *rights)
+
+    async def listed(self, session: Session) -> tuple[Table, ...]:
+        """The tables that the caller may list, as it sees them."""
+        access = self.server_state.access
+        return (
+            await self.run(access.tables, session.principal) if access.restricts else access.tables(session.principal)
+        )
 
     def export(self, session: Session, ticket: bytes, table: Table) -> None:
         """Give a table the export ticket that a client has chosen."""

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, SourceTable, Table
+from barrage_server.engine.restricted import RestrictedTable, source_of
 from barrage_server.errors import (
     BarrageError,
     InvalidRequestError,
@@ -37,6 +38,8 @@ _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
 _BATCH_BYTES: Final = 4 << 20
 """Most bytes of a batch. Decoding many short operations occupies the event loop."""
 _SIZES_SECONDS: Final = 0.2
+_SCAN_SHARE: Final = 9
+"""The time of a look at the exports of a session, multiplied, that passes before that at another one's."""
 """Least seconds between two reports of the sizes of exports to a client."""
 
 Creation = proto.ExportedTableCreationResponse
@@ -49,6 +52,7 @@ class TableService:
 
     def __init__(self, state: EndpointState) -> None:
         self._state = state
+        self._scans: Final = asyncio.Lock()
 
     def methods(self) -> Methods:
         """Its handlers."""
@@ -126,14 +130,23 @@ class TableService:
         told: dict[int, int] = {}
 
         def may_see(table: Table) -> bool:
-            access = self._state.server_state.access
-            return table in self._state.private or bool(access.rights(session.principal, table.name))
+            if table in self._state.private:
+                return True
+            try:
+                self._state.server_state.access.check_table(session.principal, table)
+            except BarrageError:
+                return False
+            return True
 
         try:
             while not self._state.stopping.is_set():
-                changed.clear()
-                tables = session.exports.tables().items()
-                sizes = {number: table.version.size for number, table in tables if may_see(table)}
+                async with self._scans:
+                    changed.clear()
+                    began = asyncio.get_running_loop().time()
+                    tables = session.exports.tables()
+                    seen = {table: may_see(table) for table in set(tables.values())}
+                    sizes = {number: table.version.size for number, table in tables.items() if seen[table]}
+                    await asyncio.sleep(_SCAN_SHARE * (asyncio.get_running_loop().time() - began))
                 for number, size in sizes.items():
                     if told.get(number) != size:
                         ticket = proto.Ticket(ticket=export_ticket(number))
@@ -173,17 +186,26 @@ class InputTableService:
         return proto.DeleteTableResponse()
 
     async def _apply(self, session: Session, target: bytes, source: bytes, mode: PublishMode | None) -> None:
-        table = await self._state.resolve(session, target, Right.PUBLISH)
+        table = source_of(await self._state.resolve(session, target, Right.PUBLISH))
         rows_of = await self._state.resolve(session, source, Right.READ)
         rows, limit = rows_of.version, self._state.server_state.limits.put_bytes
+        too_many = LimitError(
+            f"One call may carry {limit:,} bytes of rows (put_bytes), and '{rows_of.name}' has more. Send them "
+            f"in parts."
+        )
         # a few bytes of request name as many rows as there are, of the table itself as well
-        if rows_of.nbytes > limit:
-            raise LimitError(
-                f"One call may carry {limit:,} bytes of rows, and '{rows_of.name}' has more. Send them in parts."
-            )
+        is_part = isinstance(rows_of, RestrictedTable)
+        if not is_part and rows_of.nbytes > limit:
+            raise too_many
 
         def apply() -> None:
-            apply_rows(table, mode, rows.schema, list(rows.batches()))
+            batches, size = [], 0
+            for batch in rows.batches():
+                size += batch.nbytes
+                if is_part and size > limit:  # its storage has hidden rows, too
+                    raise too_many
+                batches.append(batch)
+            apply_rows(table, mode, rows.schema, batches)
 
         await self._state.run(apply)
 
@@ -229,6 +251,6 @@ def _of(operation: Operation) -> ResultRequest:
         request: ResultRequest = getattr(operation, kind)
         return request
     raise UnsupportedOperationError(
-        "This server keeps live tables and computes nothing; of a batch it runs fetch_table, apply_preview_columns and "
+        "This server computes nothing for its clients; of a batch it runs fetch_table, apply_preview_columns and "
         "create_input_table."
     )

@@ -88,9 +88,10 @@ class PutStream:
 
         Raises:
             WireFormatError: it is no such message.
+            DeadlineError: it does not come in time.
 
         """
-        message = await self._call.read()
+        message = await self._call.read_first()
         if message is None:
             raise WireFormatError("A DoPut stream must begin with an Arrow schema.")
         self._first = first = decode_flight_data(message)

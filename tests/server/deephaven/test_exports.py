@@ -9,7 +9,7 @@ import pytest
 
 from barrage_server.engine import AppendTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, LimitError, UnavailableError, WireFormatError
-from barrage_server.server.deephaven.exports import Exports
+from barrage_server.server.deephaven.exports import ExportCounts, Exports
 
 TABLE = AppendTable(UpdateGraph(), "t", pa.schema([("a", pa.int64())]))
 
@@ -53,7 +53,7 @@ def test_a_number_that_was_released_is_not_waited_for() -> None:
         waiting = session.reserve(2)
         asked = asyncio.ensure_future(session.resolve(2))
         await asyncio.sleep(0)
-        session.clear()
+        session.close()
         assert waiting.done()
         with pytest.raises(UnavailableError, match="before it was complete"):
             await asked
@@ -124,6 +124,32 @@ def test_a_session_has_no_more_exports_than_it_may() -> None:
         session.release(1)
         session.define(3, TABLE)
         assert len(session) == 2
+
+    asyncio.run(run())
+
+
+def test_exports_are_counted_by_caller_and_in_all_as_long_as_their_sessions_live() -> None:
+    async def run() -> None:
+        counts = ExportCounts(total=5, per_caller=3)
+        first, second, others, anyones = (Exports(counts=counts) for _ in range(4))
+        for session, owner in ((first, "a"), (second, "a"), (others, "b"), (anyones, "")):
+            session.keep(owner)
+        for number in (1, 2):
+            first.define(number, TABLE)
+        second.define(1, TABLE)
+        with pytest.raises(LimitError, match=r"3 exports \(exports_per_caller\)"):
+            second.define(2, TABLE)
+        others.define(1, TABLE)
+        anyones.define(1, TABLE)
+        with pytest.raises(LimitError, match=r"5 exports \(total_exports\)"):
+            anyones.define(2, TABLE)
+        first.release(1)
+        first.release(1)
+        second.reserve(2)
+        for session in (first, second, others, anyones):
+            session.close()
+            session.define(9, TABLE)  # by a call that was on its way
+        assert counts.total == 0
 
     asyncio.run(run())
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
@@ -51,6 +53,46 @@ def reflect(channel: Any, **request: str) -> Any:
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     (answer,) = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(**request)]), timeout=10)
     return answer
+
+
+@pytest.mark.parametrize("front", ["pyarrow", "grpc"])
+@pytest.mark.parametrize("method", ["DoGet", "DoPut", "GetFlightInfo", "DoAction"])
+def test_a_call_that_sends_nothing_ends(front: str, method: str) -> None:
+    """It is counted nowhere until its first message."""
+    ended = threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        ended.wait(30)
+        yield from ()
+
+    limits = Limits(idle_stream_seconds=0.2)
+    with Server(front=front, limits=limits, deephaven_port=0) as server:
+        uri = str(server.uri if front == "grpc" else server.deephaven_uri).partition("://")[2]
+        with grpc.insecure_channel(uri) as channel:
+            open_call: Any = channel.stream_stream(f"/arrow.flight.protocol.FlightService/{method}")
+            call = open_call(nothing(), timeout=20)
+            with pytest.raises(grpc.RpcError) as caught:
+                list(call)
+            ended.set()
+        assert "sent no message within 0.2 s" in str(caught.value.details())
+
+
+class OtherError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "is_told"),
+    [(grpc.aio.InternalError("reset"), False), (asyncio.CancelledError(), False), (OtherError(), True), (None, True)],
+)
+def test_a_call_that_its_client_resets_within_an_operation_is_not_a_fault_in_the_log(
+    channel: Any, caplog: pytest.LogCaptureFixture, error: BaseException | None, is_told: bool
+) -> None:
+    """gRPC would log a traceback for it, as often as a stranger likes."""
+    assert channel is not None
+    exc_info = None if error is None else (type(error), error, None)
+    logging.getLogger("grpc._cython.cygrpc").error("what gRPC says", exc_info=exc_info)
+    assert ("what gRPC says" in caplog.text) == is_told
 
 
 def test_health_says_that_the_whole_and_each_service_is_there(channel: Any) -> None:

@@ -9,73 +9,13 @@ import grpc
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
-from barrage_proto import console_pb2
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
 from barrage_server.server import Limits, Server
 from barrage_server.wire.tickets import export_ticket
-from tests.server.deephaven.test_grpc_endpoint import log_in
+from tests.server.deephaven.raw_session import PACKAGE, SCHEMA, Kind, Session
 from tests.waiting import until
-
-_PACKAGE = "/io.deephaven.proto.backplane.grpc"
-_CONSOLE = "/io.deephaven.proto.backplane.script.grpc.ConsoleService"
-SCHEMA = pa.schema([("x", pa.int64())])
-Kind = proto.CreateInputTableRequest.InputTableKind
-
-
-class Session:
-    """One client's, over raw calls."""
-
-    def __init__(self, channel: grpc.Channel, flight: fl.FlightClient) -> None:
-        self._channel, self._flight = channel, flight
-        self._bearer = log_in(channel)[1]
-        self._exports = 0
-
-    def call(self, method: str, request: Any) -> None:
-        self._channel.unary_unary(method)(
-            request.SerializeToString(), timeout=10, metadata=(("authorization", self._bearer),)
-        )
-
-    def _ticket(self) -> proto.Ticket:
-        self._exports += 1
-        return proto.Ticket(ticket=export_ticket(self._exports))
-
-    def upload(self) -> proto.Ticket:
-        ticket = self._ticket()
-        options = fl.FlightCallOptions(headers=[(b"authorization", self._bearer.encode())], timeout=10)
-        descriptor = fl.FlightDescriptor.for_path("export", str(self._exports))
-        writer, _ = self._flight.do_put(descriptor, SCHEMA, options)
-        with writer:
-            writer.write_table(pa.table({"x": [1, 2, 3]}))
-        return ticket
-
-    def input_table(self, kind: Any) -> proto.Ticket:
-        ticket = self._ticket()
-        schema = SCHEMA.serialize().to_pybytes()
-        self.call(
-            f"{_PACKAGE}.TableService/CreateInputTable",
-            proto.CreateInputTableRequest(result_id=ticket, schema=schema, kind=kind),
-        )
-        return ticket
-
-    def bind(self, name: str, ticket: proto.Ticket) -> None:
-        self.call(
-            f"{_CONSOLE}/BindTableToVariable",
-            console_pb2.BindTableToVariableRequest(variable_name=name, table_id=ticket),
-        )
-
-    def share(self, identifier: bytes, ticket: proto.Ticket) -> None:
-        shared = proto.Ticket(ticket=b"h" + identifier)
-        self.call(
-            f"{_PACKAGE}.SessionService/PublishFromTicket", proto.PublishRequest(source_id=ticket, result_id=shared)
-        )
-
-    def release(self, ticket: proto.Ticket) -> None:
-        self.call(f"{_PACKAGE}.SessionService/Release", proto.ReleaseRequest(id=ticket))
-
-    def close(self) -> None:
-        self.call(f"{_PACKAGE}.SessionService/CloseSession", proto.HandshakeRequest())
 
 
 def tables(server: Server) -> int:
@@ -153,7 +93,7 @@ def test_a_call_without_a_session_shares_nothing() -> None:
         place = (server.deephaven_uri or "").removeprefix("dh+plain://")
         server.append_table("own", SCHEMA)
         with grpc.insecure_channel(place) as channel:
-            share: Any = channel.unary_unary(f"{_PACKAGE}.SessionService/PublishFromTicket")
+            share: Any = channel.unary_unary(f"{PACKAGE}.SessionService/PublishFromTicket")
             request = proto.PublishRequest(
                 source_id=proto.Ticket(ticket=b"s/own"), result_id=proto.Ticket(ticket=b"hello")
             )
@@ -177,5 +117,5 @@ def test_the_schema_of_an_input_table_is_checked() -> None:
                     kind=Kind(in_memory_append_only=Kind.InMemoryAppendOnly()),
                 )
                 with pytest.raises(grpc.RpcError) as caught:
-                    session.call(f"{_PACKAGE}.TableService/CreateInputTable", request)
+                    session.call(f"{PACKAGE}.TableService/CreateInputTable", request)
                 assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT, schema

@@ -1,0 +1,44 @@
+"""A table under another name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pyarrow as pa
+
+from barrage_server.engine.derived import DerivedTable
+from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
+from barrage_server.engine.table import Table
+from barrage_server.engine.update import TableUpdate
+
+__all__ = ["alias"]
+
+
+def alias(table: Table, name: str) -> DerivedTable:
+    """A table that is what ``table`` is, with a name of its own. It holds no row and no value."""
+    traits = replace(table.traits, is_input=False)
+    made = DerivedTable([table], name, Same(table.schema), key_columns=table.key_columns, traits=traits)
+    table.graph.attach(made)
+    return made
+
+
+class Same(Operator):
+    """Passes its input on."""
+
+    name: ClassVar[str] = "alias"
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+
+    def start(self, inputs: Inputs) -> Outcome:
+        """All rows."""
+        (version,) = inputs
+        update = TableUpdate.of_added(version.row_set, len(self.schema))
+        return Outcome(version.row_set, version.views, update, version.readable)
+
+    def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
+        """The same update."""
+        (change,), (version,) = changes, inputs
+        update = TableUpdate.empty(len(self.schema)) if change is None else change.update
+        return Outcome(version.row_set, version.views, update, version.readable)

@@ -1,0 +1,120 @@
+"""From key values to groups, which have numbers in the order of their first appearance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.key_index import KeyIndex
+from barrage_server.engine.key_values import KeyValues
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.values import take
+from barrage_server.rowset import RowSet
+
+__all__ = ["GroupIndex", "pack_rows"]
+
+_BLOCK = 1 << 16
+
+
+class GroupIndex:
+    """Gives each combination of key values a number: 0, 1, 2 and so on.
+
+    The number is the row key of the group in :attr:`store`, which has the key values once. Keys are equal as those of a
+    keyed table: null equals null, NaN equals NaN, and -0.0 is 0.0; the value that came first is kept. Without key
+    columns all rows are group 0.
+
+    Args:
+        schema: the key columns; there may be none.
+
+    Attributes:
+        store: the key values by group.
+        count: one more than the highest number.
+
+    Raises:
+        UnsupportedTypeError: values of one of the types cannot be keys.
+
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        distinct = schema.field(0).name if len(schema) == 1 else None
+        self.store = ColumnStore(schema, distinct=distinct)
+        self._index = self._new_index()
+        self.count = 0
+        self._written = 0  # groups whose cells a version may hold
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index and of the key values."""
+        return self.store.nbytes + (self._index.nbytes if self._index is not None else 0)
+
+    def find(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
+        """The group of each of ``rows`` rows with these key values; -1 where there is none."""
+        if self._index is None:
+            return np.full(rows, 0 if self.count else -1, np.int64)
+        return self._index.lookup(KeyValues(columns))
+
+    def add(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
+        """The same; groups that are not there are made.
+
+        Raises:
+            LimitError: there would be too many.
+
+        """
+        if self._index is None:
+            self.count = max(self.count, min(rows, 1))
+            return np.zeros(rows, np.int64)
+        keys = KeyValues(columns)
+        found = self._index.lookup(keys)
+        missing = np.flatnonzero(found < 0)
+        if len(missing) == 0:
+            return found
+        unknown = keys.take(missing)
+        backwards = np.arange(len(missing) - 1, -1, -1)
+        # of the rows from last to first, the last of each key: the row where it appears first
+        last = self._index.deduplicate(unknown.take(backwards))
+        first = np.sort(backwards[last])
+        numbers = np.arange(self.count, self.count + len(first), dtype=np.int64)
+        new = RowSet.from_range(self.count, self.count + len(first) - 1)
+        undo = self.store.undo if self.count < self._written else None
+        for column, values in zip(self.store.columns, columns, strict=True):
+            column.write(new, take(values, missing[first]), undo)
+        self._index.insert(unknown.take(first), numbers)
+        self.count += len(first)
+        self._written = max(self._written, self.count)
+        found[missing] = self._index.lookup(unknown)
+        return found
+
+    def pack(self, living: Int64Array) -> None:
+        """Give the groups ``living``, in ascending order, the numbers from 0, and forget all others."""
+        if self._index is None:
+            self.count = len(living)
+            return
+        pack_rows(self.store, living, self.count)
+        self.count = len(living)
+        self._index = index = self._new_index()
+        assert index is not None
+        for start in range(0, self.count, _BLOCK):
+            numbers = np.arange(start, min(start + _BLOCK, self.count), dtype=np.int64)
+            index.insert(KeyValues(self._read(numbers)), numbers)
+
+    def _new_index(self) -> KeyIndex | None:
+        types = [field.type for field in self._schema]
+        return KeyIndex(types, self._read) if types else None
+
+    def _read(self, groups: Int64Array) -> list[pa.Array]:
+        return [column.read_current(groups) for column in self.store.columns]
+
+
+def pack_rows(store: ColumnStore, living: Int64Array, count: int) -> None:
+    """Move the cells of the row keys ``living``, in ascending order, to those from 0; the others below ``count`` go."""
+    numbers = np.arange(len(living), dtype=np.int64)
+    moved = int(np.searchsorted(living - numbers, 1))
+    dead, live = RowSet.flat(count) - RowSet.from_sorted_keys(living), RowSet.flat(len(living))
+    for column in store.columns:
+        column.discard(dead)
+        column.move(living[moved:], numbers[moved:], store.undo)
+        column.collect(live, store.undo)

@@ -1,0 +1,96 @@
+"""What listeners are told of cycles, in the order of the cycles."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from barrage_server.engine.callbacks import Callbacks
+from barrage_server.engine.cycle_log import CycleNote
+
+if TYPE_CHECKING:
+    from barrage_server.engine.table import Table
+    from barrage_server.engine.update import TableUpdate
+    from barrage_server.engine.version import TableVersion
+
+__all__ = ["Change", "ListenerQueue"]
+
+logger = logging.getLogger("barrage_server.engine")
+
+
+class Change(NamedTuple):
+    """What a cycle has done to one table, and the table's versions before and after it."""
+
+    table: Table
+    update: TableUpdate
+    previous: TableVersion
+    current: TableVersion
+
+
+class _Thread(threading.local):
+    """Whether the calling thread calls listeners."""
+
+    tells = False
+
+
+class ListenerQueue:
+    """Changes, failed tables and notes of cycles, until listeners are told of them.
+
+    A cycle appends; the thread that has run it calls :meth:`tell` afterwards, outside of the graph's lock.
+
+    Attributes:
+        failures: the listeners of failed tables.
+
+    """
+
+    def __init__(self) -> None:
+        self.failures = Callbacks[Callable[["Table"], object]]()
+        self._untold: deque[Change | Table | CycleNote] = deque()
+        self._telling = threading.Lock()
+        self._thread = _Thread()
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        """Tell the listeners of each table of its change."""
+        self._untold.extend(changes)
+
+    def failed(self, tables: Iterable[Table]) -> None:
+        """Tell the listeners of failures of each table."""
+        self._untold.extend(tables)
+
+    def happened(self, note: CycleNote) -> None:
+        """Let ``note`` tell others that it has happened."""
+        self._untold.append(note)
+
+    def tell(self) -> None:
+        """Call listeners in the order of the cycles, one thread at a time; returns when all are told.
+
+        A listener may publish: its cycle is told of after the current one.
+        """
+        thread = self._thread
+        if thread.tells:
+            return
+        with self._telling:
+            thread.tells = True
+            try:
+                while self._untold:
+                    told = self._untold.popleft()
+                    if isinstance(told, Change):
+                        for listener in told.table.listeners:
+                            _call(listener, told.update, told.previous, told.current)
+                    elif isinstance(told, CycleNote):
+                        _call(told.tell)
+                    else:
+                        for failure_listener in self.failures:
+                            _call(failure_listener, told)
+            finally:
+                thread.tells = False
+
+
+def _call(listener: Callable[..., object], *arguments: object) -> None:
+    try:
+        listener(*arguments)
+    except Exception:  # one listener's fault must not stop the others, nor the publisher
+        logger.exception("a listener of a table failed; it stays attached")

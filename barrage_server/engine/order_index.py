@@ -1,0 +1,404 @@
+"""Rows in an order that is not that of their keys: a row key for each, so that few keys change with few rows.
+
+Rows lie in leaves of 32 slots, packed to the left, with free slots behind them; the number of a slot is the row key
+that a row has in this order. A row finds its place among the leaves by their first rows, then within a leaf. A leaf
+that overflows is spread over the smallest aligned window of leaves that has room ("packed-memory array": Bender,
+Demaine and Farach-Colton, "Cache-oblivious B-trees", 2000). Rows behind the last one, or before the first one, get
+leaves of their own. The values that rows are ordered by are not stored: the caller compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barrage_server.engine.fixed_column import FixedColumn
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import numbers_of
+from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.view import StoredView
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["Before", "Moves", "OrderIndex"]
+
+Before: TypeAlias = Callable[[Int64Array, Int64Array], npt.NDArray[np.bool_]]
+"""Says of new rows, by their positions, whether each comes before one of the rows that are there, by their keys."""
+
+_BITS: Final = 5
+_SLOTS: Final = 1 << _BITS
+_FILLED: Final = 22
+"""Rows of a leaf in the beginning."""
+_FILLED_AT_END: Final = 28
+"""Rows of a leaf that is made for rows behind all others."""
+_MIDDLE: Final = 1 << (40 - _BITS)
+"""The first leaf in the beginning, so that there is room for leaves on both sides."""
+_DENSE, _SPARSE, _STEP = 0.95, 0.75, 0.012
+"""Rows per slot after a window was spread: in the smallest ones, at least, and what each doubling takes away."""
+_FEW_LEAVES: Final = 64
+_THIN: Final = 8
+"""Slots per row from which on all rows are laid out anew."""
+_BLOCK: Final = 1 << 16
+
+MAP_SCHEMA: Final = pa.schema([("row", pa.int64())])
+
+
+class Moves(NamedTuple):
+    """What a change has done to row keys.
+
+    Attributes:
+        removed: the keys of rows that have gone, and of changed rows that now have another place.
+        added: the keys of new rows, and of changed rows in their new place.
+        shifted: how the keys of others have moved.
+
+    """
+
+    removed: RowSet
+    added: RowSet
+    shifted: RowSetShiftData
+
+
+class OrderIndex:
+    """The order of some rows.
+
+    Attributes:
+        store: one column: the key that the row in a slot has in its table.
+        rows: the slots that hold rows: their row keys.
+
+    """
+
+    def __init__(self) -> None:
+        self.store = ColumnStore(MAP_SCHEMA)
+        self._slots = FixedColumn(pa.int64(), 0, self.store.columns[0].snapshot().page_bits)  # by the key of the row
+        self._first = _MIDDLE
+        self._counts = np.zeros(0, np.int16)  # rows of each leaf, from the first
+        self.rows = RowSet.empty()
+        self._is_new = True
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the order."""
+        return self.store.nbytes + self._slots.nbytes + self._counts.nbytes
+
+    def view(self) -> StoredView:
+        """The present map from slots to rows, for a version."""
+        return self.store.views()[0]
+
+    def slots_of(self, keys: Int64Array) -> Int64Array:
+        """The slots of rows, by their keys in any order."""
+        return numbers_of(self._slots.read_current(keys))
+
+    def keys_at(self, slots: Int64Array) -> Int64Array:
+        """The keys of the rows in ``slots``."""
+        return self._keys(slots)
+
+    def rank(self, count: int, before: Before) -> Int64Array:
+        """For ``count`` things the number of rows that each of them does not come before."""
+        leaves, offsets = self._places(count, before, _Rest(self._first, self._counts, np.zeros(0, np.int64)))
+        return self.rows.rank(((self._first + leaves) << _BITS) + offsets)
+
+    def drop_before(self, key: int) -> None:
+        """Forget where rows with keys below ``key`` were; there are none any more, and will be none."""
+        self._slots.drop_before(key)
+
+    def fill(self, keys: Int64Array) -> None:
+        """Take in all rows, by their keys in order. There are none yet."""
+        leaves = -(-len(keys) // _FILLED)
+        self._counts = np.full(leaves, _FILLED, np.int16)
+        if len(keys) % _FILLED:
+            self._counts[-1] = len(keys) % _FILLED
+        places = np.arange(len(keys), dtype=np.int64)
+        slots = ((self._first + places // _FILLED) << _BITS) + places % _FILLED
+        self._write(slots, keys)
+        self._is_new = False
+        self.rows = RowSet.from_sorted_keys(slots)
+
+    def shift(self, before: Int64Array, after: Int64Array) -> None:
+        """Take note that rows have other keys in their table, in the same order."""
+        if len(before):
+            slots = self.slots_of(before)
+            order = np.argsort(slots)
+            self.store.columns[0].overwrite(slots[order], pa.array(after[order]), self.store.undo)
+            self._slots.write(after, pa.array(slots), None)
+
+    def change(self, gone: Int64Array, new: Int64Array, was: Int64Array, before: Before) -> Moves:
+        """Take rows out, and others in, which may be the same rows in another place.
+
+        Args:
+            gone: the slots of the rows that go, ascending.
+            new: the keys of the rows that come, in their order.
+            was: for each of them its slot among ``gone``, if it goes and comes back; otherwise -1.
+            before: compares the latter with rows that stay. It is a strict order: no two rows are equal.
+
+        """
+        if not self.rows:
+            self.fill(new)
+            return Moves(RowSet.empty(), self.rows, RowSetShiftData.empty())
+        if not len(gone) and not len(new):
+            return Moves(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty())
+        rest = _Rest(self._first, self._counts, gone)
+        leaves, offsets = self._places(len(new), before, rest)
+        moves = self._rebuild(rest, new, was, leaves, offsets, gone)
+        self._trim()
+        return moves
+
+    # Finding places.
+
+    def _places(self, count: int, before: Before, rest: _Rest) -> tuple[Int64Array, Int64Array]:
+        """For each of ``count`` rows its leaf, and the number of rows that stay there and come before it."""
+        filled = np.flatnonzero(rest.counts)
+        if not len(filled) or not count:
+            return np.zeros(count, np.int64), np.zeros(count, np.int64)
+
+        def firsts(_items: Int64Array, places: Int64Array) -> Int64Array:
+            leaves = filled[places]
+            return self._keys(rest.slots(leaves, np.zeros(len(leaves), np.int64)))
+
+        low, high = np.zeros(count, np.int64), np.full(count, len(filled), np.int64)
+        behind = _search(low, high, firsts, before)  # leaves whose first row comes before
+        leaves = filled[np.maximum(behind - 1, 0)]
+
+        def within(items: Int64Array, places: Int64Array) -> Int64Array:
+            return self._keys(rest.slots(leaves[items], places))
+
+        low = np.minimum(behind, 1)  # the first row of its leaf comes before
+        high = np.where(behind > 0, rest.counts[leaves], 0).astype(np.int64)
+        return leaves, _search(low, high, within, before)
+
+    # Making room.
+
+    def _rebuild(
+        self, rest: _Rest, new: Int64Array, was: Int64Array, leaves: Int64Array, offsets: Int64Array, gone: Int64Array
+    ) -> Moves:
+        """Lay out anew the leaves that lose or get rows, and those between which an overflow is spread."""
+        totals = rest.counts.astype(np.int64)
+        np.add.at(totals, leaves, 1)
+        windows = self._windows(totals, np.union1d(rest.leaves, leaves))
+        if windows.front:
+            rest = rest.with_front(windows.front)
+            leaves = leaves + windows.front
+            self._first -= windows.front
+        counts = np.zeros(windows.total, np.int16)
+        counts[: len(rest.counts)] = rest.counts
+        rest.counts = counts
+        members = _ranges(windows.starts, windows.ends)
+        here = counts[members].astype(np.int64)
+        ends = np.cumsum(here)
+        begins = ends - here
+        stayed = int(ends[-1]) if len(ends) else 0
+        old_slots = rest.slots(np.repeat(members, here), np.arange(stayed) - np.repeat(begins, here))
+        # new rows among those that stay
+        places = begins[np.searchsorted(members, leaves)] + offsets + np.arange(len(new))
+        is_new = np.zeros(stayed + len(new), np.bool_)
+        is_new[places] = True
+        keys = np.empty(len(is_new), np.int64)
+        keys[is_new], keys[~is_new] = new, self._keys(old_slots)
+        slots, filled = self._laid_out(windows, members, here, leaves)
+        counts[members] = filled
+        self._counts = counts
+
+        came, kept = slots[is_new], slots[~is_new]
+        changed = is_new.copy()
+        moved = kept != old_slots
+        changed[~is_new] = moved
+        self._write(slots[changed], keys[changed])
+        stays = came == was  # and as many of the others come before it as did
+        stays[stays] = np.searchsorted(old_slots, came[stays]) == np.searchsorted(kept, came[stays])
+        removed = RowSet.from_sorted_keys(np.setdiff1d(gone, came[stays], assume_unique=True))
+        added = RowSet.from_sorted_keys(came[~stays])
+        in_place = came[stays]
+        shifted = _shifts(*(np.sort(np.concatenate((part, in_place))) for part in (old_slots, kept)))
+        self.rows = ((self.rows - removed) - RowSet.from_sorted_keys(old_slots[moved])) | RowSet.from_sorted_keys(
+            slots[changed]
+        )
+        return Moves(removed, added, shifted)
+
+    def _laid_out(
+        self, windows: _Windows, members: Int64Array, here: Int64Array, leaves: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """The slots of all rows of some windows, in order, and the number of rows of each of their leaves."""
+        loads = here + np.bincount(np.searchsorted(members, leaves), minlength=len(members))
+        firsts = np.searchsorted(members, windows.starts)
+        rows = np.add.reduceat(loads, firsts) if len(loads) else loads
+        window = np.repeat(np.arange(len(rows)), rows)
+        place = np.arange(len(window)) - np.repeat(np.cumsum(rows) - rows, rows)
+        few, fuller = rows // windows.sizes, rows % windows.sizes  # the first leaves have a row more
+        edge = fuller * (few + 1)
+        in_fuller = place < edge[window]
+        per_leaf = np.where(in_fuller, few[window] + 1, np.maximum(few[window], 1))
+        beyond = place - np.where(in_fuller, 0, edge[window])
+        leaf = beyond // per_leaf + np.where(in_fuller, 0, fuller[window])
+        local = windows.starts[window] + leaf
+        slots = ((self._first + local) << _BITS) + beyond % per_leaf
+        filled = np.bincount(np.searchsorted(members, local), minlength=len(members))
+        return slots, filled
+
+    def _windows(self, totals: Int64Array, touched: Int64Array) -> _Windows:
+        """The leaves to lay out anew, if each is to have ``totals`` rows; ``touched`` are those that change."""
+        count, load = len(totals), int(totals.sum())
+        if count > _FEW_LEAVES and load * _THIN < count * _SLOTS:  # most of the storage is unused
+            size = max(1, -(-load // _FILLED))
+            return _Windows(np.zeros(1, np.int64), np.array([count]), np.array([size]), count, 0)
+        front = back = 0
+        if totals[-1] > _SLOTS:  # rows behind the last leaf get leaves of their own
+            back = -(-int(totals[-1]) // _FILLED_AT_END) - 1
+        if totals[0] > _SLOTS and count > 1:
+            front = -(-int(totals[0]) // _FILLED_AT_END) - 1
+        padded = np.concatenate((np.zeros(front, np.int64), totals, np.zeros(back, np.int64)))
+        ends_before = np.concatenate(([0], np.cumsum(padded)))
+        at_ends = [(front + count - 1, front + count + back)] * bool(back) + [(0, front + 1)] * bool(front)
+        is_crowded = padded > _SLOTS
+        is_crowded[[start for start, _ in at_ends[: bool(back)]]] = False
+        is_crowded[[front] * bool(front)] = False
+        crowded, count = np.flatnonzero(is_crowded), len(padded)
+        starts = [np.array([start for start, _ in at_ends], np.int64), touched + front]
+        ends = [np.array([end for _, end in at_ends], np.int64), touched + front + 1]
+        origin, level = self._first - front, 1
+        while len(crowded):
+            block = np.unique((crowded + origin) >> level)
+            low = np.maximum((block << level) - origin, 0)
+            high = np.minimum(((block + 1) << level) - origin, count)
+            whole = bool(len(block) == 1 and low[0] == 0 and high[0] == count)
+            rows = ends_before[high] - ends_before[low]
+            fits = rows <= _SLOTS * (high - low) * max(_SPARSE, _DENSE - level * _STEP)
+            if whole and not fits[0]:
+                count = max(count + 1, -(-int(rows[0]) * 10 // (7 * _SLOTS)))
+                high, fits = np.array([count]), np.array([True])
+            starts.append(low[fits])
+            ends.append(high[fits])
+            crowded = crowded[~fits[np.searchsorted(block, (crowded + origin) >> level)]]
+            level += 1
+        start, end = _joined(np.concatenate(starts), np.concatenate(ends))
+        return _Windows(start, end, end - start, count, front)
+
+    def _trim(self) -> None:
+        """Forget leaves without rows at both ends."""
+        filled = np.flatnonzero(self._counts)
+        if not len(filled):
+            self._counts = self._counts[:0]
+            return
+        first, last = int(filled[0]), int(filled[-1])
+        if first or last + 1 < len(self._counts):
+            self._counts = self._counts[first : last + 1].copy()
+            self._first += first
+            for column in self.store.columns:
+                column.drop_before(self._first << _BITS)
+                column.drop_after(((self._first + len(self._counts)) << _BITS) - 1)
+
+    # Cells.
+
+    def _keys(self, slots: Int64Array) -> Int64Array:
+        return numbers_of(self.store.columns[0].read_current(slots))
+
+    def _write(self, slots: Int64Array, keys: Int64Array) -> None:
+        for start in range(0, len(slots), _BLOCK):
+            part, rows = slots[start : start + _BLOCK], keys[start : start + _BLOCK]
+            self.store.columns[0].write(part, pa.array(rows), None if self._is_new else self.store.undo)
+            order = np.argsort(rows)
+            self._slots.write(rows[order], pa.array(part[order]), None)
+
+
+class _Windows(NamedTuple):
+    """Runs of leaves that are laid out anew.
+
+    Attributes:
+        starts, ends: the leaves of each, ascending.
+        sizes: the leaves of each that get rows.
+        total: the leaves that there are then.
+        front: how many of them are new in front.
+
+    """
+
+    starts: Int64Array
+    ends: Int64Array
+    sizes: Int64Array
+    total: int
+    front: int
+
+
+class _Rest:
+    """The leaves without the rows that go: those that stay are closed up, although nothing has been written.
+
+    Attributes:
+        counts: rows of each leaf.
+        leaves: the leaves that have lost rows, ascending.
+
+    """
+
+    def __init__(self, first: int, counts: npt.NDArray[np.int16], gone: Int64Array) -> None:
+        self._origin = first
+        self.counts = counts.copy()
+        local = (gone >> _BITS) - first
+        self.leaves = local[np.append(True, local[1:] != local[:-1])] if len(local) else local
+        self._number = np.full(len(counts), -1, np.int32)
+        self._number[self.leaves] = np.arange(len(self.leaves), dtype=np.int32)
+        there = np.arange(_SLOTS) < counts[self.leaves][:, None]
+        there[self._number[local], gone & (_SLOTS - 1)] = False
+        left = there.sum(axis=1)
+        self.counts[self.leaves] = left
+        rows, offsets = np.nonzero(there)
+        self._slots = ((first + self.leaves[rows]) << _BITS) + offsets
+        self._starts = np.cumsum(left) - left
+
+    def with_front(self, more: int) -> _Rest:
+        """The same with ``more`` leaves in front."""
+        self._number = np.concatenate((np.full(more, -1, np.int32), self._number))
+        self.counts = np.concatenate((np.zeros(more, np.int16), self.counts))
+        self.leaves = self.leaves + more
+        self._origin -= more
+        return self
+
+    def slots(self, leaves: Int64Array, offsets: Int64Array) -> Int64Array:
+        """Where rows are written: the ``offsets``-th of those that stay, of each leaf."""
+        found = ((self._origin + leaves) << _BITS) + offsets
+        number = np.full(len(leaves), -1, np.int32)
+        known = leaves < len(self._number)
+        number[known] = self._number[leaves[known]]
+        lost = number >= 0
+        if lost.any():
+            found[lost] = self._slots[self._starts[number[lost]] + offsets[lost]]
+        return found
+
+
+def _search(
+    low: Int64Array, high: Int64Array, key_at: Callable[[Int64Array, Int64Array], Int64Array], before: Before
+) -> Int64Array:
+    """For each new row the first place from ``low`` whose row it comes before, or ``high``; they are changed."""
+    while len(open_ := np.flatnonzero(low < high)):
+        middle = (low[open_] + high[open_]) >> 1
+        is_before = before(open_, key_at(open_, middle))
+        high[open_[is_before]] = middle[is_before]
+        low[open_[~is_before]] = middle[~is_before] + 1
+    return low
+
+
+def _joined(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The runs, with those that overlap as one; ascending."""
+    order = np.argsort(starts)
+    starts, reached = starts[order], np.maximum.accumulate(ends[order])
+    is_first = np.ones(len(starts), np.bool_)
+    is_first[1:] = starts[1:] >= reached[:-1]
+    last = np.append(np.flatnonzero(is_first)[1:] - 1, len(starts) - 1)
+    return starts[is_first], reached[last]
+
+
+def _shifts(before: Int64Array, after: Int64Array) -> RowSetShiftData:
+    """The shifts of all rows of some leaves; other leaves may lie between them."""
+    if not len(before):
+        return RowSetShiftData.empty()
+    deltas = after - before
+    is_first = np.ones(len(before), np.bool_)
+    is_first[1:] = (deltas[1:] != deltas[:-1]) | ((before[1:] >> _BITS) - (before[:-1] >> _BITS) > 1)
+    first = np.flatnonzero(is_first)
+    last = np.append(first[1:] - 1, len(before) - 1)
+    moved = deltas[first] != 0
+    return RowSetShiftData.from_arrays(before[first][moved], before[last][moved], deltas[first][moved])
+
+
+def _ranges(starts: Int64Array, ends: Int64Array) -> Int64Array:
+    """All numbers from each start up to its end."""
+    sizes = ends - starts
+    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))

@@ -1,0 +1,312 @@
+"""A table as some readers may see it: some of its rows, some of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barrage_server.engine.append import BlinkTable
+from barrage_server.engine.condition import Condition
+from barrage_server.engine.derived import DerivedTable
+from barrage_server.engine.heap import READ_ROWS
+from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
+from barrage_server.engine.renumbered import Numbering, RenumberedView
+from barrage_server.engine.table import Table
+from barrage_server.engine.traits import ROUTE, TableTraits
+from barrage_server.engine.update import TableUpdate
+from barrage_server.engine.values import differs
+from barrage_server.engine.version import TableVersion
+from barrage_server.engine.where import Predicate, Where, row_flags
+from barrage_server.errors import InvalidRequestError, TableFailedError, UnsupportedOperationError
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["RestrictedTable", "Restriction", "restrict", "source_of"]
+
+_TYPE_METADATA: Final = (b"deephaven:", b"ARROW:extension:")
+"""Prefixes of the keys of metadata that says what type a column has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What is shown of a table.
+
+    Attributes:
+        conditions: a row is shown when one of them holds; empty: all rows are.
+        columns: the names of the columns that are shown, as far as a table has them; ``None``: all are.
+
+    """
+
+    conditions: frozenset[Condition | Predicate] = field(default_factory=frozenset)
+    columns: frozenset[str] | None = None
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether a condition is a function, which may raise anything."""
+        return not all(isinstance(condition, Condition) for condition in self.conditions)
+
+    def check(self, schema: pa.Schema) -> None:
+        """InvalidRequestError when it cannot be applied to a table with these columns; says why."""
+        _shown(schema, self)
+        for condition in self.conditions:
+            if isinstance(condition, Condition):
+                condition.predicate(schema)
+
+
+class RestrictedTable(DerivedTable):
+    """Some rows and columns of another table, which it follows.
+
+    Its row keys do not tell how many rows are left out: with a condition, rows have keys of their own, without gaps,
+    in the order of the rows. Where row keys of the other table are positions, so are its own. It has the name of the
+    other table, and of its attributes none that could speak of what is left out.
+
+    Args:
+        source: the table.
+        restriction: what is shown.
+
+    Raises:
+        InvalidRequestError: the restriction cannot be applied to the table.
+        Exception: whatever a condition raises that is a function.
+
+    """
+
+    def __init__(self, source: Table, restriction: Restriction) -> None:
+        schema = source.schema
+        shown = _shown(schema, restriction)
+        predicate, needed = _predicate(schema, restriction)
+        operator = Restrict(
+            schema,
+            shown,
+            predicate,
+            needed,
+            keeps_history=isinstance(source, BlinkTable),
+            by_position=_is_by_position(source.traits),
+        )
+        names = {schema.field(number).name for number in shown}
+        keys = source.key_columns if names.issuperset(source.key_columns) else ()
+        self.source = source
+        self.restriction = restriction
+        self._restrict = operator
+        super().__init__([source], source.name, operator, key_columns=keys, traits=_traits(source, predicate))
+
+    @property
+    def name(self) -> str:
+        """That of the other table."""
+        return self.source.name
+
+    def rename(self, name: str) -> None:  # noqa: ARG002  (the signature is the base's)
+        """Refused: it is no table of its own."""
+        raise UnsupportedOperationError(f"A part of table '{self.name}' cannot have another name.")
+
+    def readable_rows(self) -> RowSet:
+        """Its rows, and of a blink table those that were shown before."""
+        return self._restrict.readable
+
+    def check_usable(self) -> None:
+        """Raise what the other table does, and TableFailedError when a condition has failed."""
+        self.source.check_usable()
+        if self.failure is not None:
+            raise TableFailedError(f"The rows of table '{self.name}' cannot be shown any more. Subscribe again.")
+
+
+def restrict(table: Table, restriction: Restriction) -> RestrictedTable:
+    """What is shown of ``table``, as a table that follows it. Raises what :class:`RestrictedTable` does."""
+    made = RestrictedTable(table, restriction)
+    table.graph.attach(made)
+    return made
+
+
+def source_of(table: Table) -> Table:
+    """The table that a restricted one shows a part of; any other table itself."""
+    return table.source if isinstance(table, RestrictedTable) else table
+
+
+class Restrict(Operator):
+    """Shows some columns of the rows for which a predicate holds.
+
+    Args:
+        schema: the columns of the input.
+        shown: the numbers of those that are shown.
+        predicate: which rows are shown; ``None``: all, under the keys that they have.
+        needed: the numbers of the columns that it is called with.
+        keeps_history: whether rows stay readable after they have left, as far as they do in the input, whose later rows
+            never have the keys of earlier ones.
+        by_position: whether row ``i`` of the result takes the place of row ``i``, as it does in an input whose rows are
+            replaced: which keys they had there depends on the rows that are left out.
+
+    Attributes:
+        readable: the rows that can be read: those of the result, or more.
+
+    """
+
+    name: ClassVar[str] = "restrict"
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        shown: Sequence[int],
+        predicate: Predicate | None,
+        needed: Sequence[int],
+        *,
+        keeps_history: bool = False,
+        by_position: bool = False,
+    ) -> None:
+        # metadata of the schema may speak of all columns and rows, as that of pandas does
+        is_whole = predicate is None and len(shown) == len(schema)
+        fields = [schema.field(number) for number in shown]
+        if predicate is not None:
+            fields = [_without_values(field) for field in fields]
+        self.schema = schema if is_whole else pa.schema(fields)
+        self._shown = tuple(shown)
+        self._where = None if predicate is None else Where(schema, predicate, needed)
+        self._keeps_history = keeps_history
+        self._by_position = by_position
+        self._rows = RowSet.empty()  # in keys of the input, as the next one
+        self._readable = RowSet.empty()
+        self._next = 0
+        self.readable = RowSet.empty()
+
+    def start(self, inputs: Inputs) -> Outcome:
+        """Show what there is."""
+        (version,) = inputs
+        if self._where is None:
+            rows = version.row_set
+        else:
+            self._readable = self._rows = self._where.start(inputs).rows
+            self._next = self._rows.size
+            rows = RowSet.flat(self._next)
+        return self._outcome(version, rows, TableUpdate.of_added(rows, len(self._shown)))
+
+    def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
+        """Show what has changed. Costs follow the change."""
+        (change,), (version,) = changes, inputs
+        if self._where is not None:
+            inner = self._where.follow(changes, inputs)
+            if self._by_position and change is not None:
+                return self._follow_positions(inner, change)
+            return self._follow_rows(inner, version)
+        update = TableUpdate.empty(len(self._shown)) if change is None else self._visible(change.update)
+        return self._outcome(version, version.row_set, update)
+
+    def _follow_rows(self, inner: Outcome, version: TableVersion) -> Outcome:
+        """Number the rows anew: those that have left in front leave their keys unused, later ones close gaps."""
+        update = inner.update
+        before, after = Numbering(self._rows, self._next - self._rows.size), inner.rows
+        removed = before.rows.invert(update.removed)
+        gone = int(removed.ranges()[1][0]) + 1 if removed and removed.first_key == 0 else 0
+        numbering = Numbering(after, before.first + gone)
+        added = after.invert(update.added)
+        shifted = RowSetShiftData.empty()
+        if removed.size > gone or (added and added.first_key < before.rows.size - gone):
+            stayed = (RowSet.flat(before.rows.size) - removed).shift(before.first)
+            shifted = RowSetShiftData.between(stayed, (RowSet.flat(after.size) - added).shift(numbering.first))
+        own = self._visible(
+            TableUpdate(
+                added.shift(numbering.first),
+                removed.shift(before.first),
+                shifted,
+                tuple(numbering.keys_of(rows) if rows else rows for rows in update.modified),
+            )
+        )
+        self._rows, self._next = after, numbering.first + after.size
+        self._readable = (self._readable | after) & version.readable if self._keeps_history else after
+        return self._outcome(version, _span(numbering.first, self._next), own)
+
+    def _follow_positions(self, inner: Outcome, change: Change) -> Outcome:
+        """Compare row ``i`` with the row that it follows: what comes of hidden rows alone is no change."""
+        before, after = self._rows, inner.rows
+        common = min(before.size, after.size)
+        update, modified = inner.update, [RowSet.empty() for _ in self._shown]
+        touched = RowSet.union_all([update.added, update.removed, *update.modified])
+        for start in range(0, common, READ_ROWS):
+            old, new = (rows.slice(start, min(start + READ_ROWS, common)) for rows in (before, after))
+            if old == new and not update.shifted.size and not old & touched:
+                continue
+            values = change.before.read(old, self._shown), change.after.read(new, self._shown)
+            for place, (first, second) in enumerate(zip(*values, strict=True)):
+                found = np.flatnonzero(differs(first, second))
+                if len(found):
+                    modified[place] |= RowSet.from_sorted_keys(found + start)
+        own = TableUpdate(
+            _span(before.size, after.size), _span(after.size, before.size), RowSetShiftData.empty(), tuple(modified)
+        )
+        self._rows = self._readable = after
+        self._next = after.size
+        return self._outcome(change.after, RowSet.flat(after.size), own)
+
+    def _visible(self, update: TableUpdate) -> TableUpdate:
+        return replace(update, modified=tuple(update.modified[number] for number in self._shown))
+
+    def _outcome(self, version: TableVersion, rows: RowSet, update: TableUpdate) -> Outcome:
+        views = [version.views[number] for number in self._shown]
+        if self._where is None:
+            self.readable = version.readable
+            return Outcome(rows, views, update)
+        numbering = Numbering(self._readable, self._next - self._readable.size)
+        self.readable = _span(numbering.first, self._next)
+        return Outcome(rows, [RenumberedView(view, numbering) for view in views], update)
+
+
+def _without_values(field: pa.Field) -> pa.Field:
+    """The field without metadata but what says its type: other entries may have been computed from all rows."""
+    kept = {key: value for key, value in (field.metadata or {}).items() if key.startswith(_TYPE_METADATA)}
+    bare = field.remove_metadata()
+    return bare.with_metadata(kept) if kept else bare
+
+
+def _span(first: int, end: int) -> RowSet:
+    return RowSet.from_range(first, end - 1) if end > first else RowSet.empty()
+
+
+def _shown(schema: pa.Schema, restriction: Restriction) -> list[int]:
+    wanted = restriction.columns
+    shown = [number for number, name in enumerate(schema.names) if wanted is None or name in wanted]
+    if not shown:
+        raise InvalidRequestError(f"The table has none of the columns {', '.join(sorted(wanted or ()))}.")
+    return shown
+
+
+def _predicate(schema: pa.Schema, restriction: Restriction) -> tuple[Predicate | None, Sequence[int]]:
+    """Whether one of the conditions holds, and the numbers of the columns that this depends on."""
+    if not restriction.conditions:
+        return None, ()
+    numbers = {name: number for number, name in enumerate(schema.names)}
+    needed: set[int] = set()
+    predicates: list[Predicate] = []
+    for condition in restriction.conditions:
+        if isinstance(condition, Condition):
+            predicates.append(condition.predicate(schema))
+            needed.update(numbers[name] for name in condition.columns)
+        else:
+            predicates.append(condition)
+            needed.update(range(len(schema)))
+    if len(predicates) == 1:
+        return predicates[0], sorted(needed)
+
+    def any_holds(batch: pa.RecordBatch) -> pa.Array:
+        flags = [pa.array(row_flags(predicate(batch), batch.num_rows)) for predicate in predicates]
+        found = flags[0]
+        for more in flags[1:]:
+            found = pc.or_(found, more)
+        return found
+
+    return any_holds, sorted(needed)
+
+
+def _traits(source: Table, predicate: Predicate | None) -> TableTraits:
+    traits = source.traits
+    stated = tuple(entry for entry in traits.stated if entry[0] == ROUTE)
+    return replace(
+        traits,
+        is_input=False,
+        is_flat=traits.is_flat if predicate is None else traits.append_only or _is_by_position(traits),
+        stated=stated,
+    )
+
+
+def _is_by_position(traits: TableTraits) -> bool:
+    return traits.is_flat and not traits.append_only and not traits.add_only and not traits.is_blink

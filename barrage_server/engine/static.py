@@ -1,0 +1,67 @@
+"""A table that never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.schemas import SchemaLike
+from barrage_server.engine.table import Table
+from barrage_server.engine.traits import TableTraits
+from barrage_server.engine.view import ColumnView
+from barrage_server.rowset import RowSet
+
+__all__ = ["StaticTable"]
+
+
+class StaticTable(Table):
+    """Rows that stay as they are, such as those of a version of another table, whose columns it shares.
+
+    Args:
+        graph: the update graph of the tables that it is used with.
+        name: its name in messages and logs.
+        schema: column names and Arrow types, in order; there may be none.
+        rows: the row keys.
+        views: the columns.
+        nbytes: bytes of storage that only it holds.
+        key_columns: the columns whose values identify a row.
+        traits: the promises to subscribers.
+
+    """
+
+    is_refreshing = False
+
+    def __init__(
+        self,
+        graph: UpdateGraph,
+        name: str,
+        schema: SchemaLike,
+        rows: RowSet,
+        views: Sequence[ColumnView],
+        *,
+        nbytes: int = 0,
+        key_columns: Sequence[str] = (),
+        traits: TableTraits | None = None,
+    ) -> None:
+        self._rows = rows
+        self._views = tuple(views)
+        self._nbytes = nbytes
+        super().__init__(graph, name, schema, key_columns=key_columns, traits=traits)
+
+    @property
+    def operation(self) -> str:
+        """The operation of a cycle on it, for error texts; there is none."""
+        return "nothing"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage that it does not share with other tables."""
+        return self._nbytes
+
+    def current_rows(self) -> RowSet:
+        """The rows."""
+        return self._rows
+
+    def make_views(self) -> Sequence[ColumnView]:
+        """The columns."""
+        return self._views

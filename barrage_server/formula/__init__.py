@@ -1,0 +1,17 @@
+"""Formulas: text to typed steps to vectorised evaluation. No text is ever run as code."""
+
+from __future__ import annotations
+
+from barrage_server.formula.assignments import rename_pair, split_assignment
+from barrage_server.formula.functions import Functions, UserFunction
+from barrage_server.formula.program import Formula, compile_condition, compile_formula
+
+__all__ = [
+    "Formula",
+    "Functions",
+    "UserFunction",
+    "compile_condition",
+    "compile_formula",
+    "rename_pair",
+    "split_assignment",
+]

@@ -1,0 +1,150 @@
+"""Built-in functions: their signatures, and how the one that fits is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from barrage_server.formula.arithmetic import Kernel, convert
+from barrage_server.formula.kinds import INTEGERS, NULL, NUMBERS, ZONE, Kind
+from barrage_server.formula.vectors import constant
+
+__all__ = [
+    "ANY",
+    "INTEGER",
+    "LIST",
+    "NUMBER",
+    "NUMBER_LIST",
+    "Builtin",
+    "Family",
+    "Fixed",
+    "Match",
+    "Parameter",
+    "Signature",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Several kinds that a parameter takes as they are."""
+
+    name: str
+    takes: Callable[[Kind], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A parameter whose argument is a literal; the kernel gets its Python value."""
+
+    kind: Kind
+
+
+Parameter: TypeAlias = Kind | Family | Fixed
+
+NUMBER: Final = Family("number", lambda kind: kind in NUMBERS)
+INTEGER: Final = Family("integer", lambda kind: kind in INTEGERS)
+ANY: Final = Family("any", lambda kind: kind is not ZONE)
+LIST: Final = Family("list", lambda kind: kind.item is not None)
+NUMBER_LIST: Final = Family("list of numbers", lambda kind: kind.item is not None and kind.item in NUMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A call that fits: its kind, its kernel, the kernels that convert arguments, and which are literals' values."""
+
+    kind: Kind
+    kernel: Kernel
+    converters: tuple[Kernel | None, ...]
+    fixed: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Parameters and a result.
+
+    Attributes:
+        parameters: one per argument; the last one repeats if ``repeats``.
+        result: the kind of the result, or a function of the arguments' kinds that raises ``TypeError`` for others.
+        kernel: computes it; with ``binds``, makes the kernel from the arguments' kinds.
+        check: looks at the values of literals at once, and raises ``ValueError``.
+
+    """
+
+    parameters: tuple[Parameter, ...]
+    result: Kind | Callable[[tuple[Kind, ...]], Kind]
+    kernel: Callable[..., Any]
+    binds: bool = False
+    repeats: bool = False
+    check: Callable[..., None] | None = None
+
+    def match(self, arguments: Sequence[tuple[Kind, bool, Any]]) -> Match | None:
+        """How it takes arguments of these kinds, of which some are literals with a value; ``None`` if it does not."""
+        wanted = self.parameters
+        if self.repeats and len(arguments) >= len(wanted):
+            wanted = (*wanted, *[wanted[-1]] * (len(arguments) - len(wanted)))
+        if len(arguments) != len(wanted):
+            return None
+        kinds: list[Kind] = []
+        converters: list[Kernel | None] = []
+        for parameter, (kind, is_literal, _) in zip(wanted, arguments, strict=True):
+            if isinstance(parameter, Fixed):
+                if not is_literal or convert(kind, parameter.kind) is None:
+                    return None
+                kinds.append(parameter.kind)
+                converters.append(None)
+            elif isinstance(parameter, Family):
+                if not parameter.takes(kind):
+                    return None
+                kinds.append(kind)
+                converters.append(None)
+            elif kind is NULL:
+                kinds.append(parameter)
+                converters.append(lambda _, target=parameter: _null(target))
+            else:
+                converter = convert(kind, parameter)
+                if converter is None:
+                    return None
+                kinds.append(parameter)
+                converters.append(None if kind == parameter else converter)
+        try:
+            result = self.result if isinstance(self.result, Kind) else self.result(tuple(kinds))
+        except TypeError:
+            return None
+        fixed = tuple(isinstance(parameter, Fixed) for parameter in wanted)
+        if self.check is not None:
+            self.check(*(value for (_, _, value), is_fixed in zip(arguments, fixed, strict=True) if is_fixed))
+        kernel = self.kernel(tuple(kinds)) if self.binds else self.kernel
+        return Match(result, kernel, tuple(converters), fixed)
+
+    def shown(self, is_method: bool) -> str:
+        """The parameters as text, without the receiver of a method."""
+        names = [each.name if not isinstance(each, Fixed) else f"a literal {each.kind}" for each in self.parameters]
+        return ", ".join(names[is_method:]) + (", ..." if self.repeats else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A function, or a method whose receiver is the first argument.
+
+    Attributes:
+        name: as formulas call it.
+        meaning: one sentence for the users' page.
+        signatures: the first that fits is taken.
+        is_pure: whether equal arguments give equal results.
+
+    """
+
+    name: str
+    meaning: str
+    signatures: tuple[Signature, ...]
+    is_pure: bool = True
+
+    def match(self, arguments: Sequence[tuple[Kind, bool, Any]]) -> Match | None:
+        """How a call is made; ``None`` if no signature fits."""
+        return next((match for each in self.signatures if (match := each.match(arguments)) is not None), None)
+
+
+def _null(kind: Kind) -> Any:
+
+    return constant(None, kind)

@@ -1,0 +1,145 @@
+"""Users' functions: Python functions that formulas may name."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.arguments import callback, shown
+from barrage_server.errors import AlreadyExistsError, DependencyError, InternalError, InvalidRequestError
+from barrage_server.formula.literals import CONSTANTS
+from barrage_server.formula.parser import CASTS
+from barrage_server.public import public
+
+__all__ = ["Functions", "UserFunction"]
+
+KINDS: Final = ("batch", "scalar", "compiled")
+_RESERVED: Final = {*CONSTANTS, *CASTS, "in", "not", "icase", "i", "ii", "k", "new"}
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UserFunction:
+    """A registered function. It equals only itself, so that formulas of a replaced one differ.
+
+    Attributes:
+        name: as formulas call it.
+        function: takes one Arrow array per argument (``batch``), or one Python value per argument (``scalar``).
+        returns: the Arrow type of its results.
+        is_batch: whether it is called once for many rows.
+
+    """
+
+    name: str
+    function: Callable[..., Any]
+    returns: pa.DataType
+    is_batch: bool
+
+    def __call__(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        """The results for ``rows`` rows, of type ``returns``.
+
+        Raises:
+            InternalError: the function raised, or returned something else; its own exception is the cause, and no
+                part of the text.
+
+        """
+        try:
+            answer = self._batch(arguments) if self.is_batch else self._scalar(arguments, rows)
+        except InternalError:
+            raise
+        except Exception as error:
+            raise InternalError(f"The function '{self.name}' raised an exception, which the log has.") from error
+        if len(answer) != rows:
+            raise InternalError(f"The function '{self.name}' returned {len(answer)} values for {rows} rows.")
+        return answer
+
+    def _batch(self, arguments: Sequence[pa.Array]) -> pa.Array:
+        answer = self.function(*arguments)
+        if isinstance(answer, pa.ChunkedArray):
+            answer = answer.combine_chunks()
+        if isinstance(answer, np.ndarray):
+            answer = pa.array(answer)
+        if not isinstance(answer, pa.Array):
+            raise InternalError(
+                f"The function '{self.name}' returned a {type(answer).__name__}; a batch function returns an Arrow or "
+                "numpy array."
+            )
+        if answer.type != self.returns:
+            raise InternalError(f"The function '{self.name}' returned {answer.type} instead of {self.returns}.")
+        return answer
+
+    def _scalar(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
+        columns = [argument.to_pylist() for argument in arguments]
+        values = (
+            [self.function(*row) for row in zip(*columns, strict=True)]
+            if columns
+            else [self.function() for _ in range(rows)]
+        )
+        try:
+            return pa.array(values, self.returns)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise InternalError(f"The function '{self.name}' returned a value that is no {self.returns}.") from error
+
+
+@public
+class Functions:
+    """The functions that formulas may name beside the built-in ones. Formulas can name nothing else.
+
+    Attributes:
+        generation: how often a function was registered.
+
+    """
+
+    def __init__(self) -> None:
+        self._functions: dict[str, UserFunction] = {}
+        self.generation = 0
+
+    def register(self, name: str, function: Callable[..., Any], *, returns: pa.DataType, kind: str = "batch") -> None:
+        """Let formulas call ``function`` as ``name``.
+
+        A function must be pure, and takes nulls as Arrow or Python has them. A name that is registered again means
+        the new function in formulas that are compiled from then on. A function of a user goes before a built-in one.
+
+        Args:
+            name: a name of letters, digits and underscores.
+            function: for ``kind="batch"`` takes one Arrow array per argument and returns an array of the same length;
+                for ``"scalar"`` takes one Python value per argument, for each row, and returns one.
+            returns: the Arrow type of its results.
+            kind: ``"batch"``, ``"scalar"`` or ``"compiled"``.
+
+        Raises:
+            InvalidRequestError: an argument is wrong.
+            AlreadyExistsError: the language itself has the name.
+            DependencyError: ``kind`` is ``"compiled"``, which this version does not have.
+
+        """
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidRequestError(f"A function's name has letters, digits and underscores, unlike {shown(name)}.")
+        if name in _RESERVED or keyword.iskeyword(name):
+            raise AlreadyExistsError(f"A function cannot be named '{name}': formulas have a word '{name}'.")
+        callback(function, "function")
+        if not isinstance(returns, pa.DataType):
+            raise InvalidRequestError(f"returns must be an Arrow type, not {shown(returns)}.")
+        if kind not in KINDS:
+            raise InvalidRequestError(f"kind must be one of {', '.join(KINDS)}, not {shown(kind)}.")
+        if kind == "compiled":
+            raise DependencyError("Compiled functions are not available in this version: register kind='batch'.")
+        replaced = dict(self._functions)
+        replaced[name] = UserFunction(name, function, returns, kind == "batch")
+        self._functions = replaced
+        self.generation += 1
+
+    def function_of(self, name: str) -> UserFunction | None:
+        """The function of a name; ``None`` if there is none."""
+        return self._functions.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are registered, in the order of their first registration."""
+        return tuple(self._functions)

@@ -1,0 +1,115 @@
+"""Tokens of a formula."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from barrage_server.errors import InvalidRequestError, LimitError
+
+__all__ = ["MOST_CHARACTERS", "Text", "Token", "TokenKind", "tokens"]
+
+MOST_CHARACTERS: Final = 10_000
+_AROUND: Final = 30
+"""Characters that errors show before and after a place."""
+
+
+class TokenKind(Enum):
+    """What a token is."""
+
+    NUMBER = auto()
+    NAME = auto()
+    STRING = auto()
+    QUOTED = auto()
+    OPERATOR = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token: its text, without quotes and escapes if it is a string, and where it begins and ends."""
+
+    kind: TokenKind
+    text: str
+    at: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The text of a formula, which errors are about."""
+
+    text: str
+
+    def error(
+        self, at: int, problem: str, error: type[InvalidRequestError] = InvalidRequestError
+    ) -> InvalidRequestError:
+        """An error at a place: what is wrong, the number of the character, and the text around it."""
+        start, stop = max(at - _AROUND, 0), at + _AROUND
+        before = ("..." if start else "") + self.text[start:at]
+        after = self.text[at:stop] + ("..." if stop < len(self.text) else "")
+        return error(f"{problem} This is at character {at + 1} of the formula: {before}»{after}")
+
+
+_PATTERN: Final = re.compile(
+    r"""
+      (?P<SPACE>\s+)
+    | (?P<NUMBER>(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+)[lL]?
+        |(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9]+)?[fFdDlL]?)
+    | (?P<NAME>[^\W\d][\w$]*|\$[\w$]*)
+    | (?P<STRING>`(?:[^`\\]|\\.)*`|"(?:[^"\\]|\\.)*")
+    | (?P<QUOTED>'[^'\\]*'|'\\(?:u[0-9a-fA-F]{4}|.)')
+    | (?P<OPERATOR>>>>|&&|\|\||[=!<>]=|<<|>>|[-+*/%()<>!~&|^?:,.=]|\[|\])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_OTHERS: Final = {"`": "a string without its closing `", '"': 'a string without its closing "', "'": "a ' alone"}
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of ``text``, and one for its end.
+
+    Raises:
+        InvalidRequestError: a character begins none.
+        LimitError: the text is too long.
+
+    """
+    if not isinstance(text, str):
+        raise InvalidRequestError(f"A formula is a string, not a {type(text).__name__}.")
+    if len(text) > MOST_CHARACTERS:
+        raise LimitError(f"A formula has at most {MOST_CHARACTERS} characters; this one has {len(text)}.")
+    at = 0
+    while at < len(text):
+        match = _PATTERN.match(text, at)
+        if match is None:
+            found = _OTHERS.get(text[at], f"{text[at]!r}, which begins nothing that a formula has")
+            raise Text(text).error(at, f"There is {found}.")
+        kind, word, end = str(match.lastgroup), match[0], match.end()
+        if kind == "NUMBER" and end < len(text) and (text[end].isalnum() or text[end] in "_$"):
+            raise Text(text).error(at, f"{word + text[end]!r} is neither a number nor a name.")
+        if kind in ("STRING", "QUOTED"):
+            word = _unescaped(text, at + 1, word[1:-1])
+        if kind != "SPACE":
+            yield Token(TokenKind[kind], word, at, end)
+        at = end
+    yield Token(TokenKind.END, "", len(text), len(text))
+
+
+def _unescaped(text: str, at: int, inner: str) -> str:
+    """The content of quotes with Java's escapes undone."""
+    if "\\" not in inner:
+        found = inner
+    else:
+        found = _ESCAPE.sub(
+            lambda match: chr(int(match[1][1:], 16)) if len(match[1]) == 5 else _ESCAPES.get(match[1], match[1]), inner
+        )
+        # a pair of escapes is one character beyond the basic plane
+        found = found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if any("\ud800" <= character <= "\udfff" for character in found):
+        raise Text(text).error(at, "There is half a surrogate pair, which is no character.")
+    return found

@@ -1,0 +1,174 @@
+"""Compiled formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
+from barrage_server.formula.builder import Build, Lookup, Run, build
+from barrage_server.formula.functions import Functions
+from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
+from barrage_server.formula.parser import parse
+from barrage_server.formula.vectors import Vector, to_arrow
+
+__all__ = ["Formula", "compile_condition", "compile_formula"]
+
+
+class Formula:
+    """A compiled formula. It is immutable; formulas that compute the same from the same columns are equal.
+
+    Attributes:
+        text: as it was written.
+        type: the Arrow type of its results.
+        columns: the columns whose value in the same row it reads, in order of first use.
+        column: the column's name if it is one column and nothing else, otherwise ``None``.
+        positions: whether it reads ``i``, ``ii``, or columns by position.
+        arrays: the columns that it reads by position.
+        is_pure: whether equal inputs give equal results: ``False`` with ``now()`` or random numbers.
+
+    """
+
+    __slots__ = (
+        "_build",
+        "_identity",
+        "_is_condition",
+        "_last_use",
+        "arrays",
+        "column",
+        "columns",
+        "is_pure",
+        "positions",
+        "text",
+        "type",
+    )
+
+    def __init__(self, text: str, made: Build, columns: Mapping[str, pa.DataType], is_condition: bool) -> None:
+        result = made.steps[made.result]
+        self.text = text
+        self.columns = tuple(made.columns)
+        self.arrays = tuple(made.arrays)
+        self.positions = made.positions
+        self.is_pure = made.is_pure
+        self.column = self.columns[0] if result.key.startswith("column ") else None
+        self.type: pa.DataType = columns[self.column] if self.column is not None else result.kind.arrow
+        self._build = made
+        self._is_condition = is_condition
+        self._last_use = _last_uses(made)
+        used = tuple((name, columns[name]) for name in dict.fromkeys((*made.columns, *made.arrays)))
+        self._identity = (tuple(step.key for step in made.steps), made.result, used, tuple(made.users), is_condition)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Formula) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def __repr__(self) -> str:
+        return f"Formula({self.text!r}, {self.type})"
+
+    def evaluate(
+        self,
+        inputs: Mapping[str, pa.Array],
+        rows: int,
+        positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+        lookup: Lookup | None = None,
+        now: int | None = None,
+    ) -> pa.Array:
+        """The results for ``rows`` rows.
+
+        Args:
+            inputs: an array of ``rows`` values for each of ``columns``, of exactly the type of its compilation.
+            rows: their number.
+            positions: of the rows in their table, int64; for formulas with ``positions``.
+            lookup: called with one of ``arrays`` and positions (int64), of which -1 and those beyond the table are
+                null; returns an array of the column's type.
+            now: nanoseconds since 1970; for formulas with ``now()``.
+
+        Returns:
+            An array of ``rows`` values of ``type``; without nulls if it is a condition.
+
+        Raises:
+            InvalidRequestError: an argument that it needs is missing.
+            LimitError: the result would be too large.
+            InternalError: a user's function failed.
+
+        """
+        if self.column is not None and not self._is_condition:
+            return inputs[self.column]
+        if (self.positions and positions is None) or (self.arrays and lookup is None):
+            raise InvalidRequestError(
+                "A formula with positions needs the positions of its rows, and a lookup for arrays."
+            )
+        run = Run(inputs, rows, positions, lookup, now)
+        try:
+            with np.errstate(all="ignore"):
+                result = self._computed(run)
+                found = to_arrow(result, self._build.steps[self._build.result].kind, rows)
+        except BarrageError:
+            raise
+        except (pa.ArrowCapacityError, MemoryError) as error:
+            raise LimitError("The texts of a formula's result are too large for one array.") from error
+        if self._is_condition and found.null_count:
+            found = pc.fill_null(found, False)
+        return found
+
+    def _computed(self, run: Run) -> Vector:
+        """The value of the last step; values are dropped after their last use."""
+        made = self._build
+        values: dict[int, Vector] = {}
+        for number, step in enumerate(made.steps):
+            values[number] = step.apply(run, [values[argument] for argument in step.arguments])
+            for done in self._last_use[number]:
+                del values[done]
+        return values[made.result]
+
+
+def compile_formula(text: str, columns: Mapping[str, pa.DataType], functions: Functions | None = None) -> Formula:
+    """Compile a formula for columns of these plain types.
+
+    Args:
+        text: the formula: the right side of ``C = A + B``.
+        columns: the type of each column that it may read.
+        functions: users' functions that it may call.
+
+    Raises:
+        UnknownColumnError: it names a column that is not there.
+        InvalidRequestError: it does not parse, or its types do not go together; says where and why.
+        LimitError: it is too long, too deep, or has too many nodes.
+
+    """
+    made = build(text, parse(text), columns, functions)
+    kind = made.steps[made.result].kind
+    if kind in (ZONE, PERIOD):
+        raise InvalidRequestError(f"A formula's result cannot be a {kind}: columns have no such type.")
+    return Formula(text, made, columns, False)
+
+
+def compile_condition(text: str, columns: Mapping[str, pa.DataType], functions: Functions | None = None) -> Formula:
+    """Compile a condition: a formula of type bool, whose result is false where it would be null.
+
+    Args and errors are those of :func:`compile_formula`.
+    """
+    made = build(text, parse(text), columns, functions)
+    kind = made.steps[made.result].kind
+    if kind is not BOOLEAN:
+        raise InvalidRequestError(f"A condition is true or false; this formula's result is of type {kind}: {text[:60]}")
+    return Formula(text, made, columns, True)
+
+
+def _last_uses(made: Build) -> list[list[int]]:
+    """The steps whose values are needed last by each step."""
+    last = {made.result: len(made.steps)}
+    for number in range(len(made.steps) - 1, -1, -1):
+        for argument in made.steps[number].arguments:
+            last.setdefault(argument, number)
+    found: list[list[int]] = [[] for _ in made.steps]
+    for argument, number in last.items():
+        if number < len(found):
+            found[number].append(argument)
+    return found

@@ -1,0 +1,339 @@
+"""Methods of strings, and functions that make or read them. Positions count characters from 0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barrage_server.formula import texts
+from barrage_server.formula.builtin import Builtin, Family, Fixed, Signature
+from barrage_server.formula.kinds import (
+    BOOLEAN,
+    BYTE,
+    CHAR,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    SHORT,
+    STRING,
+    Kind,
+)
+from barrage_server.formula.text_size import check_text_bytes, text_bytes
+from barrage_server.formula.vectors import Arrow, Vector, constant, from_arrow
+
+__all__ = ["FUNCTIONS", "METHODS"]
+
+_BLANKS: Final = "".join(map(chr, range(33)))
+_TEXT: Final = Fixed(STRING)
+_PLACE: Final = Fixed(INT)
+_MOST_REPEATS: Final = 10_000
+_WRITTEN: Final = Family("any value with a text", texts.has_text)
+
+
+def _cells(kind: Kind, function: Callable[..., Arrow]) -> Callable[..., Vector]:
+    """A kernel of an Arrow function with a result of fixed width."""
+
+    def run(text: Arrow, *arguments: Any) -> Vector:
+        found = function(text, *arguments)
+        if isinstance(found, pa.Scalar):
+            return constant(found.as_py(), kind)
+        return from_arrow(found.cast(kind.arrow), kind)
+
+    return run
+
+
+def _of_text(function: Callable[..., Arrow]) -> Callable[[Arrow], Arrow]:
+    return lambda text: function(text)
+
+
+def _grown(text: Arrow, count: Arrow, each: int) -> None:
+    """Check the size of texts with ``count`` replacements of ``each`` bytes."""
+    total = count.as_py() if isinstance(count, pa.Scalar) else pc.sum(count).as_py()
+    check_text_bytes(text_bytes(text) + (total or 0) * each)
+
+
+def _replace(text: Arrow, old: Any, new: Any) -> Arrow:
+    before, after = (chr(each) if isinstance(each, int) else each for each in (old, new))
+    if not before:
+        return _replace_all(text, "", _escaped(after))
+    _grown(text, pc.count_substring(text, before), len(after.encode()))
+    return pc.replace_substring(text, before, after)
+
+
+def _replace_all(text: Arrow, pattern: str, new: str, most: int | None = None) -> Arrow:
+    rewrite = _rewrite(new)
+    count = pc.count_substring_regex(text, pattern)
+    _grown(text, count, len(rewrite.encode()))
+    check_text_bytes(text_bytes(text) * (1 + len(re.findall(r"\\\d", rewrite))))
+    return pc.replace_substring_regex(text, pattern, rewrite, max_replacements=most)
+
+
+def _replace_first(text: Arrow, pattern: str, new: str) -> Arrow:
+    return _replace_all(text, pattern, new, 1)
+
+
+def _escaped(text: str) -> str:
+    """A replacement of Java that means the text itself."""
+    return text.replace("\\", "\\\\").replace("$", "\\$")
+
+
+def _rewrite(text: str) -> str:
+    r"""Java's form of a replacement (``$1``, ``\$``) as RE2's."""
+    return re.sub(
+        r"\\(.)|\$(\d)|(\\)$",
+        lambda match: f"\\{match[2]}" if match[2] else (match[1] or "\\").replace("\\", "\\\\"),
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def _check_pattern(pattern: str, new: str = "") -> None:
+    """Refuse what RE2 does not have, such as look-around, and references to groups that are not there."""
+    try:
+        pc.replace_substring_regex(pa.array([""]), pattern, _rewrite(new))
+    except pa.ArrowInvalid as error:
+        reason = str(error).partition(": ")[2] or str(error)
+        raise ValueError(f"the regular expression is refused: {reason[:200].rstrip('.')}.") from None
+
+
+def _matches(text: Arrow, pattern: str) -> Arrow:
+    return pc.match_substring_regex(text, rf"\A(?:{pattern})\z")
+
+
+def _check_place(start: int | None, stop: int | None = 0) -> None:
+    if start is None or stop is None or start < 0 or stop < 0:
+        raise ValueError("positions in a text begin with 0")
+
+
+def _check_repeats(count: int | None) -> None:
+    if count is None or not 0 <= count <= _MOST_REPEATS:
+        raise ValueError(f"a text is repeated 0 to {_MOST_REPEATS} times")
+
+
+def _check_known(*values: Any) -> None:
+    if any(value is None for value in values):
+        raise ValueError("an argument is null")
+
+
+def _repeat(text: Arrow, count: int) -> Arrow:
+    check_text_bytes(text_bytes(text) * count)
+    return pc.binary_repeat(text, count)
+
+
+def _concat(first: Arrow, second: Arrow) -> Arrow:
+    rows = max((len(each) for each in (first, second) if not isinstance(each, pa.Scalar)), default=1)
+    check_text_bytes(text_bytes(first, rows) + text_bytes(second, rows))
+    return pc.binary_join_element_wise(first, second, "")
+
+
+def _index(text: Arrow, wanted: Any) -> Arrow:
+    """Characters before the first occurrence; -1 if there is none."""
+    part = chr(wanted) if isinstance(wanted, int) else wanted
+    return _places(text, part, lambda value: value.find(part))
+
+
+def _last_index(text: Arrow, wanted: Any) -> Arrow:
+    part = chr(wanted) if isinstance(wanted, int) else wanted
+    return _places(text, part, lambda value: value.rfind(part))
+
+
+def _places(text: Arrow, part: str, find: Callable[[str], int]) -> Arrow:
+    """A place in each text; only texts that have the part are looked at, each different one once."""
+    if isinstance(text, pa.Scalar):
+        return pa.scalar(find(text.as_py()) if text.is_valid else None, pa.int32())
+    found = pc.if_else(pc.is_valid(text), pa.scalar(-1, pa.int32()), pa.scalar(None, pa.int32()))
+    rows = pc.indices_nonzero(pc.match_substring(text, part))
+    if not len(rows):
+        return found
+    encoded = text.take(rows).dictionary_encode()
+    places = pa.array([find(value) for value in encoded.dictionary.to_pylist()], pa.int32()).take(encoded.indices)
+    return pc.replace_with_mask(found, pc.fill_null(pc.match_substring(text, part), False), places)
+
+
+def _char(text: Arrow, place: int) -> Arrow:
+    """The code of one character; null where there is none, and beyond 16 bits."""
+    found = pc.utf8_slice_codeunits(text, place, place + 1)
+    return _each(found, pa.uint16(), lambda value: ord(value) if value and ord(value) <= 0xFFFF else None)
+
+
+def _each(text: Arrow, arrow: pa.DataType, read: Callable[[str], Any]) -> Arrow:
+    """Each different text read once; null where it cannot be."""
+    if isinstance(text, pa.Scalar):
+        return pa.scalar(read(text.as_py()) if text.is_valid else None, arrow)
+    encoded = text.dictionary_encode()
+    return pa.array([read(value) for value in encoded.dictionary.to_pylist()], arrow).take(encoded.indices)
+
+
+def _integer(kind: Kind) -> Callable[[str], int | None]:
+    least, most = -(2 ** (kind.arrow.bit_width - 1)), 2 ** (kind.arrow.bit_width - 1) - 1
+
+    def read(text: str) -> int | None:
+        if not re.fullmatch(r"[+-]?[0-9]{1,30}", text):
+            return None
+        found = int(text)
+        return found if least <= found <= most else None
+
+    return read
+
+
+def _float(text: str) -> float | None:
+    word = text.strip(_BLANKS)
+    if re.fullmatch(r"[+-]?(NaN|Infinity)", word):
+        return float(word)
+    return float(word) if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", word) else None
+
+
+def _parse(name: str, kind: Kind, read: Callable[[str], Any], meaning: str) -> Builtin:
+    kernel = _cells(kind, lambda text: _each(text, kind.arrow, read))
+    return Builtin(name, f"{meaning} of a text; null if it has none.", (Signature((STRING,), kind, kernel),))
+
+
+def _text_of(kinds: tuple[Kind, ...]) -> Callable[[Vector], Arrow]:
+    return lambda vector: texts.to_text(vector, kinds[0])
+
+
+def _test(name: str, function: Callable[..., Arrow], meaning: str) -> Builtin:
+    return Builtin(name, meaning, (Signature((STRING, _TEXT), BOOLEAN, _cells(BOOLEAN, function), check=_check_known),))
+
+
+def _search(name: str, function: Callable[..., Arrow], meaning: str) -> Builtin:
+    kernel = _cells(INT, function)
+    return Builtin(
+        name,
+        meaning,
+        (
+            Signature((STRING, _TEXT), INT, kernel, check=_check_known),
+            Signature((STRING, Fixed(CHAR)), INT, kernel, check=_check_known),
+        ),
+    )
+
+
+def _plain(name: str, function: Callable[[Arrow], Arrow], meaning: str, kind: Kind = STRING) -> Builtin:
+    kernel = _cells(kind, function) if kind.dtype is not None else _of_text(function)
+    return Builtin(name, meaning, (Signature((STRING,), kind, kernel),))
+
+
+METHODS: Final = (
+    _plain("length", pc.utf8_length, "The number of characters.", INT),
+    _plain("isEmpty", lambda text: pc.equal(pc.binary_length(text), 0), "Whether there are no characters.", BOOLEAN),
+    _plain(
+        "isBlank",
+        lambda text: pc.equal(pc.binary_length(pc.utf8_trim_whitespace(text)), 0),
+        "Whether there are only white characters, or none.",
+        BOOLEAN,
+    ),
+    _plain("toUpperCase", pc.utf8_upper, "In upper case."),
+    _plain("toLowerCase", pc.utf8_lower, "In lower case."),
+    _plain("trim", lambda text: pc.utf8_trim(text, _BLANKS), "Without the spaces and control characters at both ends."),
+    _plain("strip", pc.utf8_trim_whitespace, "Without the white characters at both ends."),
+    _plain("stripLeading", pc.utf8_ltrim_whitespace, "Without the white characters at the beginning."),
+    _plain("stripTrailing", pc.utf8_rtrim_whitespace, "Without the white characters at the end."),
+    _plain("toString", lambda text: text, "The string itself."),
+    _test("startsWith", pc.starts_with, "Whether it begins with a literal."),
+    _test("endsWith", pc.ends_with, "Whether it ends with a literal."),
+    _test("contains", pc.match_substring, "Whether it has a literal in it."),
+    Builtin(
+        "matches",
+        "Whether all of it matches a literal regular expression (RE2: no look-around, no back references).",
+        (Signature((STRING, _TEXT), BOOLEAN, _cells(BOOLEAN, _matches), check=_check_pattern),),
+    ),
+    Builtin(
+        "equals",
+        "Whether it is the same string; null if one of them is.",
+        (Signature((STRING, STRING), BOOLEAN, _cells(BOOLEAN, pc.equal)),),
+    ),
+    Builtin(
+        "equalsIgnoreCase",
+        "Whether it is the same string in lower case; null if one of them is.",
+        (
+            Signature(
+                (STRING, STRING),
+                BOOLEAN,
+                _cells(BOOLEAN, lambda a, b: pc.equal(pc.utf8_lower(a), pc.utf8_lower(b))),
+            ),
+        ),
+    ),
+    _search("indexOf", _index, "The position of the first occurrence of a literal string or char; or -1."),
+    _search(
+        "lastIndexOf",
+        _last_index,
+        "The position of the last occurrence of a literal string or char; or -1.",
+    ),
+    Builtin(
+        "charAt",
+        "The char at a literal position; null beyond the end.",
+        (Signature((STRING, _PLACE), CHAR, _cells(CHAR, _char), check=_check_place),),
+    ),
+    Builtin(
+        "substring",
+        "From a literal position, up to another one if there are two; positions beyond the end mean the end.",
+        (
+            Signature((STRING, _PLACE), STRING, lambda text, a: pc.utf8_slice_codeunits(text, a), check=_check_place),
+            Signature(
+                (STRING, _PLACE, _PLACE),
+                STRING,
+                lambda text, a, b: pc.utf8_slice_codeunits(text, a, max(a, b)),
+                check=_check_place,
+            ),
+        ),
+    ),
+    Builtin(
+        "concat",
+        "Followed by another string; null if one of them is.",
+        (Signature((STRING, STRING), STRING, _concat),),
+    ),
+    Builtin(
+        "repeat",
+        f"Repeated a literal number of times, at most {_MOST_REPEATS}.",
+        (Signature((STRING, _PLACE), STRING, _repeat, check=_check_repeats),),
+    ),
+    Builtin(
+        "replace",
+        "With every occurrence of a literal string or char replaced by another.",
+        (
+            Signature((STRING, _TEXT, _TEXT), STRING, _replace, check=_check_known),
+            Signature((STRING, Fixed(CHAR), Fixed(CHAR)), STRING, _replace, check=_check_known),
+        ),
+    ),
+    Builtin(
+        "replaceAll",
+        "With every match of a literal regular expression replaced; `$1` in the replacement is the first group.",
+        (Signature((STRING, _TEXT, _TEXT), STRING, _replace_all, check=_check_pattern),),
+    ),
+    Builtin(
+        "replaceFirst",
+        "With the first match of a literal regular expression replaced.",
+        (Signature((STRING, _TEXT, _TEXT), STRING, _replace_first, check=_check_pattern),),
+    ),
+)
+
+
+def _value_of(name: str) -> Builtin:
+    meaning = "The text of a number, boolean, char, string or time, as Java writes it."
+    return Builtin(name, meaning, (Signature((_WRITTEN,), STRING, _text_of, binds=True),))
+
+
+FUNCTIONS: Final = (
+    _value_of("String.valueOf"),
+    *(
+        _parse(name, kind, _integer(kind), "The integer")
+        for name, kind in (
+            ("parseByte", BYTE),
+            ("parseShort", SHORT),
+            ("parseInt", INT),
+            ("Integer.parseInt", INT),
+            ("parseLong", LONG),
+            ("Long.parseLong", LONG),
+        )
+    ),
+    *(
+        _parse(name, kind, _float, "The number")
+        for name, kind in (("parseFloat", FLOAT), ("parseDouble", DOUBLE), ("Double.parseDouble", DOUBLE))
+    ),
+    _parse("parseBoolean", BOOLEAN, lambda text: text.lower() == "true", "Whether `true` is the word, in any case,"),
+)

@@ -1,0 +1,143 @@
+"""Values as text, the way Java's ``String.valueOf`` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barrage_server.formula.kinds import (
+    BOOLEAN,
+    CHAR,
+    DOUBLE,
+    DURATION,
+    FLOAT,
+    INSTANT,
+    INTEGERS,
+    LOCAL_DATE,
+    LOCAL_TIME,
+    NULL,
+    STRING,
+    Kind,
+)
+from barrage_server.formula.text_size import check_text_bytes, text_bytes
+from barrage_server.formula.vectors import Arrow, Cells, Vector, to_arrow
+
+__all__ = ["concatenation", "has_text", "to_text"]
+
+_PLAIN_FLOATS: Final = (1e-3, 1e7)
+"""Between these Java writes floats without an exponent."""
+
+
+def has_text(kind: Kind) -> bool:
+    """Whether values of the kind can be written."""
+    known = (BOOLEAN, *INTEGERS, FLOAT, DOUBLE, INSTANT, LOCAL_DATE, LOCAL_TIME, DURATION, STRING, NULL)
+    return kind in known or kind.is_decimal
+
+
+def to_text(vector: Vector, kind: Kind) -> Arrow:
+    """The texts of values; null is null."""
+    if kind is STRING:
+        return vector
+    if kind is NULL:
+        return pa.scalar(None, pa.string())
+    is_constant = isinstance(vector, pa.Scalar) or (isinstance(vector, Cells) and vector.values.ndim == 0)
+    array = to_arrow(vector, kind, 1 if is_constant else len(vector[0] if isinstance(vector, Cells) else vector))
+    texts = _texts(array, kind)
+    return texts[0] if is_constant else texts
+
+
+def concatenation(kinds: tuple[Kind, ...]) -> Callable[..., Arrow]:
+    """The kernel of ``+`` with a string on one side: a null is written as ``null``."""
+
+    def run(*vectors: Vector) -> Arrow:
+        parts = [_filled(to_text(vector, kind)) for vector, kind in zip(vectors, kinds, strict=True)]
+        rows = max((len(part) for part in parts if not isinstance(part, pa.Scalar)), default=1)
+        check_text_bytes(sum(text_bytes(part, rows) for part in parts))
+        return pc.binary_join_element_wise(*parts, "")
+
+    return run
+
+
+def _filled(text: Arrow) -> Arrow:
+    if isinstance(text, pa.Scalar):
+        return text if text.is_valid else pa.scalar("null")
+    return pc.fill_null(text, "null") if text.null_count else text
+
+
+def _texts(array: pa.Array, kind: Kind) -> pa.Array:
+    if kind in (FLOAT, DOUBLE):
+        return _floats(array)
+    if kind is CHAR:
+        return _each(array, _character)
+    if kind is DURATION:
+        return _each(array, _duration)
+    if kind is INSTANT:
+        shown = pc.strftime(array.cast(pa.timestamp("ns")), format="%Y-%m-%dT%H:%M:%S")
+        return pc.binary_join_element_wise(_thousandths(shown), "Z", "")
+    if kind is LOCAL_DATE:
+        return pc.strftime(array, format="%Y-%m-%d")
+    shown = array.cast(pa.string())
+    if kind is LOCAL_TIME:
+        return pc.replace_substring_regex(_thousandths(shown), r"^(..:..):00$", r"\1")
+    return shown
+
+
+def _thousandths(texts: pa.Array) -> pa.Array:
+    """Nine digits of a second cut to six, three or none, if the rest are zeros."""
+    texts = pc.replace_substring_regex(texts, r"\.000000000$", "")
+    texts = pc.replace_substring_regex(texts, r"(\.\d{3})000000$", r"\1")
+    return pc.replace_substring_regex(texts, r"(\.\d{6})000$", r"\1")
+
+
+def _floats(array: pa.Array) -> pa.Array:
+    """Shortest digits; those that Java writes with an exponent one by one."""
+    shown = pc.replace_substring_regex(array.cast(pa.string()), r"^(-?\d+)$", r"\1.0")
+    size = np.abs(array.to_numpy(zero_copy_only=False).astype(np.float64))
+    least, most = _PLAIN_FLOATS
+    is_plain = (size >= least) & (size < most) | (size == 0)
+    if is_plain.all():
+        return shown
+    others = np.flatnonzero(~is_plain & np.asarray(array.is_valid()))
+    rendered = _each(array.take(pa.array(others)), _exponent)
+    return pc.replace_with_mask(shown, pa.array(np.isin(np.arange(len(array)), others)), rendered)
+
+
+def _each(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+    """Each different value written once."""
+    encoded = array.dictionary_encode()
+    values: list[Any] = encoded.dictionary.to_pylist()
+    if pa.types.is_duration(array.type):
+        values = encoded.dictionary.cast(pa.int64()).to_pylist()
+    elif array.type == pa.float32():
+        values = [np.float32(value) for value in values]
+    return pa.array([write(value) for value in values], pa.string()).take(encoded.indices)
+
+
+def _character(code: int) -> str:
+    """A char as text; half a surrogate pair is no character, and becomes ``?`` as in Java's UTF-8."""
+    return "?" if 0xD800 <= code < 0xE000 else chr(code)
+
+
+def _exponent(value: Any) -> str:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    digits, _, power = np.format_float_scientific(value, unique=True, trim="0", exp_digits=1).partition("e")
+    return f"{digits}E{int(power)}"
+
+
+def _duration(nanoseconds: int) -> str:
+    """Java's form, such as ``PT1H30M5.5S``: the sign is with each part."""
+    if nanoseconds == 0:
+        return "PT0S"
+    sign, size = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
+    seconds, part = divmod(size, 1_000_000_000)
+    hours, minutes, seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
+    fraction = f".{part:09d}".rstrip("0") if part else ""
+    found = "PT" + (f"{sign}{hours}H" if hours else "") + (f"{sign}{minutes}M" if minutes else "")
+    return found + (f"{sign}{seconds}{fraction}S" if seconds or part else "")

@@ -1,0 +1,88 @@
+"""Checks of what operations are given: errors name the table, what was found, and what would fit."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from itertools import islice
+from typing import Final
+
+import pyarrow as pa
+
+from barrage_server.arguments import names as checked_names
+from barrage_server.arguments import number
+from barrage_server.engine.table import Table
+from barrage_server.errors import InvalidRequestError, UnknownColumnError
+
+__all__ = ["check_column_names", "columns_by_name", "known_columns", "pair", "part", "unknown_column"]
+
+_MOST_COMPARED: Final = 1_000
+_MOST_LISTED: Final = 20
+
+
+def unknown_column(name: str, columns: Collection[str], table: str) -> UnknownColumnError:
+    """The error for a column that a table lacks, with the nearest name or the names there are."""
+    close = difflib.get_close_matches(name[:100], list(islice(columns, _MOST_COMPARED)), n=1)
+    if close:
+        return UnknownColumnError(f"Table '{table}' has no column {name[:100]!r}. Did you mean {close[0]!r}?")
+    listed = ", ".join(islice(columns, _MOST_LISTED)) + (", ..." if len(columns) > _MOST_LISTED else "")
+    return UnknownColumnError(f"Table '{table}' has no column {name[:100]!r}. Its columns are: {listed}.")
+
+
+def columns_by_name(schema: pa.Schema) -> dict[str, int]:
+    """The numbers of the columns."""
+    return {name: place for place, name in enumerate(schema.names)}
+
+
+def known_columns(table: Table, names: Iterable[str], what: str) -> list[int]:
+    """The numbers of columns of ``table``.
+
+    Raises:
+        InvalidRequestError: ``names`` are no list of names; ``what`` is the argument.
+        UnknownColumnError: the table lacks one.
+
+    """
+    known = columns_by_name(table.schema)
+    wanted = checked_names(names, what, single=True)
+    for name in wanted:
+        if name not in known:
+            raise unknown_column(name, known, table.name)
+    return [known[name] for name in wanted]
+
+
+def check_column_names(names: Iterable[str]) -> None:
+    """Raise InvalidRequestError if a result would have a column twice, or one without a name."""
+    seen: set[str] = set()
+    for name in names:
+        if not name:
+            raise InvalidRequestError("A column must have a name.")
+        if name in seen:
+            raise InvalidRequestError(f"The result would have the column {name!r} twice.")
+        seen.add(name)
+
+
+def pair(entry: str) -> tuple[str, str]:
+    """The name of a result, and that of the column it is of: ``"total = price"`` or ``"price"``.
+
+    Raises:
+        InvalidRequestError: it is written in another way.
+
+    """
+    result, equals, source = (part.strip() for part in entry.replace("==", "=").partition("="))
+    found = (result, source) if equals else (result, result)
+    if not all(found) or "=" in source:
+        raise InvalidRequestError(f"A column is written 'total = price' or 'price', not {entry[:100]!r}.")
+    return found
+
+
+def part(value: object, what: str) -> float:
+    """Check that ``value`` is a number from 0 to 1, and return it.
+
+    Raises:
+        InvalidRequestError: it is not; ``what`` is the argument.
+
+    """
+    found = number(value, what)
+    if not 0 <= found <= 1:
+        raise InvalidRequestError(f"{what} must be from 0 to 1, not {found}.")
+    return found

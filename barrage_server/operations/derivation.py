@@ -1,0 +1,83 @@
+"""From operations as values to tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from barrage_server.engine import Table
+from barrage_server.errors import UnsupportedOperationError
+from barrage_server.operations import aggregate, build, formulas, join
+from barrage_server.operations.formula_view import Clock
+from barrage_server.operations.sort import sort
+from barrage_server.plan import operation as plan
+
+__all__ = ["derive"]
+
+Maker = Callable[[Sequence[Table], Any], Table]
+
+_MAKERS: Final[dict[type[plan.Operation], Maker]] = {
+    plan.Head: lambda inputs, operation: build.head(inputs, operation.rows),
+    plan.Tail: lambda inputs, operation: build.tail(inputs, operation.rows),
+    plan.HeadShare: lambda inputs, operation: build.head_pct(inputs, operation.share),
+    plan.TailShare: lambda inputs, operation: build.tail_pct(inputs, operation.share),
+    plan.Slice: lambda inputs, operation: build.slice_rows(inputs, operation.start, operation.stop),
+    plan.Flatten: lambda inputs, _: build.flatten(inputs),
+    plan.Reverse: lambda inputs, _: build.reverse(inputs),
+    plan.Sort: lambda inputs, operation: sort(inputs, operation.columns),
+    plan.NaturalJoin: lambda inputs, operation: join.natural_join(inputs, operation.on, operation.joins),
+    plan.ExactJoin: lambda inputs, operation: join.exact_join(inputs, operation.on, operation.joins),
+    plan.View: lambda inputs, operation: formulas.view(inputs, operation.columns),
+    plan.UpdateView: lambda inputs, operation: formulas.update_view(inputs, operation.columns),
+    plan.LazyUpdate: lambda inputs, operation: formulas.lazy_update(inputs, operation.columns),
+    plan.DropColumns: lambda inputs, operation: formulas.drop_columns(inputs, operation.columns),
+    plan.RenameColumns: lambda inputs, operation: formulas.rename_columns(inputs, operation.columns),
+    plan.Where: lambda inputs, operation: formulas.where(inputs, operation.conditions),
+    plan.Snapshot: lambda inputs, _: build.snapshot(inputs),
+    plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
+    plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
+    plan.AggregateBy: lambda inputs, operation: aggregate.agg_by(inputs, operation.aggregations, operation.by),
+    plan.AggregateAllBy: lambda inputs, operation: aggregate.agg_all_by(inputs, operation.aggregation, operation.by),
+    plan.SelectDistinct: lambda inputs, operation: aggregate.select_distinct(inputs, operation.columns),
+}
+
+
+def _maker(operation: plan.Operation, now: Clock | None) -> Maker | None:
+    match operation:
+        case plan.Select(columns):
+            return lambda inputs, _: formulas.select(inputs, columns, now=now)
+        case plan.Update(columns):
+            return lambda inputs, _: formulas.update(inputs, columns, now=now)
+    return _MAKERS.get(type(operation))
+
+
+def _merged(inputs: Sequence[Table], order_by: str | None) -> Table:
+    merged = build.merge(inputs)
+    return merged if order_by is None else sort([merged], (plan.SortColumn(order_by),))
+
+
+_results: Final[WeakKeyDictionary[Table, WeakValueDictionary[tuple[str, tuple[int, ...]], Table]]] = WeakKeyDictionary()
+"""The results that are referenced somewhere, by first input, operation, generation of functions, and inputs."""
+
+
+def derive(operation: plan.Operation, inputs: Sequence[Table], now: Clock | None = None) -> Table:
+    """The table of the result of ``operation`` on ``inputs``; ``now`` gives the time to formulas that name it.
+
+    An equal operation on the same inputs gives the same table, as long as that is referenced and has not failed.
+    Raises what the operation finds wrong with its arguments and the columns of its inputs.
+    """
+    maker = _maker(operation, now)
+    if maker is None:
+        raise UnsupportedOperationError(f"There is no operation '{operation.verb}' here.")
+    if not inputs:
+        return maker(inputs, operation)
+    # the text tells 1, 1.0 and True apart; the inputs live as long as their result
+    key = f"{operation!r}", (inputs[0].graph.functions.generation, *map(id, inputs))
+    known = _results.setdefault(inputs[0], WeakValueDictionary())
+    found = known.get(key)
+    if found is None or found.failure is not None:
+        found = maker(inputs, operation)
+        if found.is_refreshing:  # a snapshot is of its moment
+            known[key] = found
+    return found

@@ -1,0 +1,254 @@
+"""Sums of floating-point numbers by group, from which numbers can be taken away again.
+
+A sum is kept as two or three doubles, of which each is what those before it do not hold (some 106 or 159 bits), so that
+what is left after numbers were taken away does not depend on how large those were. The numbers of one change are
+summed without any rounding first, by group: each is split into parts that are multiples of one power of two (Rump,
+Ogita and Oishi, "Accurate floating-point summation", 2008), whose sums are exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.memory import GrowingArray
+from barrage_server.engine.plan import Int64Array
+
+__all__ = ["DoubleArray", "Doubles", "GroupArray", "GroupTotals", "divided", "product", "two_product"]
+
+DoubleArray = npt.NDArray[np.float64]
+Doubles = tuple[DoubleArray, DoubleArray]
+"""Numbers as sums of two doubles each."""
+
+_LARGE = 2.0**900  # sums of larger numbers may exceed the range of a double, although later ones bring them back
+_SCALE = 2.0**-128
+_SPLITTER = float((1 << 27) + 1)
+
+
+class GroupArray:
+    """A number for each group, zero at first.
+
+    Args:
+        dtype: the type of the numbers.
+
+    """
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._array = GrowingArray(0, dtype)
+
+    @property
+    def array(self) -> npt.NDArray[Any]:
+        """The numbers, in the order of the groups. To be used until :meth:`reserve` or :meth:`pack` is called."""
+        return self._array.array
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers."""
+        return int(self.array.nbytes)
+
+    def reserve(self, count: int) -> None:
+        """Have numbers for ``count`` groups at least."""
+        there = len(self._array.array)
+        if count > there:
+            self._array.resize(max(count, there + (there >> 1), 16))
+
+    def pack(self, living: Int64Array) -> None:
+        """Keep the numbers of the groups ``living`` only, which become the groups from 0."""
+        kept = self.array[living]
+        self._array = GrowingArray(len(kept), kept.dtype)
+        self._array.array[:] = kept
+
+
+class GroupTotals:
+    """The sum of the numbers of each group.
+
+    NaN and infinities are counted apart, so that they can be taken away, too.
+
+    Args:
+        words: the doubles of each sum. What they hold is exact to 53 bits each, from the largest number that was there.
+
+    """
+
+    def __init__(self, words: int = 2) -> None:
+        self._words = [GroupArray(np.float64) for _ in range(words)]
+        self._nans = GroupArray(np.int64)
+        self._infinite: dict[float, GroupArray] = {}  # how many, by sign
+        self._large: GroupTotals | None = None  # of large numbers, in units of 1 / _SCALE
+        self._has_nans = False
+        self._groups = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sums."""
+        large = 0 if self._large is None else self._large.nbytes
+        return int(large + sum(part.nbytes for part in self._parts()))
+
+    def reserve(self, count: int) -> None:
+        """Have sums for ``count`` groups at least."""
+        self._groups = max(self._groups, count)
+        for part in self._parts():
+            part.reserve(count)
+        if self._large is not None:
+            self._large.reserve(count)
+
+    def pack(self, living: Int64Array) -> None:
+        """Keep the sums of the groups ``living`` only, which become the groups from 0."""
+        self._groups = len(living)
+        for part in self._parts():
+            part.pack(living)
+        if self._large is not None:
+            self._large.pack(living)
+
+    def change(self, groups: Int64Array, places: Int64Array, values: DoubleArray, sign: int) -> None:
+        """Add numbers to sums, or take them away.
+
+        Args:
+            groups: the groups concerned, different from each other.
+            places: for each number, the position of its group in ``groups``.
+            values: the numbers.
+            sign: 1 to add, -1 to take away.
+
+        """
+        finite = np.isfinite(values)
+        if not finite.all():
+            self._change_others(groups, places[~finite], values[~finite], sign)
+            places, values = places[finite], values[finite]
+        large = np.abs(values) >= _LARGE
+        if large.any():
+            if self._large is None:
+                self._large = GroupTotals(len(self._words))
+                self._large.reserve(self._groups)
+            self._large.change(groups, places[large], values[large] * _SCALE, sign)
+            places, values = places[~large], values[~large]
+        if sign < 0:
+            values = -values
+        for part in _exact_sums(places, values, len(groups)):
+            for word, sums in zip(self._words, _plus([word.array[groups] for word in self._words], part), strict=True):
+                word.array[groups] = sums
+
+    def clear(self, groups: Int64Array) -> None:
+        """Make the sums of ``groups`` zero: they have no numbers left."""
+        for part in self._parts():
+            part.array[groups] = 0
+        if self._large is not None:
+            self._large.clear(groups)
+
+    def doubles(self, groups: Int64Array) -> Doubles:
+        """The sums of the finite numbers of ``groups``."""
+        words = [word.array[groups] for word in self._words]
+        if self._large is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                large = [part / _SCALE for part in self._large.doubles(groups)]
+                near = words[0] + large[0]
+                for part in large:
+                    words = _plus(words, part)
+            beyond = ~np.isfinite(near)
+            words[0][beyond] = near[beyond]
+            for word in words[1:]:
+                word[beyond] = 0
+        return words[0], words[1]
+
+    def sums(self, groups: Int64Array) -> DoubleArray:
+        """The sums of ``groups``: NaN where there is one, or where infinities of both signs meet."""
+        high, low = self.doubles(groups)
+        with np.errstate(over="ignore"):
+            found: DoubleArray = high + low
+        for infinity, numbers in self._infinite.items():
+            there = numbers.array[groups] > 0
+            with np.errstate(invalid="ignore"):
+                found[there] = np.where(np.isinf(found[there]) & (found[there] != infinity), np.nan, infinity)
+        if self._has_nans:
+            found[self._nans.array[groups] > 0] = np.nan
+        return found
+
+    def others(self, groups: Int64Array) -> npt.NDArray[np.bool_]:
+        """Which of ``groups`` have numbers that are not finite."""
+        found = self._nans.array[groups] > 0 if self._has_nans else np.zeros(len(groups), np.bool_)
+        for numbers in self._infinite.values():
+            found |= numbers.array[groups] > 0
+        return found
+
+    def _parts(self) -> list[GroupArray]:
+        return [*self._words, *([self._nans] if self._has_nans else ()), *self._infinite.values()]
+
+    def _change_others(self, groups: Int64Array, places: Int64Array, values: DoubleArray, sign: int) -> None:
+        nans = np.isnan(values)
+        if nans.any():
+            self._has_nans = True
+            self._nans.reserve(self._groups)
+            self._nans.array[groups] += sign * np.bincount(places[nans], minlength=len(groups))
+        for infinity in (np.inf, -np.inf):
+            those = values == infinity
+            if those.any():
+                numbers = self._infinite.setdefault(infinity, GroupArray(np.int64))
+                numbers.reserve(self._groups)
+                numbers.array[groups] += sign * np.bincount(places[those], minlength=len(groups))
+
+
+def two_product(first: DoubleArray, second: DoubleArray) -> Doubles:
+    """The products of two doubles each, without rounding, while they are within the range of a double."""
+    result = first * second
+    first_high, second_high = _upper_half(first), _upper_half(second)
+    first_low, second_low = first - first_high, second - second_high
+    rest = ((first_high * second_high - result) + first_high * second_low + first_low * second_high) + (
+        first_low * second_low
+    )
+    return result, rest
+
+
+def product(first: Doubles, second: Doubles) -> Doubles:
+    """The products of numbers of two doubles each."""
+    high, low = two_product(first[0], second[0])
+    return _normal(high, low + (first[0] * second[1] + first[1] * second[0]))
+
+
+def divided(number: Doubles, by: DoubleArray) -> Doubles:
+    """Numbers of two doubles each, divided by doubles."""
+    high = number[0] / by
+    back, rest = two_product(high, by)
+    low = ((number[0] - back) - rest + number[1]) / by
+    return _normal(high, low)
+
+
+def _plus(words: list[DoubleArray], part: DoubleArray) -> list[DoubleArray]:
+    """Sums of several doubles each, with a double added."""
+    found = []
+    for word in words:
+        total, part = _normal(word, part)
+        found.append(total)
+    found[-1] = found[-1] + part
+    for place in range(len(found) - 1, 0, -1):  # each is again what those before it do not hold
+        found[place - 1], found[place] = _normal(found[place - 1], found[place])
+    return found
+
+
+def _normal(first: DoubleArray, second: DoubleArray) -> Doubles:
+    """Sums of two doubles each, and what the first does not hold of them (Knuth)."""
+    total = first + second
+    shown = total - first
+    return total, (first - (total - shown)) + (second - shown)
+
+
+def _upper_half(values: DoubleArray) -> DoubleArray:
+    scaled = _SPLITTER * values
+    upper: DoubleArray = scaled - (scaled - values)
+    return upper
+
+
+def _exact_sums(places: Int64Array, values: DoubleArray, count: int) -> list[DoubleArray]:
+    """Arrays of ``count`` sums each, whose sum is that of ``values`` by place, without rounding."""
+    parts: list[DoubleArray] = []
+    bits = int(len(values) + 2).bit_length()
+    while len(values):
+        top = float(np.abs(values).max())
+        if top == 0:
+            break
+        sigma = float(np.ldexp(1.0, int(np.frexp(top)[1]) + bits))
+        upper = (values + sigma) - sigma
+        parts.append(np.bincount(places, upper, count).astype(np.float64, copy=False))
+        values = values - upper
+        left = np.flatnonzero(values)
+        places, values = places[left], values[left]
+    return parts

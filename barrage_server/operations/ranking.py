@@ -1,0 +1,317 @@
+"""The rows of each group in an order, for aggregations of the smallest, the largest, or those between."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from barrage_server.engine import TableVersion
+from barrage_server.engine.fixed_column import FixedColumn
+from barrage_server.engine.order_index import OrderIndex
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import numbers_of, pick
+from barrage_server.operations.accumulators import Accumulator, is_number
+from barrage_server.operations.group_totals import GroupArray, GroupTotals
+from barrage_server.operations.ordering import Key, comes_before, is_sortable, order_of
+from barrage_server.rowset import RowSet
+from barrage_server.wire.buffers import is_valid
+
+__all__ = ["RANKED", "Ranked", "Ranking", "RowGroups"]
+
+
+class RowGroups:
+    """The group of each row of the input."""
+
+    def __init__(self, page_bits: int = 16) -> None:
+        self._column = FixedColumn(pa.int64(), 0, page_bits)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers."""
+        return self._column.nbytes
+
+    def write(self, rows: RowSet, groups: Int64Array) -> None:
+        """Set the groups of rows."""
+        self._column.write(rows, pa.array(groups), None)
+
+    def of(self, keys: Int64Array) -> Int64Array:
+        """The groups of rows, by their keys in any order."""
+        return numbers_of(self._column.read_current(keys))
+
+    def shift(self, before: Int64Array, after: Int64Array) -> None:
+        """Take note that rows have other keys, in the same order."""
+        self._column.move(before, after, None)
+
+    def drop_before(self, key: int) -> None:
+        """Forget rows below ``key``."""
+        self._column.drop_before(key)
+
+
+class Ranking:
+    """The rows of the input by group, then by some columns, then by their keys.
+
+    Args:
+        keys: the columns that they are ordered by within a group.
+        groups: the group of each row.
+
+    Attributes:
+        version: the present version of the input.
+
+    """
+
+    def __init__(self, keys: Sequence[Key], groups: RowGroups) -> None:
+        self.keys = tuple(keys)
+        self.columns = tuple(key.number for key in keys)
+        self._groups = groups
+        self._order = OrderIndex()
+        self.version: TableVersion
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the order."""
+        return self._order.nbytes
+
+    def start(self, version: TableVersion) -> None:
+        """Take in all rows."""
+        self.version = version
+        keys = version.row_set.keys()
+        self._order.fill(keys[self._sorted(version.row_set, self._groups.of(keys))[0]])
+
+    def slots_of(self, rows: RowSet) -> Int64Array:
+        """Where rows are."""
+        return self._order.slots_of(rows.keys())
+
+    def shift(self, before: Int64Array, after: Int64Array) -> None:
+        """Take note that rows have other keys, in the same order."""
+        self._order.shift(before, after)
+
+    def drop_before(self, key: int) -> None:
+        """Forget rows below ``key``."""
+        self._order.drop_before(key)
+
+    def change(self, version: TableVersion, gone: Int64Array, new: RowSet, moved: RowSet, was: Int64Array) -> None:
+        """Take rows out, and others in.
+
+        Args:
+            version: the version with the new rows.
+            gone: where the rows are that go, ascending.
+            new: the rows that come, whose groups are known.
+            moved: those of them that were there.
+            was: where these were.
+
+        """
+        self.version = version
+        groups = self._groups.of(new.keys())
+        order, columns = self._sorted(new, groups)
+        keys, groups = new.keys()[order], groups[order]
+        former = np.full(new.size, -1, np.int64)
+        if moved:
+            former[new.find(moved.keys())] = was
+        columns = [column.take(pa.array(order)) for column in columns]
+        views = [version.views[number] for number in self.columns]
+
+        def before(items: Int64Array, others: Int64Array) -> npt.NDArray[np.bool_]:
+            mine, theirs = groups[items], self._groups.of(others)
+            answer: npt.NDArray[np.bool_] = mine < theirs
+            same = np.flatnonzero(mine == theirs)
+            if len(same):
+                ties = keys[items[same]] < others[same]
+                values = [column.take(pa.array(items[same])) for column in columns]
+                answer[same] = comes_before(values, pick(views, others[same]) if views else [], self.keys, ties)
+            return answer
+
+        self._order.change(gone, keys, former[order], before)
+
+    def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The position of the first row of each group, and that behind its last one."""
+        first = self._order.rank(len(groups), lambda items, others: groups[items] <= self._groups.of(others))
+        end = self._order.rank(len(groups), lambda items, others: groups[items] < self._groups.of(others))
+        return first, end
+
+    def values(self, positions: Int64Array, column: int) -> pa.Array:
+        """The values of a column in the rows at these positions."""
+        keys = self._order.keys_at(self._order.rows.select(positions))
+        return pick([self.version.views[column]], keys)[0]
+
+    def _sorted(self, rows: RowSet, groups: Int64Array) -> tuple[Int64Array, list[pa.Array]]:
+        parts = [self.version.read(part, self.columns) for part in self.version.pieces(rows, self.columns)]
+        columns = (
+            [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]
+            if parts
+            else [pa.array([], self.version.schema.field(number).type) for number in self.columns]
+        )
+        by_group = [pa.array(groups), *columns]
+        return order_of(by_group, (Key(0), *self.keys), rows.size), columns
+
+
+class Ranked(Accumulator):
+    """An aggregation of the rows of a group in an order. It counts nulls and NaN, which are at the ends.
+
+    Args:
+        types: the types of the column, and of those that rows are ordered by.
+        share: which of the rows, from 0 to 1; of percentiles.
+
+    Attributes:
+        column: the number of the column in the input; set by the operator, as :attr:`ranking` is.
+        ranking: the rows in order.
+
+    """
+
+    by_value: ClassVar[bool] = True
+    """Whether rows are ordered by the column itself."""
+
+    column: int
+    ranking: Ranking
+
+    def __init__(self, types: Sequence[pa.DataType], share: float = 0.5) -> None:
+        super().__init__(types)
+        self.share = share
+        self._numbers = GroupArray(np.int64)
+        self._nulls = GroupArray(np.int64)
+        self._nans = GroupArray(np.int64)
+
+    @classmethod
+    def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
+        """That of the column."""
+        if not all(map(is_sortable, types if cls.by_value else types[1:])):
+            raise TypeError
+        return types[0]
+
+    @property
+    def parts(self) -> Sequence[GroupArray | GroupTotals]:
+        """The numbers of rows, of nulls and of NaN."""
+        return self._numbers, self._nulls, self._nans
+
+    def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
+        """Count rows, nulls and NaN."""
+        self._count(self._numbers, groups, places, sign)
+        if columns[0].null_count:
+            self._count(self._nulls, groups, places[~is_valid(columns[0])], sign)
+        if pat.is_floating(columns[0].type):
+            nans = pc.is_nan(columns[0]).fill_null(False).to_numpy(zero_copy_only=False)
+            if nans.any():
+                self._count(self._nans, groups, places[nans], sign)
+
+    def results(self, groups: Int64Array) -> pa.Array:
+        """The values at the positions that :meth:`place` says, null where there are none but nulls."""
+        if not len(groups):
+            return pa.array([], self.type)
+        first, _ = self.ranking.bounds(groups)
+        nulls, nans = self._nulls.array[groups], self._nans.array[groups]
+        numbers = self._numbers.array[groups] - nulls - nans
+        return self.shown(first + nulls, numbers, nans)
+
+    def shown(self, first: Int64Array, numbers: Int64Array, nans: Int64Array) -> pa.Array:
+        """The results, for groups whose ``numbers`` of values begin at the positions ``first``.
+
+        A group with NaN gives NaN, which come behind its values.
+        """
+        places = np.where(nans > 0, first + numbers, first + np.minimum(self.place(numbers), numbers - 1))
+        there = (numbers > 0) | (nans > 0)
+        return self._at(places, there)
+
+    @abstractmethod
+    def place(self, numbers: Int64Array) -> Int64Array:
+        """Which of ``numbers`` values is the result, from 0."""
+
+    def _at(self, places: Int64Array, there: npt.NDArray[np.bool_]) -> pa.Array:
+        values = self.ranking.values(places[there], self.column)
+        if there.all():
+            return values
+        order = np.full(len(places), -1, np.int64)
+        order[there] = np.arange(len(values))
+        return values.take(pa.array(order, mask=~there))
+
+    @staticmethod
+    def _count(numbers: GroupArray, groups: Int64Array, places: Int64Array, sign: int) -> None:
+        numbers.array[groups] += sign * np.bincount(places, minlength=len(groups))
+
+
+class _Smallest(Ranked):
+    def place(self, numbers: Int64Array) -> Int64Array:
+        """The first one."""
+        return np.zeros(len(numbers), np.int64)
+
+
+class _Largest(Ranked):
+    def place(self, numbers: Int64Array) -> Int64Array:
+        """The last one."""
+        return numbers - 1
+
+
+class _Percentile(Ranked):
+    def place(self, numbers: Int64Array) -> Int64Array:
+        """The nearest one to a share of them; of two, the later one."""
+        found: Int64Array = np.floor(self.share * (numbers - 1) + 0.5).astype(np.int64)
+        return found
+
+
+class _Median(_Percentile):
+    """Of an even number of numbers the mean of both in the middle, a double; of other values the later one."""
+
+    @classmethod
+    def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
+        """A double of numbers, else that of the column."""
+        found = super().result_type(types)
+        return pa.float64() if is_number(found) and not pat.is_boolean(found) else found
+
+    def shown(self, first: Int64Array, numbers: Int64Array, nans: Int64Array) -> pa.Array:
+        """Both in the middle, which are one of an odd number."""
+        if self.type == self.types[0] and not pat.is_float64(self.type):
+            return super().shown(first, numbers, nans)
+        there = (numbers > 0) | (nans > 0)
+        behind = first + numbers
+        low = np.where(nans > 0, behind, first + np.maximum(numbers - 1, 0) // 2)
+        high = np.where(nans > 0, behind, first + numbers // 2)
+        left, right = (self._at(places, there).cast(pa.float64(), safe=False) for places in (low, high))
+        # halves first, so that the sum of two large numbers stays within the range
+        return pc.if_else(pc.equal(left, right), left, pc.add(pc.multiply(left, 0.5), pc.multiply(right, 0.5)))
+
+
+class _First(Ranked):
+    """The value of the first row, which may be null."""
+
+    by_value = False
+
+    def results(self, groups: Int64Array) -> pa.Array:
+        """The values of rows."""
+        if not len(groups):
+            return pa.array([], self.type)
+        places = self.chosen(*self.ranking.bounds(groups))
+        return self._at(places, self._numbers.array[groups] > 0)
+
+    def chosen(self, first: Int64Array, end: Int64Array) -> Int64Array:  # noqa: ARG002  (of the other one)
+        """The position of the row, of those of its group."""
+        return first
+
+    def place(self, numbers: Int64Array) -> Int64Array:
+        """The first one."""
+        return np.zeros(len(numbers), np.int64)
+
+
+class _Last(_First):
+    """The value of the last row, which may be null."""
+
+    def chosen(self, first: Int64Array, end: Int64Array) -> Int64Array:  # noqa: ARG002
+        """The position of the row, of those of its group."""
+        return end - 1
+
+
+RANKED: Final[dict[str, Any]] = {
+    "min": _Smallest,
+    "max": _Largest,
+    "median": _Median,
+    "pct": _Percentile,
+    "first": _First,
+    "last": _Last,
+    "sorted_first": _First,
+    "sorted_last": _Last,
+}
+"""What makes the accumulator of a function that needs the rows of a group in an order."""

@@ -1,0 +1,309 @@
+"""The methods by which tables are made from tables: the same for tables, for handles of remote ones, and for plans."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from barrage_server.arguments import integer, names, shown
+from barrage_server.errors import InvalidRequestError
+from barrage_server.plan.aggregation import (
+    Aggregation,
+    abs_sum,
+    avg,
+    count_,
+    first,
+    last,
+    max_,
+    median,
+    min_,
+    std,
+    sum_,
+    var,
+)
+from barrage_server.plan.condition import Condition
+from barrage_server.plan.operation import (
+    AggregateAllBy,
+    AggregateBy,
+    DropColumns,
+    ExactJoin,
+    Flatten,
+    Head,
+    HeadShare,
+    LazyUpdate,
+    Merge,
+    MetaTable,
+    NaturalJoin,
+    Operation,
+    RenameColumns,
+    Reverse,
+    Select,
+    SelectDistinct,
+    Slice,
+    Snapshot,
+    Sort,
+    SortColumn,
+    Tail,
+    TailShare,
+    Update,
+    UpdateView,
+    View,
+    Where,
+)
+
+__all__ = ["Operable", "merge", "texts"]
+
+Result = TypeVar("Result")
+Texts: TypeAlias = str | Sequence[str]
+
+
+class Operable(ABC, Generic[Result]):
+    """What operations apply to. The names and the arguments are those of Deephaven's Python client.
+
+    Each method raises what the operation finds wrong with its arguments and the columns of the table:
+        InvalidRequestError: an argument, or a formula; the text says where and what was found.
+        UnknownColumnError: a column that the table lacks.
+        LimitError: a formula is too long, or a table would be too large.
+    """
+
+    @abstractmethod
+    def operate(self, operation: Operation, *others: Result) -> Result:
+        """The result of ``operation`` on this table, and on ``others``."""
+
+    def select(self, formulas: Texts | None = None) -> Result:
+        """A table of the results of formulas, computed when their inputs change; of all columns without formulas."""
+        return self.operate(Select(() if formulas is None else texts(formulas, "formulas")))
+
+    def view(self, formulas: Texts) -> Result:
+        """A table of the results of formulas, computed when they are read."""
+        return self.operate(View(texts(formulas, "formulas")))
+
+    def update(self, formulas: Texts) -> Result:
+        """This table with the columns of formulas, computed when their inputs change.
+
+        >>> trades.update(["notional = price * size", "large = notional > 1e6"])
+
+        Args:
+            formulas: ``"New = formula"`` or a list of them, in the language of ``docs/queries.md``. A formula may use
+                the columns of those before it, and replaces a column of its name.
+
+        """
+        return self.operate(Update(texts(formulas, "formulas")))
+
+    def update_view(self, formulas: Texts) -> Result:
+        """This table with the columns of formulas, computed when they are read."""
+        return self.operate(UpdateView(texts(formulas, "formulas")))
+
+    def lazy_update(self, formulas: Texts) -> Result:
+        """The same as :meth:`update_view`: results are not kept, also for equal inputs."""
+        return self.operate(LazyUpdate(texts(formulas, "formulas")))
+
+    def drop_columns(self, cols: Texts) -> Result:
+        """This table without some columns."""
+        return self.operate(DropColumns(names(cols, "cols", single=True)))
+
+    def rename_columns(self, cols: Texts) -> Result:
+        """This table with other names for some columns, each written ``"New = Old"``."""
+        return self.operate(RenameColumns(texts(cols, "cols")))
+
+    def where(self, filters: Any) -> Result:
+        """The rows for which all conditions hold.
+
+        >>> trades.where("price > 100 && sym == `A`")
+        >>> trades.where(["price > 100", "sym in `A`, `B`"])
+
+        Args:
+            filters: a condition or a list of them: formulas of type boolean, in the language of ``docs/queries.md``,
+                with ``&&``, ``||``, ``!`` and strings in backticks; or trees of ``barrage_server.plan.condition``. A
+                row for which a condition is null is left out.
+
+        """
+        listed = filters if isinstance(filters, Sequence) and not isinstance(filters, str) else (filters,)
+        for entry in listed:
+            if not isinstance(entry, str | Condition):
+                raise InvalidRequestError(f"filters must be formulas or conditions, not {shown(entry)}.")
+        return self.operate(Where(tuple(listed)))
+
+    def head(self, num_rows: int = 5) -> Result:
+        """The first rows, at most ``num_rows``."""
+        return self.operate(Head(integer(num_rows, "num_rows")))
+
+    def tail(self, num_rows: int = 5) -> Result:
+        """The last rows, at most ``num_rows``."""
+        return self.operate(Tail(integer(num_rows, "num_rows")))
+
+    def head_pct(self, pct: float) -> Result:
+        """The first ``pct`` of the rows, from 0 to 1, rounded up."""
+        return self.operate(HeadShare(_share(pct)))
+
+    def tail_pct(self, pct: float) -> Result:
+        """The last ``pct`` of the rows, from 0 to 1, rounded up."""
+        return self.operate(TailShare(_share(pct)))
+
+    def slice(self, start: int, stop: int) -> Result:
+        """The rows from position ``start`` up to and without ``stop``; negative positions count from the end."""
+        return self.operate(Slice(start, stop))
+
+    def flatten(self) -> Result:
+        """The same rows, under row keys that are their positions."""
+        return self.operate(Flatten())
+
+    def reverse(self) -> Result:
+        """The rows in reverse order."""
+        return self.operate(Reverse())
+
+    def sort(self, order_by: Texts, order: Any = None) -> Result:
+        """The rows in the order of columns, the first of them most significant; ties in the order of this table.
+
+        Args:
+            order_by: names of columns; ``"abs(name)"`` for the order of absolute values.
+            order: ``"ascending"`` or ``"descending"``, or one for each column; ascending without.
+
+        """
+        columns = names(order_by, "order_by", single=True)
+        directions = (order,) * len(columns)
+        if isinstance(order, Sequence) and not isinstance(order, str):
+            directions = tuple(order)
+        if len(directions) != len(columns):
+            raise InvalidRequestError(f"The list order has {len(directions)} entries, and order_by {len(columns)}.")
+        return self.operate(Sort(tuple(map(_sort_column, columns, directions))))
+
+    def sort_descending(self, order_by: Texts) -> Result:
+        """The rows in the descending order of columns."""
+        return self.sort(order_by, "descending")
+
+    def natural_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
+        """The rows of this table, with columns of the row of ``table`` that has the same key; null without one.
+
+        >>> trades.natural_join(quotes, on="sym", joins=["bid", "ask"])
+
+        Args:
+            table: the right table, with one row for each key. It fails when there are two.
+            on: the columns that are compared: ``"sym"``, or ``"sym = symbol"`` for other names on the right.
+            joins: the columns of ``table``: ``"price"`` or ``"last = price"``; all others without.
+
+        """
+        return self.operate(NaturalJoin(texts(on, "on"), _optional(joins, "joins")), table)
+
+    def exact_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
+        """A :meth:`natural_join` in which each row has a row of ``table``: it fails when one has none."""
+        return self.operate(ExactJoin(texts(on, "on"), _optional(joins, "joins")), table)
+
+    def select_distinct(self, cols: Texts | None = None) -> Result:
+        """A row for each combination of values in ``cols``, in all columns without, in the order of appearance."""
+        return self.operate(SelectDistinct(_optional(cols, "cols")))
+
+    def agg_by(self, aggs: Aggregation | Sequence[Aggregation], by: Texts | None = None) -> Result:
+        """A row for each group of rows that are equal in the columns ``by``; all rows are one group without.
+
+        >>> trades.agg_by([bs.agg.sum_("volume = size"), bs.agg.count_("trades")], by="sym")
+        """
+        given: Any = aggs
+        listed = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+        for entry in listed:
+            if not isinstance(entry, Aggregation):
+                raise InvalidRequestError(f"aggs must be such as bs.agg.sum_('price'), not {shown(entry)}.")
+        return self.operate(AggregateBy(listed, _optional(by, "by")))
+
+    def agg_all_by(self, agg: Aggregation, by: Texts | None = None) -> Result:
+        """A row for each group, with one aggregation, such as ``bs.agg.avg()``, of all other columns that it takes."""
+        if not isinstance(agg, Aggregation):
+            raise InvalidRequestError(f"agg must be an aggregation such as bs.agg.avg(), not {shown(agg)}.")
+        return self.operate(AggregateAllBy(agg, _optional(by, "by")))
+
+    def count_by(self, col: str, by: Texts | None = None) -> Result:
+        """The number of rows of each group, as the column ``col``."""
+        return self.agg_by(count_(col), by)
+
+    def sum_by(self, by: Texts | None = None) -> Result:
+        """The sums of all other columns with numbers, for each group."""
+        return self.agg_all_by(sum_(), by)
+
+    def abs_sum_by(self, by: Texts | None = None) -> Result:
+        """The sums of the absolute values of all other columns with numbers, for each group."""
+        return self.agg_all_by(abs_sum(), by)
+
+    def avg_by(self, by: Texts | None = None) -> Result:
+        """The means of all other columns with numbers, for each group."""
+        return self.agg_all_by(avg(), by)
+
+    def std_by(self, by: Texts | None = None) -> Result:
+        """The standard deviations of all other columns with numbers, for each group."""
+        return self.agg_all_by(std(), by)
+
+    def var_by(self, by: Texts | None = None) -> Result:
+        """The variances of all other columns with numbers, for each group."""
+        return self.agg_all_by(var(), by)
+
+    def min_by(self, by: Texts | None = None) -> Result:
+        """The smallest values of all other columns that have an order, for each group."""
+        return self.agg_all_by(min_(), by)
+
+    def max_by(self, by: Texts | None = None) -> Result:
+        """The largest values of all other columns that have an order, for each group."""
+        return self.agg_all_by(max_(), by)
+
+    def median_by(self, by: Texts | None = None) -> Result:
+        """The values in the middle of all other columns that have an order, for each group."""
+        return self.agg_all_by(median(), by)
+
+    def first_by(self, by: Texts | None = None) -> Result:
+        """The first row of each group."""
+        return self.agg_all_by(first(), by)
+
+    def last_by(self, by: Texts | None = None) -> Result:
+        """The last row of each group."""
+        return self.agg_all_by(last(), by)
+
+    def snapshot(self) -> Result:
+        """This table as it is now; the result does not change any more."""
+        return self.operate(Snapshot())
+
+    def meta_table(self) -> Result:
+        """The columns of this table, a row for each: name and type."""
+        return self.operate(MetaTable())
+
+
+def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Result:
+    """The rows of ``tables``, which have the same columns, one table after the other; or in the order of a column.
+
+    Raises:
+        InvalidRequestError: there are no tables, or their columns differ.
+
+    """
+    if not isinstance(tables, Sequence) or not tables:
+        raise InvalidRequestError(f"merge takes a list of tables, not {shown(tables)}.")
+    for table in tables:
+        if not isinstance(table, Operable):
+            raise InvalidRequestError(f"merge takes a list of tables, and one entry is {shown(table)}.")
+    first, *others = tables
+    return first.operate(Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
+
+
+def texts(value: Texts, what: str) -> tuple[str, ...]:
+    """Formulas as a tuple; InvalidRequestError unless they are strings, at least one."""
+    listed = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else None
+    if listed is None or not all(isinstance(entry, str) for entry in listed):
+        raise InvalidRequestError(f"{what} must be a string or a list of strings, not {shown(value)}.")
+    if not listed:
+        raise InvalidRequestError(f"{what} must not be empty.")
+    return listed
+
+
+def _optional(value: Texts | None, what: str) -> tuple[str, ...]:
+    return () if value is None else texts(value, what)
+
+
+def _share(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidRequestError(f"pct is a number from 0 to 1, not {shown(value)}.")
+    return float(value)
+
+
+def _sort_column(name: str, direction: Any) -> SortColumn:
+    known = {None: False, "ascending": False, "asc": False, "descending": True, "desc": True}
+    if not isinstance(direction, str | None) or direction not in known:
+        raise InvalidRequestError(f'order is "ascending" or "descending", not {shown(direction)}.')
+    absolute = name.startswith("abs(") and name.endswith(")")
+    return SortColumn(name[4:-1].strip() if absolute else name, known[direction], absolute)

@@ -1,0 +1,304 @@
+"""The operations that make tables from tables, as values.
+
+They say what is to be computed and hold no table. Formulas are text in the language of ``docs/queries.md``, and are
+checked when an operation meets the columns of its inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from barrage_server.plan.aggregation import Aggregation
+from barrage_server.plan.condition import Condition
+
+__all__ = [
+    "AggregateAllBy",
+    "AggregateBy",
+    "DropColumns",
+    "EmptyTable",
+    "ExactJoin",
+    "Flatten",
+    "Head",
+    "HeadShare",
+    "LazyUpdate",
+    "Merge",
+    "MetaTable",
+    "NaturalJoin",
+    "Operation",
+    "RenameColumns",
+    "Reverse",
+    "Select",
+    "SelectDistinct",
+    "Slice",
+    "Snapshot",
+    "Sort",
+    "SortColumn",
+    "Tail",
+    "TailShare",
+    "Update",
+    "UpdateView",
+    "View",
+    "Where",
+]
+
+
+class Operation:
+    """The base of all operations. Equal ones on one table give one result.
+
+    Attributes:
+        verb: the name of its method.
+
+    """
+
+    __slots__ = ()
+
+    verb: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Operation):
+    """A table of the results of formulas, which are computed when their inputs change.
+
+    Attributes:
+        columns: formulas such as ``"C = A + B"``, or names of columns; none: all columns.
+
+    """
+
+    verb = "select"
+
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View(Operation):
+    """A table of the results of formulas, which are computed when they are read."""
+
+    verb = "view"
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Operation):
+    """The columns of the table, and those of formulas, which are computed when their inputs change."""
+
+    verb = "update"
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateView(Operation):
+    """The columns of the table, and those of formulas, which are computed when they are read."""
+
+    verb = "update_view"
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LazyUpdate(Operation):
+    """The same. Deephaven keeps the results of equal inputs; here they are computed again."""
+
+    verb = "lazy_update"
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumns(Operation):
+    """The table without some columns."""
+
+    verb = "drop_columns"
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumns(Operation):
+    """The table with other names for some columns, each written ``"New = Old"``."""
+
+    verb = "rename_columns"
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Where(Operation):
+    """The rows for which all conditions hold, each a formula or a tree."""
+
+    verb = "where"
+
+    conditions: tuple[str | Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Operation):
+    """The first rows, at most ``rows``."""
+
+    verb = "head"
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tail(Operation):
+    """The last rows, at most ``rows``."""
+
+    verb = "tail"
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadShare(Operation):
+    """The first ``share`` of the rows, a number from 0 to 1, rounded up."""
+
+    verb = "head_pct"
+
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class TailShare(Operation):
+    """The last ``share`` of the rows, a number from 0 to 1, rounded up."""
+
+    verb = "tail_pct"
+
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slice(Operation):
+    """The rows from position ``start`` up to and without ``stop``; negative positions count from the end."""
+
+    verb = "slice"
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flatten(Operation):
+    """The rows under row keys that are their positions."""
+
+    verb = "flatten"
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse(Operation):
+    """The rows in reverse order."""
+
+    verb = "reverse"
+
+
+@dataclass(frozen=True, slots=True)
+class SortColumn:
+    """A column that rows are ordered by; with ``absolute`` by its absolute value."""
+
+    name: str
+    descending: bool = False
+    absolute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Operation):
+    """The rows in the order of columns, the first of them most significant; ties in the order of the table."""
+
+    verb = "sort"
+
+    columns: tuple[SortColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Operation):
+    """The rows of several tables with the same columns, one table after the other; or in the order of a column."""
+
+    verb = "merge"
+
+    order_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Operation):
+    """The table as it is now, which does not change any more."""
+
+    verb = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class MetaTable(Operation):
+    """The columns of the table, a row for each."""
+
+    verb = "meta_table"
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyTable(Operation):
+    """``rows`` rows without columns. It has no input."""
+
+    verb = "empty_table"
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateBy(Operation):
+    """A row for each group of rows that are equal in some columns, with the results of aggregations.
+
+    Attributes:
+        aggregations: what is computed of each group; none: the groups alone.
+        by: the columns that tell groups apart, as ``"sym"`` or ``"symbol = sym"``; none: all rows are one group.
+
+    """
+
+    verb = "agg_by"
+
+    aggregations: tuple[Aggregation, ...]
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateAllBy(Operation):
+    """The same, with one aggregation of all other columns that it can be computed of."""
+
+    verb = "agg_all_by"
+
+    aggregation: Aggregation
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SelectDistinct(Operation):
+    """A row for each combination of values in some columns; none: in all."""
+
+    verb = "select_distinct"
+
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NaturalJoin(Operation):
+    """The rows of the first table, with columns of the row of the second one that has the same key; null without one.
+
+    Attributes:
+        on: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``.
+        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all others.
+
+    """
+
+    verb = "natural_join"
+
+    on: tuple[str, ...]
+    joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExactJoin(Operation):
+    """The same, if each row of the first table has one of the second."""
+
+    verb = "exact_join"
+
+    on: tuple[str, ...]
+    joins: tuple[str, ...] = ()

@@ -1,0 +1,116 @@
+"""The state of a server, put together: its graph, its tables, what is recovered, and the threads."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barrage_server.engine import Table, UpdateGraph
+from barrage_server.errors import JournalError
+from barrage_server.journal.json_form import MALFORMED
+from barrage_server.publish import Committer, Ledger, StagingArea
+from barrage_server.server.access import AccessControl, Role
+from barrage_server.server.authentication import Authentication
+from barrage_server.server.catalog import Catalog, never
+from barrage_server.server.dispatcher import Dispatcher
+from barrage_server.server.fsync import Fsync
+from barrage_server.server.limits import Limits
+from barrage_server.server.resumption import Resumption
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.statistics import ServerStatistics
+from barrage_server.server.stream_ends import StreamEnds
+from barrage_server.server.streams import Streams
+from barrage_server.server.table_feeds import TableFeeds
+from barrage_server.server.workers import Workers
+from barrage_server.subscription import SubscriptionLimits
+from barrage_server.subscription.history import History
+
+if TYPE_CHECKING:
+    from barrage_server.server.durability import Durability
+
+__all__ = ["assemble"]
+
+
+def assemble(
+    *,
+    data_dir: Path | None,
+    fsync: Fsync,
+    limits: Limits,
+    subscriptions: SubscriptionLimits,
+    writers: int,
+    authentication: Authentication,
+    roles: Mapping[str, Role] | None,
+    drop: Callable[[str], None],
+    statistics: Callable[[], ServerStatistics],
+) -> ServerState:
+    """The state of a server, with the tables and the ledger of its data directory. The arguments are the server's.
+
+    Raises:
+        JournalError, AlreadyExistsError, ReadOnlyError, InvalidRequestError: the data directory cannot be used.
+        LimitError: this process can start no further thread.
+
+    """
+    graph, ledger, dispatcher = (
+        UpdateGraph(),
+        Ledger(limits.ledger_seconds, per_principal=limits.ledger_per_caller),
+        Dispatcher(writers),
+    )
+    resumption = Resumption(History(limits.retain_seconds, limits.retain_bytes), time.monotonic)
+    durability: Durability | None = None
+    is_durable: Callable[[Table], bool] = never
+    if data_dir is not None:
+        from barrage_server.server import durability as durable_tables  # reads and writes files: only if asked for
+
+        durability = durable_tables.Durability.of_folder(data_dir, graph, fsync, resumption.watch)
+        resumption.recovered(durability.lineage, durability.identity, durability.id_of)
+        is_durable = durable_tables.is_durable
+    staging = StagingArea(limits.staging)
+    streams = Streams(
+        {"subscription": limits.subscriptions, "upload": limits.uploads, "download": limits.downloads},
+        limits.streams_per_caller,
+    )
+    ends = StreamEnds(ledger, streams)
+    graph.add_failure_listener(ends.failed)
+    catalog = Catalog(graph, ends.dropped, ledger.pass_on, ends.replaced, columns=limits.columns, is_durable=is_durable)
+    server_state = ServerState(
+        catalog=catalog,
+        staging=staging,
+        ledger=ledger,
+        committer=Committer(catalog, staging, ledger),
+        durability=durability,
+        followers=TableFeeds(dispatcher, subscriptions),
+        dispatcher=dispatcher,
+        streams=streams,
+        checks=Workers(os.cpu_count() or 1, "barrage-checks"),
+        limits=limits,
+        drop=drop,
+        statistics=statistics,
+        access=AccessControl(catalog, roles),
+        authentication=authentication,
+        resumption=resumption,
+    )
+    if durability is not None:
+        try:
+            _restore(server_state, durability)
+        except BaseException:
+            durability.close()
+            raise
+    server_state.access.check_tables()
+    return server_state
+
+
+def _restore(server_state: ServerState, durability: Durability) -> None:
+    """Serve what was recovered, and write down what happens from now on."""
+    recovered = durability.recovered
+    try:
+        server_state.catalog.restore(recovered.tables.values())
+        server_state.ledger.restore((recovered.tables[one.table], one.entry) for one in recovered.ledger.values())
+    except MALFORMED as error:
+        raise JournalError(
+            f"Tables or committed batches of the data directory cannot be served: {type(error).__name__}: {error}"
+        ) from error
+    durability.attach(server_state.ledger.export)
+    durability.start()

@@ -1,0 +1,46 @@
+"""The statistics of a server, collected from its state."""
+
+from __future__ import annotations
+
+from barrage_server.engine.kinds import kind_name
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.statistics import ServerStatistics, TableStatistics
+from barrage_server.server.streams import SubscriptionStream
+
+__all__ = ["collected"]
+
+
+def collected(
+    server_state: ServerState, *, uptime_seconds: float, evicted: int, sessions: int, exports: int
+) -> ServerStatistics:
+    """The current statistics; the arguments are figures of the ports."""
+    streams = server_state.streams
+    exchanges = [stream for stream in streams.open("subscription") if isinstance(stream, SubscriptionStream)]
+    tables = tuple(
+        TableStatistics(
+            name=table.name,
+            kind=kind_name(table),
+            rows=table.size,
+            nbytes=table.nbytes,
+            step=table.version.step,
+            subscribers=server_state.followers.count(table),
+        )
+        for table in server_state.catalog.tables()
+    )
+    commits = server_state.ledger.entries().items()
+    return ServerStatistics(
+        uptime_seconds=uptime_seconds,
+        step=server_state.catalog.graph.step,
+        tables=tables,
+        subscriptions=tuple(gauges for stream in exchanges if (gauges := stream.gauges()) is not None),
+        uploads=streams.count("upload"),
+        downloads=streams.count("download"),
+        evicted=evicted,
+        writer_threads=server_state.dispatcher.threads,
+        staging=server_state.staging.statistics(),
+        sessions=sessions,
+        exports=exports,
+        commits=tuple((publisher, table, batch) for (publisher, table), batch in commits),
+        streams=tuple(stream.describe() for stream in streams.open()),
+        retained_bytes=server_state.resumption.history.nbytes,
+    )

@@ -1,0 +1,80 @@
+"""Arguments of a server, checked before anything of it is made."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection, Mapping
+
+from barrage_server.arguments import shown
+from barrage_server.errors import InvalidRequestError
+from barrage_server.pem import Pem, read_pem
+from barrage_server.server.access import Role
+from barrage_server.server.flight_endpoint import TlsIdentity
+from barrage_server.server.front import Front
+
+__all__ = ["check_exposed", "check_host", "check_named_roles", "chosen_front", "role_names", "tls_identity"]
+
+
+def role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[str]:
+    """``names``, checked to be names of ``roles``. InvalidRequestError when one is not."""
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise InvalidRequestError(f"default_roles must be a list of names, not {shown(names)}.")
+    unknown = sorted(set(names) - set(roles))
+    if unknown:
+        raise InvalidRequestError(f"default_roles must be names of roles, and {shown(unknown[0])} is none.")
+    return names
+
+
+def check_named_roles(named: Collection[str], roles: Mapping[str, Role]) -> None:
+    """InvalidRequestError when credentials name a role that is not one of ``roles``: without any, all may do all."""
+    undefined = sorted(set(named) - roles.keys())
+    if undefined:
+        raise InvalidRequestError(
+            f"The credentials name the role {shown(undefined[0])}, which is not defined. Define it ([roles] in the "
+            f"settings, roles= in Python), or take it out of the credentials."
+        )
+
+
+def tls_identity(tls: tuple[Pem, Pem]) -> TlsIdentity:
+    """Certificate chain and private key, read. InvalidRequestError when they cannot be."""
+    if not isinstance(tls, tuple | list) or len(tls) != 2:
+        raise InvalidRequestError("tls is a pair: the certificate chain and the private key, as PEM or as paths.")
+    chain, key = tls
+    return read_pem(chain, "tls (certificate chain)"), read_pem(key, "tls (private key)")
+
+
+def check_host(host: str, what: str = "host") -> None:
+    """Raise InvalidRequestError unless ``host`` is an address, or a name that leads to one."""
+    try:
+        socket.getaddrinfo(host[1:-1] if host[:1] + host[-1:] == "[]" else host, None)
+    except (OSError, UnicodeError):
+        raise InvalidRequestError(
+            f"{what} is an address of this machine, or a name of one, such as 127.0.0.1; {shown(host)} is none. "
+            f"The port is an argument of its own: {what.replace('host', 'port')}=."
+        ) from None
+
+
+def check_exposed(host: str, *, is_guarded: bool, is_encrypted: bool) -> None:
+    """Raise InvalidRequestError unless a server that other machines reach has credentials and TLS."""
+    missing = []
+    if not is_guarded:
+        missing.append(
+            "Set a token, or allow every caller with allow_anonymous=True (--allow-anonymous on the command line)."
+        )
+    if not is_encrypted:
+        missing.append(
+            "Set tls, or allow that tokens and tables can be read in transit with allow_plaintext=True "
+            "(--allow-plaintext)."
+        )
+    if missing:
+        both = " Both together are insecure=True (--insecure)." if len(missing) > 1 else ""
+        raise InvalidRequestError(f"Listening on {host} lets other machines in. {' '.join(missing)}{both}")
+
+
+def chosen_front(front: Front | str) -> Front:
+    """The front of that name. InvalidRequestError when there is none."""
+    try:
+        return Front(front)
+    except ValueError:
+        known = " or ".join(f"'{entry}'" for entry in Front)
+        raise InvalidRequestError(f"front must be {known}, not {shown(front)}.") from None

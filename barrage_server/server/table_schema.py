@@ -1,0 +1,54 @@
+"""The schema of a table that a client makes: its bounds, and what is kept of it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from barrage_server.engine.types import plain_type
+from barrage_server.wire.protocol import PUT_OPTIONS_KEY
+
+__all__ = ["has_at_most", "own_schema"]
+
+_TYPE_TAG = b"deephaven:type"
+_NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
+
+
+def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
+    """Whether a schema has at most this number of fields, at all depths, and of entries of metadata. Reads few more
+    than that.
+    """
+    if len(schema) > fields:
+        return False
+    entries -= len(schema.metadata or ()) + sum(len(field.metadata or ()) for field in schema)
+    left = fields - len(schema)
+    types = [field.type for field in schema]
+    while types and left >= 0 and entries >= 0:
+        data_type = types.pop()
+        if isinstance(data_type, pa.BaseExtensionType):
+            types.append(data_type.storage_type)
+        elif pa.types.is_dictionary(data_type):
+            types.append(data_type.value_type)
+        elif data_type.num_fields:
+            left -= data_type.num_fields
+            if left >= 0:
+                types += [data_type.field(number).type for number in range(data_type.num_fields)]
+    return left >= 0 and entries >= 0
+
+
+def own_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema as a table keeps it: with plain types, and without what the protocol has put into the metadata.
+
+    A tag that makes a number of bytes is kept: nothing else tells them from bytes.
+    """
+
+    def own(metadata: dict[bytes, bytes] | None) -> dict[bytes, bytes] | None:
+        kept = {
+            key: value
+            for key, value in (metadata or {}).items()
+            if (key != PUT_OPTIONS_KEY and not key.startswith(b"deephaven:"))
+            or (key == _TYPE_TAG and value in _NUMBERS_IN_BYTES)
+        }
+        return kept or None
+
+    fields = [field.with_type(plain_type(field.type)).with_metadata(own(field.metadata)) for field in schema]
+    return pa.schema(fields, metadata=own(schema.metadata))

@@ -1,0 +1,67 @@
+"""Callers without credentials: calls that are reset at once, handshakes that say nothing, and silent connections."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import ExitStack, suppress
+
+from benchmarks.loop import Loop
+from tests.faults import raw_http2 as http2
+
+_FLIGHT = "/arrow.flight.protocol.FlightService"
+_SILENT = 200
+_OPEN = 10
+loop = Loop()
+
+
+@loop.function
+def attack(port: int, seconds: float) -> int:
+    """All three for that long; the number of calls that were reset. The connections close at its end."""
+    end = time.monotonic() + seconds
+    with ExitStack() as held:
+        for _ in range(_SILENT):
+            held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+        handshake = http2.headers(f"{_FLIGHT}/Handshake")
+        for _ in range(_OPEN):
+            connection = held.enter_context(http2.connect(port))
+            calls = (http2.frame(http2.HEADERS, http2.END_HEADERS, number, handshake) for number in range(1, 201, 2))
+            with suppress(OSError):
+                connection.sendall(b"".join(calls))
+        made = 0
+        while time.monotonic() < end:
+            with suppress(OSError), http2.connect(port) as connection:
+                made += _resets(connection, end)
+        return made
+
+
+def _resets(connection: socket.socket, end: float) -> int:
+    """Calls on one connection until the server closes it, or the time is over."""
+    block = http2.headers(f"{_FLIGHT}/DoAction")
+    reset = b"\0\0\0\x08"
+
+    def discard() -> None:
+        with suppress(OSError):
+            while connection.recv(1 << 16):
+                pass
+
+    threading.Thread(target=discard, daemon=True).start()
+    made = 0
+    with suppress(OSError):
+        for first in range(1, 20_001, 200):
+            if time.monotonic() > end:
+                break
+            connection.sendall(
+                b"".join(
+                    http2.frame(http2.HEADERS, http2.END_HEADERS, number, block)
+                    + http2.frame(http2.RST_STREAM, 0, number, reset)
+                    for number in range(first, first + 200, 2)
+                )
+            )
+            made += 100
+    return made
+
+
+if __name__ == "__main__":
+    loop.run()

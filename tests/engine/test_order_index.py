@@ -1,0 +1,167 @@
+"""An order of rows against a sorted list: every row key, every move, and what the storage takes."""
+
+from __future__ import annotations
+
+import bisect
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barrage_server.engine.order_index import Moves, OrderIndex
+from barrage_server.rowset import RowSet
+
+
+class Model:
+    """Rows by value and key, and an index of the same order."""
+
+    def __init__(self) -> None:
+        self.index = OrderIndex()
+        self.values: dict[int, float] = {}
+        self.slots: dict[int, int] = {}  # by key
+
+    def start(self, values: dict[int, float]) -> None:
+        self.values = dict(values)
+        self.index.fill(np.array(self.order(), np.int64))
+        self.check(None, {})
+
+    def order(self) -> list[int]:
+        return sorted(self.values, key=lambda key: (self.values[key], key))
+
+    def change(self, gone: list[int], new: dict[int, float]) -> Moves:
+        """Take rows out and in; a key in both is a row that changes."""
+        before = dict(self.slots)
+        slots = np.sort(np.array([self.slots[key] for key in gone], np.int64))
+        for key in gone:
+            del self.values[key]
+        rest = dict(self.values)
+        self.values.update(new)
+        keys = sorted(new, key=lambda key: (new[key], key))
+        was = np.array([before[key] if key in gone else -1 for key in keys], np.int64)
+
+        def comes_before(items: Any, others: Any) -> Any:
+            pairs = zip(items.tolist(), others.tolist(), strict=True)
+            return np.array([(new[keys[item]], keys[item]) < (rest[key], key) for item, key in pairs], np.bool_)
+
+        moves = self.index.change(slots, np.array(keys, np.int64), was, comes_before)
+        self.check(moves, before)
+        return moves
+
+    def check(self, moves: Moves | None, before: dict[int, int]) -> None:
+        slots = self.index.rows.keys()
+        order = self.order()
+        rows = self.index.store.columns[0].read_current(slots).to_pylist()
+        assert rows == order
+        assert self.index.slots_of(np.array(order, np.int64)).tolist() == slots.tolist()
+        self.slots = dict(zip(order, slots.tolist(), strict=True))
+        if moves is not None:
+            old = RowSet.from_keys(sorted(before.values()))
+            stayed = old - moves.removed
+            moved = moves.shifted.apply(stayed) if moves.shifted.size else stayed
+            assert old.is_superset(moves.removed)
+            assert moved.is_disjoint(moves.added)
+            assert moved | moves.added == self.index.rows
+            at = {slot: key for key, slot in before.items()}
+            survivors = dict(zip(stayed, moves.shifted.apply_keys(stayed.keys()).tolist(), strict=True))
+            for slot, target in survivors.items():
+                assert self.slots[at[slot]] == target
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=60)
+def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
+    chance = random.Random(seed)
+    model = Model()
+    span = chance.choice([3, 1000])
+    model.start({key: chance.randrange(span) for key in chance.sample(range(10_000), chance.choice([0, 1, 40, 400]))})
+    free = 10_000
+    for _ in range(12):
+        there = list(model.values)
+        gone = chance.sample(there, min(len(there), chance.choice([0, 1, 5, 60, len(there)])))
+        new: dict[int, float] = {key: chance.randrange(span) for key in gone if chance.random() < 0.5}
+        place = chance.choice(["anywhere", "at the end", "in front", "in one place"])
+        for _ in range(chance.choice([0, 1, 5, 100])):
+            free += 1
+            new[free] = {
+                "anywhere": chance.randrange(span),
+                "at the end": 5000,
+                "in front": -7,
+                "in one place": span / 2,
+            }[place] + chance.random()
+        model.change(gone, new)
+
+
+def test_rows_at_the_end_move_no_others() -> None:
+    """And few slots stay free behind them."""
+    model = Model()
+    model.start({key: key for key in range(100)})
+    moved = 0
+    for start in range(100, 6_000, 50):
+        moves = model.change([], {key: key for key in range(start, start + 50)})
+        moved += sum(last - first + 1 for first, last, _ in moves.shifted)
+    assert moved < 2_000
+    assert model.index.rows.last_key - model.index.rows.first_key < 6_000 * 32 / 20
+
+
+def test_rows_in_front_move_few_others() -> None:
+    model = Model()
+    model.start({key: key for key in range(100)})
+    moved = 0
+    for start in range(0, 6_000, 50):
+        moves = model.change([], {10_000 + key: -key for key in range(start, start + 50)})
+        moved += sum(last - first + 1 for first, last, _ in moves.shifted)
+    assert moved < 4_000
+
+
+def test_a_window_that_moves_takes_no_more_storage() -> None:
+    """Rows come at the end and go in front, for ever."""
+    model = Model()
+    model.start({key: key for key in range(500)})
+    for start in range(500, 20_000, 100):
+        model.change(list(range(start - 500, start - 400)), {key: key for key in range(start, start + 100)})
+    assert len(model.values) == 500
+    assert model.index.nbytes < 1 << 20
+
+
+def test_storage_shrinks_with_the_rows() -> None:
+    model = Model()
+    model.start({key: key for key in range(5_000)})
+    keys = list(range(5_000))
+    random.Random(3).shuffle(keys)
+    for start in range(0, 4_900, 100):
+        model.change(keys[start : start + 100], {})
+    span = model.index.rows.last_key - model.index.rows.first_key
+    assert span < 100 * 32 * 3
+
+
+def test_an_insertion_in_the_middle_moves_few_rows() -> None:
+    """Some dozens for each row on average, however the rows come."""
+    model = Model()
+    model.start({key: key for key in range(20_000)})
+    moved = added = 0
+    for batch in range(40):
+        moves = model.change([], {100_000 + batch * 100 + n: 10_000 + n / 1000 + batch / 1e6 for n in range(100)})
+        moved += sum(1 for first, last, _ in moves.shifted for _ in range(first, last + 1))
+        added += 100
+    assert moved < 60 * added
+
+
+def test_a_row_that_keeps_its_place_keeps_its_key() -> None:
+    model = Model()
+    model.start({key: 10 * key for key in range(1_000)})
+    moves = model.change([500], {500: 5_001})
+    assert not moves.removed
+    assert not moves.added
+    assert not moves.shifted.size
+
+
+@pytest.mark.parametrize("count", [0, 1, 22, 23, 45])
+def test_all_rows_may_go_and_others_come(count: int) -> None:
+    model = Model()
+    model.start({key: key for key in range(count)})
+    model.change(list(range(count)), {})
+    model.change([], {key: -key for key in range(70)})
+    assert bisect.bisect(model.order(), 0) >= 0

@@ -1,0 +1,143 @@
+"""Columns of every type can be read; results have the types of the page."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from barrage_server.errors import InvalidRequestError
+from barrage_server.formula import compile_formula
+
+UTC = pa.timestamp("ns", "UTC")
+
+
+def evaluate(formula: str, array: pa.Array) -> pa.Array:
+    compiled = compile_formula(formula, {"x": array.type})
+    whole = compiled.evaluate({"x": array}, len(array))
+    assert whole.type == compiled.type
+    whole.validate(full=True)
+    part = compiled.evaluate({"x": array.slice(1)}, len(array) - 1)
+    assert part.equals(whole.slice(1))
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("arrow", "values", "formula", "result", "wanted"),
+    [
+        (pa.uint8(), [200, None, 3], "x + 100", pa.int32(), [300, None, 103]),
+        (pa.uint16(), [65535, None, 97], "x + 1", pa.int32(), [65536, None, 98]),
+        (pa.uint32(), [2**32 - 1, None, 3], "x + 1", pa.int64(), [2**32, None, 4]),
+        (pa.uint64(), [2**64 - 1, None, 3], "x + 1", pa.decimal128(21, 0), [Decimal(2**64), None, Decimal(4)]),
+        (pa.uint64(), [2**64 - 1, None, 3], "x > 5", pa.bool_(), [True, False, False]),
+        (pa.float16(), [1.5, None, -2.0], "x * 2", pa.float32(), [3.0, None, -4.0]),
+        (pa.decimal128(5, 2), [Decimal("1.50"), None, Decimal(-3)], "x == 1.5", pa.bool_(), [True, False, False]),
+        (pa.decimal128(5, 2), [Decimal("1.50"), None, Decimal(-3)], "(int)x", pa.int32(), [1, None, -3]),
+        (pa.decimal128(5, 2), [Decimal("1.50"), None, Decimal(-3)], "x / 2", pa.float64(), [0.75, None, -1.5]),
+        (pa.decimal128(5, 2), [Decimal("1.50"), None, Decimal(-3)], "x in 1.5, -3", pa.bool_(), [True, False, True]),
+        (pa.large_string(), ["a", None, ""], "x + `b`", pa.string(), ["ab", "nullb", "b"]),
+        (pa.timestamp("s"), [5, None, -5], "epochMillis(x)", pa.int64(), [5000, None, -5000]),
+        (pa.timestamp("us", "Europe/Paris"), [5, None, -5], "epochNanos(x)", pa.int64(), [5000, None, -5000]),
+        (pa.timestamp("s"), [2**40, None, -(2**40)], "epochNanos(x)", pa.int64(), [None, None, None]),
+        (pa.date64(), [date(2024, 2, 29), None, date(1969, 12, 31)], "dayOfMonth(x)", pa.int32(), [29, None, 31]),
+        (pa.date64(), [date(2024, 2, 29), None, date(1970, 1, 1)], "x + 'P1D'", pa.date32(), None),
+        (pa.time32("s"), [time(1, 2, 3), None, time(0)], "secondOfDay(x)", pa.int32(), [3723, None, 0]),
+        (pa.time64("us"), [time(1), None, time(0)], "nanosOfDay(x)", pa.int64(), [3_600_000_000_000, None, 0]),
+        (pa.duration("ms"), [timedelta(seconds=1), None, timedelta(0)], "x.toNanos()", pa.int64(), [10**9, None, 0]),
+        (pa.duration("s"), [2**40, None, 1], "x.toNanos()", pa.int64(), [None, None, 10**9]),
+        (pa.large_list(pa.int8()), [[1, None, 2], None, []], "sum(x)", pa.int64(), [3, None, None]),
+        (pa.list_(pa.int64(), 2), [[1, 2], None, [3, None]], "sum(x)", pa.int64(), [3, None, 3]),
+        (pa.list_(pa.int64(), 2), [[1, 2], None, [3, None]], "x[1]", pa.int64(), [2, None, None]),
+        (pa.list_(pa.string()), [["a", None], None, []], "first(x)", pa.string(), ["a", None, None]),
+        (pa.list_(pa.string()), [["a", None], None, ["b", "a"]], "in(`a`, x)", pa.bool_(), [True, False, True]),
+        (pa.list_(pa.string()), [["a", None], None, ["b", "a"]], "firstIndexOf(`a`, x)", pa.int64(), [0, None, 1]),
+        (pa.list_(pa.date32()), [[date(2024, 1, 1)], None, []], "last(x)", pa.date32(), [date(2024, 1, 1), None, None]),
+        (pa.struct({"a": pa.int8()}), [{"a": 1}, None, {"a": None}], "x == null", pa.bool_(), [False, True, False]),
+        (pa.binary(), [b"a", None, b"b"], "x == x", pa.bool_(), [True, True, True]),
+        (pa.null(), [None, None, None], "isNull(x)", pa.bool_(), [True, True, True]),
+        (pa.null(), [None, None, None], "x == null", pa.bool_(), [True, True, True]),
+        (pa.bool_(), [True, None, False], "x ? 1 : 2", pa.int32(), [1, 2, 2]),
+        (pa.bool_(), [True, None, False], "!x", pa.bool_(), [False, None, True]),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_types_are_read(arrow: pa.DataType, values: list[Any], formula: str, result: Any, wanted: Any) -> None:
+    found = evaluate(formula, pa.array(values, arrow))
+    assert found.type == result
+    if wanted is not None:
+        assert found.to_pylist() == wanted
+
+
+@pytest.mark.parametrize(
+    "arrow",
+    [
+        pa.struct({"a": pa.int8()}),
+        pa.map_(pa.string(), pa.int8()),
+        pa.binary(),
+        pa.binary(3),
+        pa.list_(pa.struct({"a": pa.int8()})),
+        pa.list_(pa.list_(pa.int8())),
+        pa.list_view(pa.int8()),
+        pa.uuid(),
+        pa.decimal256(70, 3),
+    ],
+    ids=str,
+)
+def test_values_of_other_types_are_passed_on(arrow: pa.DataType) -> None:
+    array = pa.nulls(3, arrow)
+    assert compile_formula("x", {"x": arrow}).type == arrow
+    compiled = compile_formula("x_[ii]", {"x": arrow})
+    found = compiled.evaluate({}, 3, pa.array([0, 1, 2]).to_numpy(), lambda name, places: array)
+    assert (found.type, len(found)) == (arrow, 3)
+    assert evaluate("isNull(x)", array).to_pylist() == [True] * 3
+    for formula in ("isNull(x) ? x_[ii] : x", "ii > 1 ? x : null"):
+        chosen = compile_formula(formula, {"x": arrow})
+        found = chosen.evaluate({"x": array}, 3, pa.array([0, 1, 2]).to_numpy(), lambda name, places: array)
+        assert (found.type, len(found)) == (arrow, 3)
+
+
+def test_arithmetic_of_other_types_is_refused() -> None:
+    for arrow in (pa.struct({"a": pa.int8()}), pa.binary(), pa.list_(pa.int8()), pa.string(), pa.bool_()):
+        for formula in ("x * 2", "-x", "x % x", "sqrt(x)", "x << 1"):
+            with pytest.raises(InvalidRequestError, match="does not take"):
+                compile_formula(formula, {"x": arrow})
+
+
+def test_zones_have_their_clocks() -> None:
+    array = pa.array([datetime(2024, 3, 10, 12), datetime(2024, 3, 10, 6), None], UTC)  # clocks change at 7:00
+    assert evaluate("hourOfDay(x, 'ET')", array).to_pylist() == [8, 1, None]
+    assert evaluate("hourOfDay(x, 'ET', false)", array).to_pylist() == [7, 1, None]
+    assert evaluate("toInstant(toLocalDate(x, 'ET'), toLocalTime(x, 'ET'), 'ET') == x", array).to_pylist() == [True] * 3
+    gap = compile_formula("toInstant('2024-03-10', '02:30', 'ET')", {}).evaluate({}, 1)
+    assert gap.to_pylist() == evaluate("'2024-03-10T07:00Z' + 0 * epochNanos(x)", array).to_pylist()[:1]
+    twice = compile_formula("toInstant('2024-11-03', '01:30', 'ET') == '2024-11-03T05:30Z'", {}).evaluate({}, 1)
+    assert twice.to_pylist() == [True]
+    offset = compile_formula("hourOfDay('2024-06-15T10:00Z', '+05:30')", {}).evaluate({}, 1)
+    assert offset.to_pylist() == [15]
+
+
+def test_half_a_surrogate_pair_has_a_text() -> None:
+    array = pa.array([0xD800, 0x20AC, None], pa.uint16())
+    assert evaluate("String.valueOf(x)", array).to_pylist() == ["?", "€", None]
+
+
+def test_now_is_passed_in() -> None:
+    formula = compile_formula("now() - x", {"x": UTC})
+    assert not formula.is_pure
+    assert formula.evaluate({"x": pa.array([1, None], UTC)}, 2, now=5).to_pylist() == [4, None]
+    with pytest.raises(InvalidRequestError, match="now"):
+        formula.evaluate({"x": pa.array([1], UTC)}, 1)
+
+
+def test_chance_is_drawn_for_each_row() -> None:
+    formula = compile_formula("randomInt(0, 1000000)", {})
+    assert not formula.is_pure
+    found = formula.evaluate({}, 1000)
+    assert found.null_count == 0
+    assert len(found.unique()) > 900
+    twice = compile_formula("random() == random()", {}).evaluate({}, 100)
+    assert not any(twice.to_pylist())
+    assert compile_formula("randomInt(5, 5)", {}).evaluate({}, 1).to_pylist() == [None]

@@ -1,0 +1,27 @@
+"""One decoder under atheris, in a process that ends with it: see ``decoders.py``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["barrage_server.wire", "barrage_server.rowset", "barrage_server.journal"]):
+    from tests.fuzz.decoders import check, seeds
+
+
+def main(name: str, folder: str, seconds: str, seed: str) -> None:
+    corpus = Path(folder) / name
+    corpus.mkdir()
+    for number, data in enumerate(seeds(name)):
+        (corpus / f"seed-{number:03d}").write_bytes(data)
+    options = [f"-max_total_time={seconds}", f"-seed={seed}", "-rss_limit_mb=1024", "-timeout=10", "-max_len=8192"]
+    atheris.Setup(
+        [sys.argv[0], *options, f"-artifact_prefix={folder}/{name}-", str(corpus)], lambda data: check(name, data)
+    )
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,135 @@
+"""The methods that make tables: each names one operation, with the arguments of Deephaven's Python client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import barrage_server as bs
+from barrage_server.plan import agg
+from barrage_server.plan.condition import Column, Compare, Comparison, Not
+from barrage_server.plan.operable import Operable, merge
+from barrage_server.plan.operation import (
+    AggregateAllBy,
+    AggregateBy,
+    DropColumns,
+    ExactJoin,
+    Flatten,
+    Head,
+    HeadShare,
+    LazyUpdate,
+    Merge,
+    MetaTable,
+    NaturalJoin,
+    Operation,
+    RenameColumns,
+    Reverse,
+    Select,
+    SelectDistinct,
+    Slice,
+    Snapshot,
+    Sort,
+    SortColumn,
+    Tail,
+    TailShare,
+    Update,
+    UpdateView,
+    View,
+    Where,
+)
+
+
+class Recorded(Operable["Recorded"]):
+    """Keeps the operation that it is the result of."""
+
+    def __init__(self, operation: Operation | None = None, *inputs: Recorded) -> None:
+        self.operation = operation
+        self.inputs = inputs
+
+    def operate(self, operation: Operation, *others: Recorded) -> Recorded:
+        return Recorded(operation, self, *others)
+
+
+LARGE = Compare(Comparison.GREATER, Column("a"), 1)
+OTHER = Recorded()
+CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
+    (lambda table: table.select(), Select()),
+    (lambda table: table.select("a"), Select(("a",))),
+    (lambda table: table.view(["b = a"]), View(("b = a",))),
+    (lambda table: table.update(["b = a", "c = b"]), Update(("b = a", "c = b"))),
+    (lambda table: table.update_view("b = a"), UpdateView(("b = a",))),
+    (lambda table: table.lazy_update("b = a"), LazyUpdate(("b = a",))),
+    (lambda table: table.drop_columns(["a", "b"]), DropColumns(("a", "b"))),
+    (lambda table: table.rename_columns("x = a"), RenameColumns(("x = a",))),
+    (lambda table: table.where("a > 1"), Where(("a > 1",))),
+    (lambda table: table.where(LARGE), Where((LARGE,))),
+    (lambda table: table.where(["a > 1", Not(LARGE)]), Where(("a > 1", Not(LARGE)))),
+    (lambda table: table.head(3), Head(3)),
+    (lambda table: table.tail(), Tail(5)),
+    (lambda table: table.head_pct(1), HeadShare(1.0)),
+    (lambda table: table.tail_pct(0.5), TailShare(0.5)),
+    (lambda table: table.slice(-3, 0), Slice(-3, 0)),
+    (lambda table: table.flatten(), Flatten()),
+    (lambda table: table.reverse(), Reverse()),
+    (lambda table: table.sort("a"), Sort((SortColumn("a"),))),
+    (lambda table: table.sort(["a", "b"], ["asc", "desc"]), Sort((SortColumn("a"), SortColumn("b", descending=True)))),
+    (lambda table: table.sort_descending("abs( a )"), Sort((SortColumn("a", descending=True, absolute=True),))),
+    (lambda table: table.natural_join(OTHER, "a", "b"), NaturalJoin(("a",), ("b",))),
+    (lambda table: table.exact_join(OTHER, ["a = b"]), ExactJoin(("a = b",))),
+    (lambda table: table.select_distinct(), SelectDistinct()),
+    (lambda table: table.agg_by(agg.sum_("b"), "a"), AggregateBy((agg.sum_("b"),), ("a",))),
+    (lambda table: table.agg_all_by(agg.avg(), ["a"]), AggregateAllBy(agg.avg(), ("a",))),
+    (lambda table: table.count_by("n", "a"), AggregateBy((agg.count_("n"),), ("a",))),
+    *(
+        (lambda table, name=name: getattr(table, f"{name}_by")("a"), AggregateAllBy(bs.Aggregation(name), ("a",)))
+        for name in ("sum", "abs_sum", "avg", "std", "var", "min", "max", "median", "first", "last")
+    ),
+    (lambda table: table.snapshot(), Snapshot()),
+    (lambda table: table.meta_table(), MetaTable()),
+    (lambda table: merge([table, OTHER]), Merge()),
+    (lambda table: merge((table,), order_by="a"), Merge("a")),
+]
+
+
+@pytest.mark.parametrize(("call", "operation"), CALLS, ids=[f"{operation!r:.60}" for _, operation in CALLS])
+def test_a_method_makes_its_operation(call: Callable[[Recorded], Recorded], operation: Operation) -> None:
+    table = Recorded()
+    made = call(table)
+    assert made.operation == operation
+    assert repr(made.operation) == repr(operation)
+    assert made.inputs[0] is table
+    assert all(other is OTHER for other in made.inputs[1:])
+
+
+def test_every_operation_of_a_table_has_a_method() -> None:
+    tested = {type(operation) for _, operation in CALLS}
+    assert {kind.__name__ for kind in Operation.__subclasses__()} - {kind.__name__ for kind in tested} == {"EmptyTable"}
+
+
+WRONG: list[tuple[Callable[[Any], object], str]] = [
+    (lambda table: table.update([]), "formulas must not be empty"),
+    (lambda table: table.update(5), "formulas must be a string or a list of strings, not 5"),
+    (lambda table: table.view(["a", 5]), "formulas must be a string"),
+    (lambda table: table.where([5]), "filters must be formulas or conditions, not 5"),
+    (lambda table: table.head(-1), "num_rows must be at least 0"),
+    (lambda table: table.head(1.5), "num_rows must be an integer"),
+    (lambda table: table.head_pct(2), "pct is a number from 0 to 1, not 2"),
+    (lambda table: table.tail_pct(float("nan")), "pct is a number from 0 to 1"),
+    (lambda table: table.sort("a", "up"), 'order is "ascending" or "descending"'),
+    (lambda table: table.sort(["a", "b"], ["asc"]), "The list order has 1 entries, and order_by 2"),
+    (lambda table: table.agg_by(["sum"], "a"), "aggs must be such as"),
+    (lambda table: table.agg_all_by("sum"), "agg must be an aggregation"),
+    (lambda _: merge([]), "merge takes a list of tables"),
+    (lambda table: table.agg_by("sum(a)", "a"), r"not 'sum\(a\)'"),
+    (lambda table: merge([table, 5]), "one entry is 5"),  # type: ignore[list-item]
+    (lambda _: agg.sum_(5), "cols"),  # type: ignore[arg-type]
+    (lambda _: agg.weighted_avg("", "a"), "wcol must not be empty"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), WRONG, ids=[text for _, text in WRONG])
+def test_wrong_arguments_are_told_by_their_names(call: Callable[[Any], object], text: str) -> None:
+    with pytest.raises(bs.InvalidRequestError, match=text):
+        call(Recorded())

@@ -1,0 +1,702 @@
+"""Roles that show parts of tables: every call, at every port, has the part alone; the rest is not there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import grpc
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.flight as fl
+import pytest
+from barrage_proto import console_pb2
+from barrage_proto import deephaven_pb2 as proto
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import barrage_server as bs
+from barrage_server.engine import AppendTable, RingTable, UpdateGraph
+from barrage_server.errors import (
+    ForbiddenError,
+    InvalidRequestError,
+    UnavailableError,
+    UnknownColumnError,
+    UnknownTableError,
+)
+from barrage_server.server import Principal, Role, Server
+from barrage_server.server.access import AccessControl
+from barrage_server.server.catalog import Catalog
+from barrage_server.server.roles import log_unknown_columns
+from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
+from barrage_server.wire.tickets import export_ticket, scope_ticket
+from tests.server.conftest import DEEPHAVEN, address, doors
+from tests.server.follower import QUICK, Follower
+from tests.server.test_access import (
+    ACTION_LINES,
+    CONSOLE,
+    DEEPHAVEN_LINES,
+    FLIGHT_LINES,
+    FREE,
+    PACKAGE,
+    Caller,
+    outcome,
+    path,
+    ticket,
+)
+from tests.waiting import until
+
+SCHEMA = pa.schema([("sym", pa.string()), ("region", pa.string()), ("price", pa.float64()), ("secret", pa.int64())])
+ROWS = pa.table(
+    {
+        "sym": ["a", "b", "c", "d"],
+        "region": ["EU", "US", "EU", "US"],
+        "price": [1.0, 2.0, 3.0, 4.0],
+        "secret": [71, 72, 73, 74],
+    },
+    SCHEMA,
+)
+SEEN = ["sym", "price"]
+ROLES = {
+    "eu": Role(["quotes"], ["list", "read"], where="region == 'EU'", columns=SEEN),
+    "us": Role(["quotes"], ["list", "read"], where="region == 'US'", columns=SEEN),
+    "cheap": Role(["quotes"], ["list", "read"], where=lambda batch: pc.less(batch["price"], 2.5)),
+    "names": Role(["quotes"], ["list", "read"], columns=["sym"]),
+    "all": Role(["quotes"], ["list", "read"]),
+    "lister": Role(["*"], ["list", "statistics"]),
+    "feed": Role(["*"], ["publish", "create", "drop"]),
+    "broken": Role(["quotes"], ["list", "read"], where="country == 'EU'"),
+    "mistyped": Role(["quotes"], ["list", "read"], where="price == 'EU'"),
+    "absent": Role(["quotes"], ["list", "read"], columns=["no such column"]),
+    "failing": Role(["quotes"], ["list", "read"], where=lambda batch: 1 // 0),
+}
+EU = [{"sym": "a", "price": 1.0}, {"sym": "c", "price": 3.0}]
+
+
+def holder(credentials: Any) -> Principal:
+    """Tokens are the names of roles, with + between them."""
+    return Principal(credentials.secret, credentials.secret.split("+"))
+
+
+@pytest.fixture
+def server(door: str) -> Iterator[Server]:
+    with Server(token=holder, roles=ROLES, **doors(door)) as server:
+        server.keyed_table("quotes", SCHEMA, key="sym").upsert(ROWS)
+        yield server
+
+
+Connect = Callable[[str], Caller]
+
+
+@pytest.fixture
+def connect(server: Server, door: str) -> Iterator[Connect]:
+    with ExitStack() as stack:
+
+        def connected(token: str) -> Caller:
+            place = address(server, door)
+            channel = stack.enter_context(grpc.insecure_channel(place.removeprefix("grpc://")))
+            return Caller(stack.enter_context(fl.connect(place)), channel, token)
+
+        yield connected
+
+
+def got(caller: Caller, name: str = "quotes") -> list[dict[str, Any]]:
+    table = caller.flight.do_get(fl.Ticket(scope_ticket(name)), caller.options).read_all()
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
+
+
+def headers(token: str) -> list[tuple[bytes, bytes]]:
+    return [(b"authorization", f"Bearer {token}".encode())]
+
+
+def test_reads_have_the_part_alone(connect: Connect) -> None:
+    """Rows, columns, their number, keys, and what is said of them."""
+    for token, rows in {
+        "eu": EU,
+        "us": [{"sym": "b", "price": 2.0}, {"sym": "d", "price": 4.0}],
+        "cheap": ROWS.slice(0, 2).to_pylist(),
+        "names": ROWS.select(["sym"]).to_pylist(),
+        "all": ROWS.to_pylist(),
+    }.items():
+        caller = connect(token)
+        infos = [
+            caller.flight.get_flight_info(path("quotes"), caller.options),
+            *caller.flight.list_flights(b"", caller.options),
+            *(fl.FlightInfo.deserialize(result) for result in caller.action("barrage.tables")),
+        ]
+        names = list(rows[0])
+        for info in infos:
+            assert (info.total_records, info.schema.names) == (len(rows), names)
+        schema = caller.flight.get_schema(path("quotes"), caller.options).schema
+        assert schema.names == names
+        if token in ("eu", "us", "names"):
+            assert "secret" not in str(schema.metadata) and "region" not in str(schema.metadata)
+        assert got(caller) == rows
+        with Follower(caller.flight, "quotes", headers=headers(token)) as follower:
+            follower.wait(lambda follower: follower.rows)
+            assert follower.content() == [list(row.values()) for row in rows]
+            assert list(follower.rows) == list(range(len(rows)))
+
+
+def test_a_snapshot_and_a_viewport_have_the_part_alone(connect: Connect) -> None:
+    caller = connect("eu")
+    for request in (
+        SnapshotRequest(scope_ticket("quotes"), options=QUICK),
+        SubscriptionRequest(scope_ticket("quotes"), viewport=bs.rowset.RowSet.flat(10), options=QUICK),
+    ):
+        writer, reader = caller.flight.do_exchange(fl.FlightDescriptor.for_command(b"dphn"), caller.options)
+        with suppress(fl.FlightError, pa.ArrowException), writer:
+            writer.write_metadata(request.encode())
+            chunk = reader.read_chunk()
+            assert chunk.data.to_pylist() == EU
+            reader.cancel()
+
+
+def test_live_rows_come_and_go_with_the_condition(server: Server, connect: Connect, caplog: Any) -> None:
+    """What is hidden, and a change of it, makes no message; a row that comes into the condition is a new one."""
+    quotes: Any = server.table("quotes")
+    with Follower(connect("eu").flight, "quotes", headers=headers("eu")) as follower:
+        follower.wait(lambda follower: follower.rows)
+        quotes.upsert({"sym": ["b"], "region": ["US"], "price": [9.0], "secret": [0]})
+        quotes.upsert({"sym": ["a"], "region": ["EU"], "price": [1.0], "secret": [1]})
+        quotes.upsert({"sym": ["b"], "region": ["EU"], "price": [9.0], "secret": [0]})
+        follower.wait(lambda follower: len(follower.rows) == 3)
+        assert follower.content() == [["a", 1.0], ["b", 9.0], ["c", 3.0]]
+        assert len(follower.messages) == 2
+        quotes.upsert({"sym": ["a"], "region": ["US"], "price": [1.0], "secret": [1]})
+        quotes.delete({"sym": ["c"]})
+        follower.wait(lambda follower: len(follower.rows) == 1)
+        assert follower.content() == [["b", 9.0]]
+        assert list(follower.rows) == [1] or list(follower.rows) == [0]
+
+
+@pytest.mark.parametrize("kind", ["append", "ring", "blink"])
+def test_every_kind_of_table(kind: str, door: str) -> None:
+    role = {"r": Role(["t"], ["read"], where="x >= 10", columns=["x"])}
+    with Server(token=holder, roles=role, **doors(door)) as server:
+        schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+        table: Any = server.create_table("t", schema, kind=kind, capacity=4 if kind == "ring" else None)
+        if kind != "blink":
+            table.append({"x": [1, 10], "y": [0, 0]})
+        with fl.connect(address(server, door)) as client, Follower(client, "t", headers=headers("r")) as follower:
+            follower.wait(lambda follower: follower.messages)
+            table.append({"x": [2, 11, 3, 12], "y": [0, 0, 0, 0]})
+            expected = {"append": [[10], [11], [12]], "ring": [[11], [12]], "blink": [[11], [12]]}[kind]
+            follower.wait(lambda follower: follower.content() == expected)
+            assert isinstance(server.table("t"), RingTable) == (kind == "ring")
+
+
+NOTHING_SEEN = ["broken", "mistyped", "absent", "failing", "broken+absent"]
+READING = [
+    pytest.param(name, line, id=f"{name}-{number}")
+    for name, entries in (FLIGHT_LINES | ACTION_LINES | DEEPHAVEN_LINES).items()
+    for number, line in enumerate(entries)
+    if line is not FREE and line.needs is not None and "Input" not in name
+]
+
+
+@pytest.mark.parametrize("token", NOTHING_SEEN)
+@pytest.mark.parametrize(("name", "line"), READING)
+def test_a_table_of_which_nothing_can_be_shown_is_unknown(whole: Caller, name: str, line: Any, token: str) -> None:
+    """For every call: a role that does not fit never opens a table; its holder is told what it is told of any name."""
+    caller = Caller(whole.flight, whole.channel, token)
+    kind, text = outcome(line.call, caller, "quotes")
+    if kind is ForbiddenError:  # by the name alone
+        assert line.needs and not set(line.needs) <= {"list", "read"}
+        return
+    absent = outcome(line.call, caller, "absent")
+    assert absent[0] is kind is UnknownTableError
+    assert text == absent[1].replace("absent", "quotes")
+
+
+@pytest.fixture(scope="module")
+def whole() -> Iterator[Caller]:
+    with Server(token=holder, roles=ROLES, deephaven_port=0) as server:
+        server.keyed_table("quotes", SCHEMA, key="sym").upsert(ROWS)
+        place = address(server, DEEPHAVEN)
+        with fl.connect(place) as flight, grpc.insecure_channel(place.removeprefix("grpc://")) as channel:
+            yield Caller(flight, channel, "")
+
+
+def test_the_operator_is_told_which_role_does_not_fit(caplog: pytest.LogCaptureFixture, door: str) -> None:
+    """Once, when it is noticed, and at each reload."""
+    with caplog.at_level(logging.ERROR), Server(token=holder, roles=ROLES, **doors(door)) as server:
+        server.append_table("quotes", SCHEMA)
+        with fl.connect(address(server, door)) as client:
+            caller: Any = Caller(client, None, "broken")  # type: ignore[arg-type]
+            for _ in range(3):
+                with pytest.raises((pa.ArrowException, OSError)):
+                    got(caller)
+        told = [record.getMessage() for record in caplog.records]
+        assert told == [
+            "role broken shows nothing of table quotes: The condition \"country == 'EU'\" names 'country', which is no "
+            "column."
+        ]
+        server.reload(roles=ROLES)
+        assert sum("role broken shows nothing" in record.getMessage() for record in caplog.records) == 2
+        assert sum("role mistyped shows nothing" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_the_operator_is_told_of_columns_that_no_table_has(caplog: pytest.LogCaptureFixture) -> None:
+    schema = pa.schema([("pair", "string"), ("price", "float64")])
+    with caplog.at_level(logging.WARNING):
+        log_unknown_columns({"desk": Role(["*"], ["read"], columns=["pair", "client"])}, {"fx": schema})
+        log_unknown_columns({"desk": Role(["*"], ["read"], columns=["pair", "price"])}, {"fx": schema})
+        log_unknown_columns({"none": Role(["x*"], ["read"], columns=["client"])}, {"fx": schema})
+    assert [record.getMessage() for record in caplog.records] == [
+        "role desk shows columns that none of its tables has: 'client'"
+    ]
+
+
+def test_listings_and_suggestions_leave_out_what_cannot_be_shown(connect: Connect) -> None:
+    for token in ("broken", "absent", "mistyped", "failing"):
+        caller = connect(token)
+        _, text = outcome(FLIGHT_LINES["DoGet"][0].call, caller, "quote")
+        assert "quotes" not in text
+        assert b'"tables":0' in caller.action("barrage.health")[0].replace(b" ", b"")
+        assert list(caller.flight.list_flights(b"", caller.options)) == []
+        assert caller.action("barrage.tables") == []
+        _, text = outcome(FLIGHT_LINES["DoGet"][0].call, caller, "quote")
+        assert "quotes" not in text
+        assert b'"tables":0' in caller.action("barrage.health")[0].replace(b" ", b"")
+    caller = connect("cheap")  # a function that does not fail
+    assert b'"tables":1' in caller.action("barrage.health")[0].replace(b" ", b"")
+    assert "quotes" in outcome(FLIGHT_LINES["DoGet"][0].call, caller, "quote")[1]
+
+
+def test_a_function_that_begins_to_fail_takes_the_name_along() -> None:
+    catalog = Catalog(UpdateGraph())
+    table = AppendTable(catalog.graph, "t", pa.schema([("x", pa.int64())]))
+    catalog.add(table)
+
+    def touchy(batch: pa.RecordBatch) -> pa.Array:
+        assert None not in batch["x"].to_pylist()
+        return pc.greater(batch["x"], 0)
+
+    access = AccessControl(catalog, {"r": Role(["t"], ["list", "read"], where=touchy)})
+    holder = Principal("p", ["r"])
+    access.call_functions(holder)
+    assert access.named(holder) == (table,)
+    table.append({"x": [None]})
+    assert access.named(holder) == ()
+    access.call_functions(holder)
+    assert access.named(holder) == ()
+
+
+@pytest.mark.parametrize("door", [DEEPHAVEN])
+@pytest.mark.parametrize(("token", "names"), [("failing", []), ("cheap", ["quotes"]), ("eu", ["quotes"])])
+def test_fields_are_listed_where_something_is_shown(sessions: Sessions, token: str, names: list[str]) -> None:
+    listing = sessions.channel.unary_stream(f"{PACKAGE}.ApplicationService/ListFields")
+    call = listing(proto.ListFieldsRequest().SerializeToString(), metadata=sessions.log_in(token), timeout=30)
+    try:
+        update = proto.FieldsChangeUpdate.FromString(next(call))
+    finally:
+        call.cancel()
+    assert [field.field_name for field in update.created] == names
+
+
+@pytest.mark.parametrize(
+    ("token", "rows", "columns"),
+    [
+        ("eu+us", "abcd", SEEN),  # the same columns: rows of either
+        ("eu+names", "abcd", ["sym"]),  # other rows and other columns: never all of both
+        ("eu+cheap", "abc", SEEN),
+        ("cheap+names", "abcd", ["sym"]),
+        ("eu+all", "abcd", SCHEMA.names),
+        ("eu+lister", "ac", SEEN),  # what one may read decides
+        ("eu+feed", "ac", SEEN),
+        ("eu+broken", "ac", SEEN),
+        ("eu+no such role", "ac", SEEN),
+    ],
+)
+def test_roles_together_show_nothing_that_none_of_them_shows(
+    connect: Connect, token: str, rows: str, columns: list[str]
+) -> None:
+    expected = [row for row in ROWS.select(columns).to_pylist() if row["sym"] in rows]
+    caller = connect(token)
+    assert got(caller) == expected
+    assert caller.flight.get_flight_info(path("quotes"), caller.options).total_records == len(expected)
+
+
+def test_a_hidden_column_is_like_one_that_does_not_exist(server: Server) -> None:
+    with bs.connect(server.uri, token="eu") as client:
+        texts = []
+        for column in ("secret", "absent"):
+            with pytest.raises(UnknownColumnError) as caught:
+                client.snapshot("quotes", columns=[column])
+            texts.append(str(caught.value).replace(column, "it"))
+        assert texts[0] == texts[1] and "region" not in texts[0]
+
+
+def test_figures_are_not_for_roles_that_show_a_part(server: Server, connect: Connect) -> None:
+    kind, _ = outcome(ACTION_LINES["barrage.statistics"][0].call, connect("eu"), "quotes")
+    assert kind is ForbiddenError
+    with Follower(connect("eu").flight, "quotes", headers=headers("eu")) as follower:
+        follower.wait(lambda follower: follower.rows)
+        (figures,) = connect("lister").action("barrage.statistics")
+        (table,) = json.loads(figures)["tables"]
+        assert (table["rows"], table["subscribers"]) == (4, 1)
+
+
+def test_a_publisher_with_a_part_writes_to_the_table(server: Server, connect: Connect) -> None:
+    """By another role, which has the right."""
+    caller = connect("eu+feed")
+    writer, reader = caller.flight.do_put(path("quotes"), SCHEMA, caller.options)
+    with writer:
+        writer.write_table(pa.table({"sym": ["e"], "region": ["EU"], "price": [5.0], "secret": [0]}, SCHEMA))
+        writer.done_writing()
+        reader.read()
+    assert server.table("quotes").size == 5
+    assert got(caller) == [*EU, {"sym": "e", "price": 5.0}]
+
+
+def forget(server: Server) -> None:
+    """Let the time pass for which parts are kept."""
+    server._hub.access.tidy(time.monotonic())
+    server._hub.access.tidy(time.monotonic() + 1000)
+
+
+def forgotten(server: Server, source: bs.Table) -> bool:
+    """Let the time pass for which parts are kept; whether there are none of ``source`` then."""
+    forget(server)
+    return not len(source.children)
+
+
+def test_readers_share_one_part_and_the_last_one_takes_it_along(server: Server, connect: Connect) -> None:
+    source = server.table("quotes")
+    with ExitStack() as stack:
+        for token in ("eu", "eu", "eu+broken", "us"):
+            follower = stack.enter_context(Follower(connect(token).flight, "quotes", headers=headers(token)))
+            follower.wait(lambda follower: follower.rows)
+        assert len(source.children) == 2
+        forget(server)
+        assert len(source.children) == 2, "they have readers"
+    until(lambda: forgotten(server, source))
+
+
+def test_a_part_that_is_not_asked_for_is_let_go(server: Server, connect: Connect) -> None:
+    source, caller = server.table("quotes"), connect("eu")
+    got(caller)
+    server._hub.access.tidy(time.monotonic())
+    assert len(source.children) == 1, "it is kept for a while: making it reads the table"
+    until(lambda: forgotten(server, source))
+    assert got(caller) == EU
+
+
+def test_a_dropped_table_ends_its_readers(server: Server, connect: Connect) -> None:
+    with Follower(connect("eu").flight, "quotes", headers=headers("eu")) as follower:
+        follower.wait(lambda follower: follower.rows)
+        server.drop("quotes")
+        assert type(follower.wait_ended()) is UnknownTableError
+
+
+def test_a_condition_that_fails_later_ends_its_readers_alone(door: str) -> None:
+    def touchy(batch: pa.RecordBatch) -> pa.Array:
+        assert 7 not in batch["x"].to_pylist()
+        return pc.greater(batch["x"], 0)
+
+    roles = {"touchy": Role(["t"], ["read"], where=touchy), "all": Role(["t"], ["read"])}
+    with Server(token=holder, roles=roles, **doors(door)) as server, fl.connect(address(server, door)) as client:
+        table = server.append_table("t", {"x": "int64"})
+        table.append({"x": [1]})
+        with (
+            Follower(client, "t", headers=headers("touchy")) as touched,
+            Follower(client, "t", headers=headers("all")) as other,
+        ):
+            touched.wait(lambda follower: follower.rows)
+            table.append({"x": [7]})
+            assert "cannot be shown any more" in str(touched.wait_ended())
+            table.append({"x": [8]})
+            other.wait(lambda follower: len(follower.rows) == 3)
+            assert table.failure is None
+
+
+def test_streams_end_when_another_part_is_shown(door: str) -> None:
+    """And go on when the role says the same in other words of the settings file, or other roles change."""
+    before = {
+        "r": Role(["t"], ["read"], where="x > 0"),
+        "s": Role(["t"], ["read"]),
+        "u": Role(["t"], ["read"], "x > 5"),
+    }
+    after = {"r": Role(["t"], ["read"], where="x > 1"), "s": Role(["t"], ["read"], columns=["x"])}
+    after["u"] = Role(["t", "other"], ["read", "list"], where="x > 5")
+    with Server(token=holder, roles=before, **doors(door)) as server, fl.connect(address(server, door)) as client:
+        table = server.append_table("t", {"x": "int64", "y": "int64"})
+        table.append({"x": [1, 9], "y": [1, 9]})
+        following = {token: Follower(client, "t", headers=headers(token)) for token in before}
+        for follower in following.values():
+            follower.wait(lambda follower: follower.rows)
+        server.reload(roles=after)
+        for token in "rs":
+            error = following[token].wait_ended()
+            assert type(error) is UnavailableError and "has changed" in str(error)
+        table.append({"x": [10], "y": [1]})
+        following["u"].wait(lambda follower: len(follower.rows) == 2)
+        for follower in following.values():
+            follower.close()
+
+
+def test_a_client_that_reconnects_has_the_other_part() -> None:
+    with Server(token=holder, roles={"r": Role(["t"], ["read"], where="x > 0")}) as server:
+        server.append_table("t", {"x": "int64"}).append({"x": [1, 2, 3]})
+        with bs.connect(server.uri, token="r") as client, client.subscribe("t") as live:
+            until(lambda: live.to_arrow().num_rows == 3)
+            server.reload(roles={"r": Role(["t"], ["read"], where="x > 2")})
+            until(lambda: live.to_arrow()["x"].to_pylist() == [3])
+
+
+class Sessions:
+    """Callers with sessions at the Deephaven port."""
+
+    def __init__(self, server: Server) -> None:
+        self.channel: Any = grpc.insecure_channel(address(server, DEEPHAVEN).removeprefix("grpc://"))
+
+    def log_in(self, token: str) -> tuple[tuple[str, str], ...]:
+        call = self.channel.unary_unary(f"{PACKAGE}.SessionService/NewSession").with_call(
+            proto.HandshakeRequest().SerializeToString(), timeout=20, metadata=(("authorization", f"Bearer {token}"),)
+        )
+        return (("authorization", dict(call[1].initial_metadata())["authorization"]),)
+
+    def call(self, method: str, request: Any, session: Any, answer: Any = None) -> Any:
+        found = self.channel.unary_unary(method)(request.SerializeToString(), timeout=20, metadata=session)
+        return None if answer is None else answer.FromString(found)
+
+    def refusal(self, method: str, request: Any, session: Any) -> str:
+        with pytest.raises(grpc.RpcError) as caught:
+            self.call(method, request, session)
+        return str(caught.value.details())
+
+
+@pytest.fixture
+def sessions(server: Server) -> Iterator[Sessions]:
+    made = Sessions(server)
+    yield made
+    made.channel.close()
+
+
+EXPORT = f"{PACKAGE}.SessionService/ExportFromTicket"
+DESCRIBE = f"{PACKAGE}.TableService/GetExportedTableCreationResponse"
+
+
+@pytest.mark.parametrize("door", [DEEPHAVEN])
+def test_an_export_is_of_the_part(server: Server, sessions: Sessions) -> None:
+    """Its size and columns, rows under its ticket; and it ends with what the role shows."""
+    session = sessions.log_in("eu")
+    result = proto.Ticket(ticket=export_ticket(1))
+    fetch = proto.FetchTableRequest(source_id=proto.TableReference(ticket=ticket("quotes")), result_id=result)
+    for answer in (
+        sessions.call(f"{PACKAGE}.TableService/FetchTable", fetch, session, proto.ExportedTableCreationResponse),
+        sessions.call(DESCRIBE, result, session, proto.ExportedTableCreationResponse),
+    ):
+        assert answer.size == 2
+        assert pa.ipc.read_schema(pa.py_buffer(answer.schema_header)).names == SEEN
+    with fl.connect(address(server, DEEPHAVEN)) as client:
+        options = fl.FlightCallOptions(headers=[(key.encode(), value.encode()) for key, value in session])
+        assert client.do_get(fl.Ticket(export_ticket(1)), options).read_all().to_pylist() == EU
+        server.reload(roles=ROLES | {"eu": Role(["quotes"], ["list", "read"], where="region == 'US'")})
+        with pytest.raises((pa.ArrowException, OSError), match="has changed"):
+            client.do_get(fl.Ticket(export_ticket(1)), options).read_all()
+
+
+@pytest.mark.parametrize("door", [DEEPHAVEN])
+@pytest.mark.parametrize("successor", [None, SCHEMA, pa.schema([("other", pa.int64())])])
+@pytest.mark.parametrize("token", ["all", "names"])
+def test_an_export_of_a_dropped_table_ends_with_what_the_role_shows(
+    server: Server, sessions: Sessions, token: str, successor: pa.Schema | None
+) -> None:
+    """Whatever there is by its name since."""
+    session = sessions.log_in(token)
+    request = proto.ExportRequest(source_id=ticket("quotes"), result_id=proto.Ticket(ticket=export_ticket(1)))
+    sessions.call(EXPORT, request, session)
+    server.drop("quotes")
+    if successor is not None:
+        server.append_table("quotes", successor)
+    server.reload(roles=ROLES | {token: ROLES["eu"]})
+    with fl.connect(address(server, DEEPHAVEN)) as client:
+        options = fl.FlightCallOptions(headers=[(key.encode(), value.encode()) for key, value in session])
+        with pytest.raises((pa.ArrowException, OSError), match="has changed"):
+            client.do_get(fl.Ticket(export_ticket(1)), options).read_all()
+    assert "has changed" in sessions.refusal(DESCRIBE, proto.Ticket(ticket=export_ticket(1)), session)
+
+
+@pytest.mark.parametrize("door", [DEEPHAVEN])
+def test_a_shared_ticket_shows_each_caller_its_own_part(sessions: Sessions) -> None:
+    """Neither more than it may see, when one that sees all shares it, nor less."""
+    for owner, shared in (("all", b"hall"), ("eu", b"heu")):
+        request = proto.PublishRequest(source_id=ticket("quotes"), result_id=proto.Ticket(ticket=shared))
+        sessions.call(f"{PACKAGE}.SessionService/PublishFromTicket", request, sessions.log_in(owner))
+        for token, size in {"eu": 2, "all": 4, "us": 2}.items():
+            found = sessions.call(
+                DESCRIBE, proto.Ticket(ticket=shared), sessions.log_in(token), proto.ExportedTableCreationResponse
+            )
+            names = pa.ipc.read_schema(pa.py_buffer(found.schema_header)).names
+            assert (found.size, names) == (size, SCHEMA.names if token == "all" else SEEN)
+        hidden = sessions.log_in("broken")
+        told = [
+            sessions.refusal(DESCRIBE, proto.Ticket(ticket=one), hidden).replace(one.decode(), "")
+            for one in (shared, b"hnone")
+        ]
+        assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("door", [DEEPHAVEN])
+def test_a_part_cannot_be_bound_to_a_name(server: Server, sessions: Sessions) -> None:
+    """Not while its table is served, nor when it was dropped: another role could see all of it by that name."""
+    session = sessions.log_in("eu+feed")
+    request = proto.ExportRequest(source_id=ticket("quotes"), result_id=proto.Ticket(ticket=export_ticket(1)))
+    sessions.call(EXPORT, request, session)
+    bind = console_pb2.BindTableToVariableRequest(variable_name="mine", table_id=proto.Ticket(ticket=export_ticket(1)))
+    assert "has one name" in sessions.refusal(f"{CONSOLE}/BindTableToVariable", bind, session)
+    server.drop("quotes")
+    assert "has one name" in sessions.refusal(f"{CONSOLE}/BindTableToVariable", bind, session)
+    assert server.tables() == ()
+
+
+@pytest.mark.parametrize("door", [DEEPHAVEN])
+def test_rows_of_an_input_table_come_from_the_part(server: Server, sessions: Sessions) -> None:
+    session = sessions.log_in("names+feed")
+    make = proto.CreateInputTableRequest(
+        result_id=proto.Ticket(ticket=export_ticket(1)),
+        source_table_id=proto.TableReference(ticket=ticket("quotes")),
+        kind=proto.CreateInputTableRequest.InputTableKind(
+            in_memory_append_only=proto.CreateInputTableRequest.InputTableKind.InMemoryAppendOnly()
+        ),
+    )
+    answer = sessions.call(
+        f"{PACKAGE}.TableService/CreateInputTable", make, session, proto.ExportedTableCreationResponse
+    )
+    assert pa.ipc.read_schema(pa.py_buffer(answer.schema_header)).names == ["sym"]
+    add = proto.AddTableRequest(input_table=proto.Ticket(ticket=export_ticket(1)), table_to_add=ticket("quotes"))
+    sessions.call(f"{PACKAGE}.InputTableService/AddTableToInputTable", add, session)
+    size = sessions.call(DESCRIBE, proto.Ticket(ticket=export_ticket(1)), session, proto.ExportedTableCreationResponse)
+    assert size.size == 4
+
+
+@pytest.mark.parametrize("hidden", [0, 50_000])
+def test_hidden_rows_do_not_count_for_the_size_of_a_call(hidden: int) -> None:
+    """Rows of a part go into an input table if they themselves are few enough."""
+    with Server(token=holder, roles=ROLES, deephaven_port=0, limits=bs.Limits(put_bytes=100_000)) as server:
+        table = server.append_table("quotes", SCHEMA)
+        table.append(ROWS)
+        other = {"sym": ["b"] * hidden, "region": ["US"] * hidden, "price": [1.0] * hidden, "secret": [7] * hidden}
+        table.append(pa.table(other, SCHEMA))
+        sessions = Sessions(server)
+        session = sessions.log_in("eu+feed")
+        mine = proto.Ticket(ticket=export_ticket(1))
+        make = proto.CreateInputTableRequest(
+            result_id=mine,
+            source_table_id=proto.TableReference(ticket=ticket("quotes")),
+            kind=proto.CreateInputTableRequest.InputTableKind(
+                in_memory_append_only=proto.CreateInputTableRequest.InputTableKind.InMemoryAppendOnly()
+            ),
+        )
+        sessions.call(f"{PACKAGE}.TableService/CreateInputTable", make, session, proto.ExportedTableCreationResponse)
+        add = proto.AddTableRequest(input_table=mine, table_to_add=ticket("quotes"))
+        sessions.call(f"{PACKAGE}.InputTableService/AddTableToInputTable", add, session)
+        assert sessions.call(DESCRIBE, mine, session, proto.ExportedTableCreationResponse).size == 2
+        table.append(pa.table(other | {"region": ["EU"] * hidden}, SCHEMA))
+        if hidden:
+            told = sessions.refusal(f"{PACKAGE}.InputTableService/AddTableToInputTable", add, session)
+            assert "put_bytes" in told
+        sessions.channel.close()
+
+
+def test_a_relay_has_the_part_alone() -> None:
+    """And so have its readers."""
+    with Server(token=holder, roles=ROLES) as server, bs.Server() as relay:
+        quotes = server.keyed_table("quotes", SCHEMA, key="sym")
+        quotes.upsert(ROWS)
+        relay.follow(f"{server.uri}/quotes", token="eu")
+        until(lambda: relay.tables() and relay.table("quotes").size == 2)
+        quotes.upsert({"sym": ["e", "f"], "region": ["EU", "US"], "price": [5.0, 6.0], "secret": [0, 0]})
+        until(lambda: relay.table("quotes").to_arrow().to_pylist() == [*EU, {"sym": "e", "price": 5.0}])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"where": "x > 0", "rights": ["list", "publish"]}, "and not publish"),
+        ({"columns": ["x"], "rights": ["statistics", "drop", "create"]}, "and not create, drop, statistics"),
+        ({"where": "x >"}, "is no condition"),
+        ({"where": 5}, "where must be a condition or a function"),
+        ({"columns": "x"}, r"columns of a role is a list of names: write \['x'\]"),
+        ({"columns": []}, "at least one name"),
+    ],
+)
+def test_a_wrong_role_is_refused(keywords: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidRequestError, match=words):
+        Role(["t"], **({"rights": ["read"]} | keywords))
+
+
+CONDITIONS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "": lambda row: True,
+    "x > 2": lambda row: row["x"] is not None and row["x"] > 2,
+    "y == 'a'": lambda row: row["y"] == "a",
+    "y in ('a', 'b') or x is None": lambda row: row["y"] in ("a", "b") or row["x"] is None,
+    "not x < 2": lambda row: row["x"] is not None and not row["x"] < 2,
+}
+
+
+@given(
+    batches=st.lists(
+        st.lists(
+            st.tuples(
+                st.integers(0, 9), st.none() | st.integers(0, 4), st.none() | st.sampled_from("abc"), st.booleans()
+            ),
+            max_size=6,
+        ),
+        max_size=6,
+    ),
+    roles=st.lists(
+        st.tuples(
+            st.none() | st.sampled_from(sorted(filter(None, CONDITIONS))),
+            st.none() | st.sets(st.sampled_from(["k", "x", "y", "z"]), min_size=1),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+)
+@settings(deadline=None, max_examples=60)
+def test_no_value_is_shown_that_no_role_shows(batches: list[Any], roles: list[Any]) -> None:
+    """Whatever the roles and the changes: each shows what plain Python finds; together they show the rows that any of
+    them shows, and every value is one that a role shows.
+    """
+    schema = pa.schema([("k", pa.int64()), ("x", pa.int64()), ("y", pa.string()), ("z", pa.bool_())])
+    graph = bs.UpdateGraph()
+    catalog = Catalog(graph)
+    table = bs.KeyedTable(graph, "t", schema, ["k"])
+    catalog.add(table)
+    made = {
+        str(number): Role(["t"], ["read"], where, None if columns is None else sorted(columns))
+        for number, (where, columns) in enumerate(roles)
+    }
+    shown = [
+        (CONDITIONS["" if where is None else where], set(schema.names if columns is None else columns))
+        for where, columns in roles
+    ]
+    access = AccessControl(catalog, made)
+    parts = {name: access.part(Principal(name, [name]), table) for name in made}
+    together = access.part(Principal("p", list(made)), table)
+    for batch in batches:
+        rows = {row[0]: row for row in batch}.values()
+        table.upsert(pa.table([list(column) for column in zip(*rows, strict=True)] or [[]] * 4, schema=schema))
+        whole = table.to_arrow().to_pylist()
+        for part, (holds, columns) in zip(parts.values(), shown, strict=True):
+            assert part is not None
+            assert part.to_arrow().to_pylist() == [
+                {name: row[name] for name in schema.names if name in columns} for row in whole if holds(row)
+            ]
+        if together is None:  # no column that all of them show
+            assert not set.intersection(*(columns for _, columns in shown))
+            continue
+        names = together.schema.names
+        seen = [row for row in whole if any(holds(row) for holds, _ in shown)]
+        assert together.to_arrow().to_pylist() == [{name: row[name] for name in names} for row in seen]
+        for row in seen:
+            for name in names:
+                assert any(holds(row) and name in columns for holds, columns in shown)

@@ -1,0 +1,134 @@
+"""Tables that clients make: counted by caller and in all, refused beyond the limits, by every way to make one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+
+import barrage_server as bs
+from barrage_server.engine import AppendTable, UpdateGraph
+from barrage_server.errors import LimitError
+from barrage_server.server import Limits, Principal, Server
+from barrage_server.server.catalog import Catalog
+from barrage_server.server.made_tables import MadeTables
+from barrage_server.server.principal import OPEN
+from barrage_server.wire.protocol import CommitPart, CommitRequest
+from tests.server.conftest import address, doors
+
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return Catalog(UpdateGraph())
+
+
+def make(catalog: Catalog, made: MadeTables, principal: Principal, name: str) -> None:
+    made.admit(principal, [name])
+    catalog.add(AppendTable(catalog.graph, name, SCHEMA))
+
+
+def test_a_caller_makes_no_more_than_its_limit_and_another_one_does(catalog: Catalog) -> None:
+    made = MadeTables(catalog, 100, 2)
+    ann, bob = Principal("ann"), Principal("bob")
+    make(catalog, made, ann, "a")
+    make(catalog, made, ann, "b")
+    with pytest.raises(LimitError, match=r"'ann' may have 2 tables .*\(tables_per_caller\)"):
+        made.admit(ann, ["c"])
+    make(catalog, made, bob, "c")
+    catalog.drop("a")
+    make(catalog, made, ann, "d")
+
+
+def test_what_was_not_made_in_the_end_is_not_counted(catalog: Catalog) -> None:
+    made = MadeTables(catalog, 100, 2)
+    for number in range(10):
+        made.admit(Principal("ann"), [str(number)])
+
+
+def test_tables_that_are_made_together_count_together(catalog: Catalog) -> None:
+    made = MadeTables(catalog, 6, 3)
+    ann, anyone = Principal("ann"), Principal("d", credential=OPEN)
+    with pytest.raises(LimitError, match="tables_per_caller"):
+        made.admit(ann, ["a", "b", "c", "d"])
+    made.admit(ann, ["a", "b", "c"])
+    with pytest.raises(LimitError, match=r"\(tables\)"):
+        made.admit(anyone, list("abcdefg"))
+
+
+def test_a_table_counts_for_the_caller_that_made_it_last(catalog: Catalog) -> None:
+    made = MadeTables(catalog, 100, 1)
+    make(catalog, made, Principal("ann"), "a")
+    catalog.drop("a")
+    make(catalog, made, Principal("bob"), "a")
+    made.admit(Principal("ann"), ["b"])
+    with pytest.raises(LimitError, match="'bob' may have 1 table that"):
+        made.admit(Principal("bob"), ["c"])
+
+
+def test_the_server_has_a_limit_of_its_own_and_an_open_one_no_other(catalog: Catalog) -> None:
+    made = MadeTables(catalog, 3, 1)
+    for name in "abc":
+        make(catalog, made, Principal(name, credential=OPEN), name)
+    with pytest.raises(LimitError, match=r"has 3 tables.*\(tables\)"):
+        made.admit(Principal("d", credential=OPEN), ["d"])
+
+
+def test_callers_without_tables_are_forgotten(catalog: Catalog) -> None:
+    made = MadeTables(catalog, 10_000, 1)
+    make(catalog, made, Principal("ann"), "a")
+    for number in range(3000):
+        made.admit(Principal(str(number)), ["other"])
+    with pytest.raises(LimitError):
+        made.admit(Principal("ann"), ["b"])
+
+
+def test_a_commit_over_several_tables_makes_no_more_than_the_limit(door: str) -> None:
+    limits = Limits(tables_per_caller=3)
+    options = fl.FlightCallOptions(headers=[(b"authorization", b"Bearer secret")])
+    with (
+        Server(token="secret", limits=limits, **doors(door)) as server,
+        fl.connect(address(server, door)) as client,
+    ):
+        for batch, size in enumerate((4, 3, 1)):
+            parts = [CommitPart(f"t{batch}{place}", tokens=(), schema=SCHEMA) for place in range(size)]
+            request = CommitRequest.over(parts, publisher=f"feed {batch}", batch=0)
+            with nullcontext() if size == 3 else pytest.raises(pa.ArrowException, match="tables_per_caller"):
+                list(client.do_action(fl.Action("barrage.commit", request.to_json()), options))
+        assert [table.name for table in server.tables()] == ["t10", "t11", "t12"]
+
+
+WAYS: dict[str, Callable[[bs.Client, str], object]] = {
+    "create": lambda client, name: client.create_table(name, SCHEMA),
+    "put": lambda client, name: client.append(name, {"n": [1]}),
+    "commit": lambda client, name: client.publish(name, {"n": [1]}, publisher="feed", batch=0),
+    "live publication": lambda client, name: _published(client, name),
+}
+
+
+def _published(client: bs.Client, name: str) -> None:
+    table = AppendTable(UpdateGraph(), "source", SCHEMA)
+    table.append({"n": [1]})
+    with client.publish_live(name, table) as publication:
+        publication.flush()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_to_make_a_table_is_counted(way: str, door: str) -> None:
+    limits = Limits(tables_per_caller=1)
+    with (
+        Server(token="secret", limits=limits, **doors(door)) as server,
+        bs.connect(address(server, door), token="secret") as client,
+    ):
+        client.create_table("first", SCHEMA)
+        with pytest.raises(LimitError, match="tables_per_caller"):
+            WAYS[way](client, "second")
+        assert [table.name for table in server.tables()] == ["first"]
+        client.append("first", {"n": [1]})
+        client.drop("first")
+        WAYS[way](client, "second")
+        assert "second" in [table.name for table in server.tables()]

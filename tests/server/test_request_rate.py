@@ -1,0 +1,80 @@
+"""Calls of one principal in a second: counted, refused beyond the limit, and no concern of others."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.flight as fl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barrage_server.errors import LimitError
+from barrage_server.flight.errors import from_flight
+from barrage_server.server import Limits, Principal, Server
+from barrage_server.server.principal import OPEN
+from barrage_server.server.request_rate import RequestRate
+from tests.server.conftest import address, doors
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def is_admitted(rate: RequestRate, name: str) -> bool:
+    try:
+        rate.admit(Principal(name))
+    except LimitError as error:
+        assert "requests_per_second" in str(error)
+        return False
+    return True
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 12)), max_size=60), st.integers(1, 5))
+def test_no_more_than_the_limit_and_what_it_allows(calls: list[tuple[str, int]], limit: int) -> None:
+    """In every span of time at most the burst and the rate; and a call is refused only if they are used up."""
+    clock = Clock()
+    rate = RequestRate(limit, clock)
+    left = dict.fromkeys("ab", 8 * limit)  # in eighths of a call
+    for name, eighths in calls:
+        clock.now += eighths / 8
+        left = {each: min(8 * limit, value + eighths * limit) for each, value in left.items()}
+        expected = left[name] >= 8
+        assert is_admitted(rate, name) == expected
+        left[name] -= 8 if expected else 0
+
+
+def test_callers_of_an_open_server_are_not_counted() -> None:
+    rate = RequestRate(1, Clock())
+    for _ in range(10):
+        rate.admit(Principal("anyone", credential=OPEN))
+
+
+def test_the_oldest_of_many_principals_is_forgotten() -> None:
+    rate = RequestRate(1, Clock())
+    assert is_admitted(rate, "first") and not is_admitted(rate, "first")
+    for number in range(10_000):
+        assert is_admitted(rate, str(number))
+    assert is_admitted(rate, "first")
+
+
+def test_a_caller_with_too_many_calls_is_refused_at_every_door(door: str) -> None:
+    """With the status of limits, and another caller goes on."""
+    limits = Limits(requests_per_second=5)
+    with (
+        Server(token=lambda shown: shown.secret, limits=limits, **doors(door)) as server,
+        fl.connect(address(server, door)) as client,
+    ):
+
+        def call(name: str) -> None:
+            options = fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {name}".encode())], timeout=20)
+            list(client.do_action(fl.Action("barrage.health", b""), options))
+
+        with pytest.raises((pa.ArrowException, OSError)) as caught:  # more than any pause between them allows
+            for _ in range(10_000):
+                call("eager")
+        error = from_flight(caught.value)
+        assert type(error) is LimitError and "'eager' makes more than 5 calls a second" in str(error)
+        call("other")
