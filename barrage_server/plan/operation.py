@@ -48,12 +48,16 @@ class Operation:
 
     Attributes:
         verb: the name of its method.
+        least_inputs: the tables that it is computed from, at least.
+        most_inputs: those at most; None: any number.
 
     """
 
     __slots__ = ()
 
     verb: ClassVar[str]
+    least_inputs: ClassVar[int] = 1
+    most_inputs: ClassVar[int | None] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +220,7 @@ class Merge(Operation):
     """The rows of several tables with the same columns, one table after the other; or in the order of a column."""
 
     verb = "merge"
+    most_inputs = None
 
     order_by: str | None = None
 
@@ -239,6 +244,8 @@ class EmptyTable(Operation):
     """``rows`` rows without columns. It has no input."""
 
     verb = "empty_table"
+    least_inputs = 0
+    most_inputs = 0
 
     rows: int
 
@@ -289,6 +296,8 @@ class NaturalJoin(Operation):
     """
 
     verb = "natural_join"
+    least_inputs = 2
+    most_inputs = 2
 
     on: tuple[str, ...]
     joins: tuple[str, ...] = ()
@@ -299,6 +308,8 @@ class ExactJoin(Operation):
     """The same, if each row of the first table has one of the second."""
 
     verb = "exact_join"
+    least_inputs = 2
+    most_inputs = 2
 
     on: tuple[str, ...]
     joins: tuple[str, ...] = ()

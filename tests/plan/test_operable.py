@@ -101,6 +101,8 @@ def test_a_method_makes_its_operation(call: Callable[[Recorded], Recorded], oper
     assert repr(made.operation) == repr(operation)
     assert made.inputs[0] is table
     assert all(other is OTHER for other in made.inputs[1:])
+    most = operation.most_inputs
+    assert operation.least_inputs <= len(made.inputs) <= (len(made.inputs) if most is None else most)
 
 
 def test_every_operation_of_a_table_has_a_method() -> None:

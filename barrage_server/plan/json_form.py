@@ -1,0 +1,182 @@
+"""Plans as JSON, which ``docs/protocol.md`` describes.
+
+The fields of operations, conditions and aggregations are those of their dataclasses: this module names none of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NoReturn
+
+from barrage_server.arguments import shown
+from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.plan import operation as operations
+from barrage_server.plan.operation import Operation
+from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
+from barrage_server.plan.typed_json import checked_text, nearest, object_of, written_fields
+
+__all__ = ["MOST_BYTES", "MOST_INPUTS", "MOST_OPERATIONS", "MOST_VALUES", "plan_from_json", "plan_to_json", "verbs"]
+
+MOST_BYTES: Final = 1 << 20
+"""Bytes of a plan's JSON."""
+MOST_OPERATIONS: Final = 1_000
+MOST_VALUES: Final = 100_000
+"""Strings, numbers, lists and objects of a plan."""
+MOST_INPUTS: Final = 10_000
+"""Inputs of all operations of a plan."""
+_MOST_DIGITS: Final = 20
+_INPUTS: Final = "inputs"
+_VERB: Final = "verb"
+_TABLE: Final = "table"
+_TICKET: Final = "ticket"
+_OPERATIONS: Final = "operations"
+_OUTPUTS: Final = "outputs"
+
+
+@cache
+def verbs() -> Mapping[str, type[Operation]]:
+    """The classes of all operations by their verbs."""
+    found = [one for one in vars(operations).values() if isinstance(one, type) and issubclass(one, Operation)]
+    return {one.verb: one for one in found if one is not Operation}
+
+
+def plan_to_json(plan: Plan) -> bytes:
+    """The UTF-8 JSON of a plan.
+
+    Raises:
+        InvalidRequestError: an operation has a value that is not of the type of its field; the text names the place.
+        LimitError: there are more operations or bytes than a plan may have.
+
+    """
+    if len(plan.steps) > MOST_OPERATIONS:
+        raise _too_many("operations", len(plan.steps), MOST_OPERATIONS)
+    listed = []
+    for number, step in enumerate(plan.steps):
+        place = f"{_OPERATIONS}[{number}]"
+        inputs = [_written_source(source, f"{place}.{_INPUTS}[{one}]") for one, source in enumerate(step.inputs)]
+        listed.append({_VERB: step.operation.verb, _INPUTS: inputs, **written_fields(step.operation, place)})
+    data = json.dumps({_OPERATIONS: listed, _OUTPUTS: list(plan.outputs)}, separators=(",", ":"), allow_nan=False)
+    if len(data) > MOST_BYTES:
+        raise _too_many("bytes of JSON", len(data), MOST_BYTES)
+    return data.encode()
+
+
+def plan_from_json(data: bytes) -> Plan:
+    """The plan of its JSON.
+
+    Raises:
+        InvalidRequestError: it is no plan; the text names the place, as ``operations[3].columns[1]``.
+        LimitError: it is too large, or nested too deep.
+
+    """
+    if len(data) > MOST_BYTES:
+        raise _too_many("bytes of JSON", len(data), MOST_BYTES)
+    value = _parsed(data)
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"A plan is a JSON object with '{_OPERATIONS}', not {shown(value)}.")
+    for name in value:
+        if name not in (_OPERATIONS, _OUTPUTS):
+            raise InvalidRequestError(f"The plan has an unknown field {shown(name)}. It has operations and outputs.")
+    listed = value.get(_OPERATIONS)
+    if not isinstance(listed, list) or not listed:
+        raise InvalidRequestError(f"{_OPERATIONS} must be a list with at least one operation, not {shown(listed)}.")
+    if len(listed) > MOST_OPERATIONS:
+        raise _too_many("operations", len(listed), MOST_OPERATIONS)
+    steps = tuple(_step(entry, f"{_OPERATIONS}[{number}]") for number, entry in enumerate(listed))
+    if (inputs := sum(len(step.inputs) for step in steps)) > MOST_INPUTS:
+        raise _too_many("inputs", inputs, MOST_INPUTS)
+    return Plan(steps, _outputs(value, len(steps)))
+
+
+def _parsed(data: bytes) -> Any:
+    """The values of JSON text. Raises what :func:`plan_from_json` does."""
+    values = 0
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal values
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise InvalidRequestError(f"The plan has an object with a field twice: it has {_twice(pairs)}.")
+        values += 1 + sum(len(one) if isinstance(one, list) else 1 for one in found.values())
+        if values > MOST_VALUES:
+            raise LimitError(f"A plan may have {MOST_VALUES:,} values, and this one has more.")
+        return found
+
+    try:
+        text = data.decode()
+        return json.loads(text, object_pairs_hook=distinct, parse_int=_integer, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise LimitError("The plan is nested too deep.") from None
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(f"The plan is not UTF-8 text: byte {error.start} is wrong.") from None
+    except json.JSONDecodeError as error:
+        raise InvalidRequestError(f"The plan is not JSON: {error.msg} at character {error.pos}.") from None
+
+
+def _twice(pairs: list[tuple[str, Any]]) -> str:
+    seen: set[str] = set()
+    return next((shown(name) for name, _ in pairs if name in seen or seen.add(name)), "")  # type: ignore[func-returns-value]
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise InvalidRequestError(f"The plan has a number of {len(digits)} digits; numbers have 64 bits.")
+    return int(digits)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidRequestError(f"The plan has the number {name}, which is not JSON; numbers are finite.")
+
+
+def _step(value: Any, place: str) -> Step:
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"{place} must be an object with '{_VERB}', not {shown(value)}.")
+    verb = value.get(_VERB)
+    known = verbs()
+    if not isinstance(verb, str) or verb not in known:
+        told = f"is {shown(verb)}. {nearest(str(verb), known)}" if _VERB in value else "is missing."
+        raise InvalidRequestError(f"{place}.{_VERB} {told}")
+    inputs = value.get(_INPUTS, [])
+    if not isinstance(inputs, list):
+        raise InvalidRequestError(f"{place}.{_INPUTS} must be a list, not {shown(inputs)}.")
+    sources = tuple(_source(one, f"{place}.{_INPUTS}[{number}]") for number, one in enumerate(inputs))
+    return Step(object_of(known[verb], value, place, others=(_VERB, _INPUTS)), sources)
+
+
+def _source(value: Any, place: str) -> Source:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Result(value)
+    if isinstance(value, dict) and len(value) == 1:
+        ((kind, named),) = value.items()
+        if kind in (_TABLE, _TICKET) and isinstance(named, str) and named:
+            checked_text(named, f"{place}.{kind}")
+            return NamedTable(named) if kind == _TABLE else TicketTable(named)
+    raise InvalidRequestError(
+        f'{place} must be the index of an operation, {{"{_TABLE}": name}} or {{"{_TICKET}": text}}, not {shown(value)}.'
+    )
+
+
+def _written_source(source: Source, place: str) -> Any:
+    match source:
+        case Result(step):
+            return step
+        case NamedTable(name):
+            return {_TABLE: checked_text(name, place)}
+        case TicketTable(ticket):
+            return {_TICKET: checked_text(ticket, place)}
+
+
+def _outputs(value: Mapping[str, Any], steps: int) -> tuple[int, ...]:
+    """The outputs that a plan names; the last operation without any."""
+    if _OUTPUTS not in value:
+        return (steps - 1,)
+    outputs = value[_OUTPUTS]
+    if not isinstance(outputs, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in outputs):
+        raise InvalidRequestError(f"{_OUTPUTS} must be a list of indices of operations, not {shown(outputs)}.")
+    return tuple(outputs)
+
+
+def _too_many(what: str, found: int, most: int) -> LimitError:
+    return LimitError(f"A plan may have {most:,} {what}, and this one has {found:,}.")
