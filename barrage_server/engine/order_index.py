@@ -20,6 +20,7 @@ from barrage_server.engine.fixed_column import FixedColumn
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.undo import Undo
 from barrage_server.engine.view import StoredView
 from barrage_server.rowset import RowSet, RowSetShiftData
 
@@ -64,13 +65,17 @@ class Moves(NamedTuple):
 class OrderIndex:
     """The order of some rows.
 
+    Args:
+        versioned: whether versions are made with :meth:`view`, so that what is overwritten must be kept for them.
+
     Attributes:
         store: one column: the key that the row in a slot has in its table.
         rows: the slots that hold rows: their row keys.
 
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, versioned: bool = True) -> None:
+        self._versioned = versioned
         self.store = ColumnStore(MAP_SCHEMA)
         self._slots = FixedColumn(pa.int64(), 0, self.store.columns[0].snapshot().page_bits)  # by the key of the row
         self._first = _MIDDLE
@@ -121,7 +126,7 @@ class OrderIndex:
         if len(before):
             slots = self.slots_of(before)
             order = np.argsort(slots)
-            self.store.columns[0].overwrite(slots[order], pa.array(after[order]), self.store.undo)
+            self.store.columns[0].write(slots[order], pa.array(after[order]), self._undo)
             self._slots.write(after, pa.array(slots), None)
 
     def change(self, gone: Int64Array, new: Int64Array, was: Int64Array, before: Before) -> Moves:
@@ -290,13 +295,17 @@ class OrderIndex:
 
     # Cells.
 
+    @property
+    def _undo(self) -> Undo | None:
+        return self.store.undo if self._versioned else None
+
     def _keys(self, slots: Int64Array) -> Int64Array:
         return numbers_of(self.store.columns[0].read_current(slots))
 
     def _write(self, slots: Int64Array, keys: Int64Array) -> None:
         for start in range(0, len(slots), _BLOCK):
             part, rows = slots[start : start + _BLOCK], keys[start : start + _BLOCK]
-            self.store.columns[0].write(part, pa.array(rows), None if self._is_new else self.store.undo)
+            self.store.columns[0].write(part, pa.array(rows), None if self._is_new else self._undo)
             order = np.argsort(rows)
             self._slots.write(rows[order], pa.array(part[order]), None)
 

@@ -132,7 +132,7 @@ class NaturalJoin(Operator):
         self._of_rows = ColumnStore(_NUMBER)  # the group of each left row
         self._rights = ColumnStore(_NUMBER)  # the right row of each group
         self._counts = GroupArray(np.int64)  # left rows of each group
-        self._order = OrderIndex() if follows_right else None
+        self._order = OrderIndex(versioned=False) if follows_right else None
         self._known = 0  # groups that have a cell in _rights
         self._left = 0  # left rows
         self._gone = 0  # rows of both sides that have gone since groups were looked at

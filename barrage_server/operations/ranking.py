@@ -70,7 +70,7 @@ class Ranking:
         self.keys = tuple(keys)
         self.columns = tuple(key.number for key in keys)
         self._groups = groups
-        self._order = OrderIndex()
+        self._order = OrderIndex(versioned=False)
         self.version: TableVersion
 
     @property

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import gc
 import random
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -165,3 +167,24 @@ def test_all_rows_may_go_and_others_come(count: int) -> None:
     model.change(list(range(count)), {})
     model.change([], {key: -key for key in range(70)})
     assert bisect.bisect(model.order(), 0) >= 0
+
+
+def test_an_order_without_versions_keeps_nothing_of_what_was() -> None:
+    """What is overwritten goes at once: a thousand changes leave the memory as it is."""
+    index = OrderIndex(versioned=False)
+    index.fill(np.arange(5_000))
+    chance = np.random.default_rng(5)
+
+    def before(items: Any, others: Any) -> Any:
+        return moved[items] < others
+
+    tracemalloc.start()
+    try:
+        for _ in range(200):
+            moved = np.sort(chance.choice(5_000, 100, replace=False))
+            slots = index.slots_of(moved)
+            index.change(slots, moved, slots, before)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
