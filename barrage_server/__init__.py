@@ -21,7 +21,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import barrage_server.log  # noqa: F401  (guards all loggers)
-from barrage_server.plan.derivation import derive_with
+from barrage_server.plan.derivation import Allowance, derive_with
 
 if TYPE_CHECKING:
     from barrage_server.client import (
@@ -238,11 +238,11 @@ _NAMES: Final = {
 _HOMES: Final = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
-def _derive(operation: Any, inputs: Sequence[Any]) -> Any:
+def _derive(operation: Any, inputs: Sequence[Any], allowance: Allowance) -> Any:
     """The table of the result of an operation. What computes it is loaded on first use."""
     from barrage_server.operations import derive
 
-    return derive(operation, inputs, time_ns)
+    return derive(operation, inputs, time_ns, allowance)
 
 
 derive_with(_derive)

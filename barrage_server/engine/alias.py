@@ -9,15 +9,29 @@ import pyarrow as pa
 
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
+from barrage_server.engine.static import StaticTable
 from barrage_server.engine.table import Table
 from barrage_server.engine.update import TableUpdate
 
 __all__ = ["alias"]
 
 
-def alias(table: Table, name: str) -> DerivedTable:
+def alias(table: Table, name: str) -> Table:
     """A table that is what ``table`` is, with a name of its own. It holds no row and no value."""
     traits = replace(table.traits, is_input=False)
+    if not table.is_refreshing:
+        version = table.version
+        return StaticTable(
+            table.graph,
+            name,
+            table.schema,
+            version.row_set,
+            version.views,
+            nbytes=table.nbytes,
+            state_bytes=0,
+            key_columns=table.key_columns,
+            traits=traits,
+        )
     made = DerivedTable([table], name, Same(table.schema), key_columns=table.key_columns, traits=traits)
     table.graph.attach(made)
     return made

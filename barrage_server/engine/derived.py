@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate, coalesce_nodes
 from barrage_server.engine.view import ColumnView
-from barrage_server.errors import InvalidRequestError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.rowset import RowSet
 
 __all__ = ["DerivedTable", "check_one_graph"]
@@ -33,6 +34,12 @@ class DerivedTable(Table):
             rows, whose class may have a :meth:`follow` of its own.
         key_columns: the columns whose values identify a row.
         traits: the promises to subscribers.
+
+    Attributes:
+        cycles: how often it has followed its parents.
+        changed_rows: rows that these cycles added, removed and modified.
+        seconds: what they took, by the graph's clock; 0 without one.
+        most_seconds: what one of them may take: it fails after a longer one.
 
     Raises:
         InvalidRequestError: there are no parents, they belong to several graphs, or one of them is not attached.
@@ -57,6 +64,10 @@ class DerivedTable(Table):
         self.parents = tuple(parents)
         self.height = 1 + max(parent.height for parent in parents)
         self.number = 0  # order of attachment: tables of one height run in that order
+        self.cycles = 0
+        self.changed_rows = 0
+        self.seconds = 0.0
+        self.most_seconds = math.inf
         self.check_parents()
         self._inputs: Inputs = graph.versions(self.parents)
         self._outcome = self._operator.start(self._inputs)
@@ -71,6 +82,11 @@ class DerivedTable(Table):
     def nbytes(self) -> int:
         """Bytes of the operator's state, and of all parents, whose columns may be shared."""
         return self._operator.nbytes + sum(parent.nbytes for parent in self.parents)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the operator's state alone."""
+        return self._operator.nbytes
 
     def current_rows(self) -> RowSet:
         """The rows of the last outcome."""
@@ -124,12 +140,25 @@ class DerivedTable(Table):
         Args:
             updates: the update of each parent that changed in this cycle.
 
+        Raises:
+            LimitError: it took longer than it may.
+
         """
+        clock = self.graph.clock
+        began = clock()
         changes = tuple(
             Change(updates[parent], parent.version, parent.peek()) if parent in updates else None
             for parent in self.parents
         )
         self._outcome = self._operator.follow(changes, tuple(parent.peek() for parent in self.parents))
+        taken = clock() - began
+        self.cycles += 1
+        self.changed_rows += _size(self._outcome.update)
+        self.seconds += taken
+        if taken > self.most_seconds:
+            raise LimitError(
+                f"A cycle of it took {taken:.2g} s, and {self.most_seconds:g} s is the most. Compute from fewer rows."
+            )
         return self._outcome.update
 
     def repoint(self) -> bool:

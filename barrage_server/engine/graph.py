@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from barrage_server.engine.cycle import Commit, Cycle, Operations
+from barrage_server.engine.cycle import Commit, Cycle, Operations, told
 from barrage_server.engine.cycle_log import CycleLog, CycleNote
 from barrage_server.engine.listener_queue import Change, ListenerQueue
 from barrage_server.errors import InternalError, InvalidRequestError, UnavailableError, UnsupportedOperationError
@@ -37,6 +37,10 @@ __all__ = ["UpdateGraph"]
 # Rows and attempts up to which a table catches up beside running cycles while it is attached.
 _FEW_ROWS: Final = 10_000
 _MOST_ROUNDS: Final = 10
+
+
+def _timeless() -> float:
+    return 0.0
 
 
 class _Thread(threading.local):
@@ -66,6 +70,8 @@ class UpdateGraph:
 
     functions: Functions
     """The functions that formulas of its tables may name."""
+    clock: Callable[[], float]
+    """Seconds, by which the cycles of derived tables are timed; always 0 where nobody asks."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -85,6 +91,7 @@ class UpdateGraph:
         self._closed: str | None = None
         self._log: CycleLog | None = None
         self.functions = Functions()
+        self.clock = _timeless
 
     @property
     def step(self) -> int:
@@ -233,6 +240,23 @@ class UpdateGraph:
         """Let ``table`` take part in no further cycle; UnavailableError tells publishers ``reason``."""
         with self._alone():
             table.retire(reason)
+
+    def fail(self, table: DerivedTable, error: BaseException) -> None:
+        """Let ``table`` and its descendants follow their parents no more, because of ``error``."""
+        with self._alone():
+            failed: dict[DerivedTable, None] = {}
+            below = [table]
+            while below:
+                one = below.pop()
+                if one.failure is None:
+                    reason = f"Table '{table.name}', which it follows, failed ({told(error)})."
+                    one.fail(error if one is table else InternalError(reason))
+                    failed[one] = None
+                below.extend(one.children)
+                for parent in one.parents:
+                    parent.children.discard(one)
+            self._listeners.failed(list(failed))
+        self._listeners.tell()
 
     def add_failure_listener(self, listener: Callable[[Table], object]) -> Callable[[], None]:
         """Call ``listener(table)`` for each table that fails, after its cycle; returns a function that removes the

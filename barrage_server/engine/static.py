@@ -23,7 +23,8 @@ class StaticTable(Table):
         schema: column names and Arrow types, in order; there may be none.
         rows: the row keys.
         views: the columns.
-        nbytes: bytes of storage that only it holds.
+        nbytes: bytes of storage that it holds, with that of the tables whose columns it shares.
+        state_bytes: bytes of storage that only it holds; as many without.
         key_columns: the columns whose values identify a row.
         traits: the promises to subscribers.
 
@@ -40,12 +41,14 @@ class StaticTable(Table):
         views: Sequence[ColumnView],
         *,
         nbytes: int = 0,
+        state_bytes: int | None = None,
         key_columns: Sequence[str] = (),
         traits: TableTraits | None = None,
     ) -> None:
         self._rows = rows
         self._views = tuple(views)
         self._nbytes = nbytes
+        self._state_bytes = nbytes if state_bytes is None else state_bytes
         super().__init__(graph, name, schema, key_columns=key_columns, traits=traits)
 
     @property
@@ -55,8 +58,13 @@ class StaticTable(Table):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of storage that it does not share with other tables."""
+        """Bytes of storage, that of the tables whose columns it shares included."""
         return self._nbytes
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of storage that only it holds."""
+        return self._state_bytes
 
     def current_rows(self) -> RowSet:
         """The rows."""

@@ -134,6 +134,11 @@ class Table(Operable["Table"]):
     def nbytes(self) -> int:
         """Bytes of storage held for the columns, garbage that is not yet collected included."""
 
+    @property
+    def state_bytes(self) -> int:
+        """Of :attr:`nbytes`, those that are not the storage of tables that it is computed from."""
+        return self.nbytes
+
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The current content, in the order of the row keys; only ``columns``, by name, when given.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,6 +16,7 @@ from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
+from barrage_server.operations.budget import check_bytes, most_bytes
 from barrage_server.operations.formula_view import Computation, FormulaView, RowPositions
 from barrage_server.operations.history import readable_with
 from barrage_server.rowset import RowSet, RowSetShiftData
@@ -156,6 +158,7 @@ class StoredColumns(_Columns):
         self._store = ColumnStore(stored, overwrites=not is_append_only)
         self._cells = ReplicaCells(self._store.columns, self._store.make_columns, MAX_PAGE_BITS, is_window=False)
         self._keeps_history = keeps_history
+        self._most_bytes = most_bytes()
         self._readable = RowSet.empty()
         needed = {place for column in layout.computed for place in column.inputs if place < layout.width}
         self._needed = sorted(needed)
@@ -209,6 +212,7 @@ class StoredColumns(_Columns):
                 values[self._layout.width + number] = self._evaluated(version, column, part, values)
             found = [values[self._layout.width + number] for number in range(len(self._layout.computed))]
             self._cells.add(part, found, self._store.undo)
+            self._check_bytes()
 
     def _modify(self, version: TableVersion, number: int, column: Computed, rows: RowSet) -> RowSet:
         """Evaluate a column anew; the rows with another result."""
@@ -222,7 +226,12 @@ class StoredColumns(_Columns):
                     values[place] = self._cells.read(place - width, part)
             found = self._evaluated(version, column, part, values)
             changed.append(self._cells.update(number, part, found, self._store.undo))
+            self._check_bytes()
         return RowSet.union_all(changed)
+
+    def _check_bytes(self) -> None:
+        if self._most_bytes < math.inf:
+            check_bytes(self.nbytes, self._most_bytes)
 
     def _evaluated(
         self, version: TableVersion, column: Computed, rows: RowSet, values: dict[int, pa.Array]

@@ -7,11 +7,14 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from barrage_server.engine import Table
+from barrage_server.engine.derived import DerivedTable
 from barrage_server.errors import UnsupportedOperationError
 from barrage_server.operations import aggregate, build, formulas, join
+from barrage_server.operations.budget import budget
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.sort import sort
 from barrage_server.plan import operation as plan
+from barrage_server.plan.derivation import UNLIMITED, Allowance
 
 __all__ = ["derive"]
 
@@ -57,15 +60,19 @@ def _merged(inputs: Sequence[Table], order_by: str | None) -> Table:
     return merged if order_by is None else sort([merged], (plan.SortColumn(order_by),))
 
 
-_results: Final[WeakKeyDictionary[Table, WeakValueDictionary[tuple[str, tuple[int, ...]], Table]]] = WeakKeyDictionary()
-"""The results that are referenced somewhere, by first input, operation, generation of functions, and inputs."""
+_results: Final[WeakKeyDictionary[Table, WeakValueDictionary[tuple[str, Allowance, tuple[int, ...]], Table]]] = (
+    WeakKeyDictionary()
+)
+"""The results that are referenced somewhere, by first input; then by operation, allowance, functions and inputs."""
 
 
-def derive(operation: plan.Operation, inputs: Sequence[Table], now: Clock | None = None) -> Table:
+def derive(
+    operation: plan.Operation, inputs: Sequence[Table], now: Clock | None = None, allowance: Allowance = UNLIMITED
+) -> Table:
     """The table of the result of ``operation`` on ``inputs``; ``now`` gives the time to formulas that name it.
 
-    An equal operation on the same inputs gives the same table, as long as that is referenced and has not failed.
-    Raises what the operation finds wrong with its arguments and the columns of its inputs.
+    An equal operation on the same inputs, with an equal allowance, gives the same table, as long as that is referenced
+    and has not failed. Raises what the operation finds wrong with its arguments and the columns of its inputs.
     """
     maker = _maker(operation, now)
     if maker is None:
@@ -73,11 +80,14 @@ def derive(operation: plan.Operation, inputs: Sequence[Table], now: Clock | None
     if not inputs:
         return maker(inputs, operation)
     # the text tells 1, 1.0 and True apart; the inputs live as long as their result
-    key = f"{operation!r}", (inputs[0].graph.functions.generation, *map(id, inputs))
+    key = f"{operation!r}", allowance, (inputs[0].graph.functions.generation, *map(id, inputs))
     known = _results.setdefault(inputs[0], WeakValueDictionary())
     found = known.get(key)
     if found is None or found.failure is not None:
-        found = maker(inputs, operation)
+        with budget(allowance.nbytes):
+            found = maker(inputs, operation)
+        if isinstance(found, DerivedTable) and found not in inputs:
+            found.most_seconds = allowance.seconds
         if found.is_refreshing:  # a snapshot is of its moment
             known[key] = found
     return found

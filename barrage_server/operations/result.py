@@ -66,6 +66,7 @@ def make(
         outcome.rows,
         outcome.views,
         nbytes=nbytes,
+        state_bytes=operator.nbytes,
         key_columns=key_columns,
         traits=traits,
     )

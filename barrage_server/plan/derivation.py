@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from barrage_server.errors import UnsupportedOperationError
 
-__all__ = ["Deriver", "derive", "derive_with"]
-
-Deriver: TypeAlias = Callable[[Any, Sequence[Any]], Any]
-"""Takes an operation and the tables that are its inputs; returns the table of its result."""
+__all__ = ["UNLIMITED", "Allowance", "Deriver", "derive", "derive_with"]
 
 
-def _nothing(_operation: Any, _inputs: Sequence[Any]) -> Any:
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What the result of an operation may take; it fails when it takes more.
+
+    Attributes:
+        seconds: of a cycle, by the clock of its graph.
+        nbytes: of its own state.
+
+    """
+
+    seconds: float = math.inf
+    nbytes: float = math.inf
+
+
+UNLIMITED: Final = Allowance()
+
+Deriver: TypeAlias = Callable[[Any, Sequence[Any], Allowance], Any]
+"""Takes an operation, the tables that are its inputs, and an allowance; returns the table of its result."""
+
+
+def _nothing(_operation: Any, _inputs: Sequence[Any], _allowance: Allowance) -> Any:
     raise UnsupportedOperationError("Operations are not installed in this process: import barrage_server.")
 
 
@@ -26,6 +45,6 @@ def derive_with(deriver: Deriver) -> None:
     _deriver = deriver
 
 
-def derive(operation: Any, inputs: Sequence[Any]) -> Any:
-    """The table of the result of ``operation`` on ``inputs``."""
-    return _deriver(operation, inputs)
+def derive(operation: Any, inputs: Sequence[Any], allowance: Allowance = UNLIMITED) -> Any:
+    """The table of the result of ``operation`` on ``inputs``, which takes no more than its allowance."""
+    return _deriver(operation, inputs, allowance)

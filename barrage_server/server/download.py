@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import pyarrow as pa
 
 from barrage_server.engine import Table
-from barrage_server.engine.restricted import RestrictedTable, Restriction
 from barrage_server.errors import BarrageError
-from barrage_server.server.access import Right
 from barrage_server.server.open_stream import OpenStream
 from barrage_server.server.principal import Principal
+from barrage_server.server.private_tables import Need
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.translate import guarded
@@ -34,7 +33,6 @@ class DownloadStream(OpenStream):
         table: the table whose present version is sent.
         schema: the schema of the stream.
         stall: the watch over the client's progress.
-        has_name: whether the table is one of the catalog.
 
     """
 
@@ -48,24 +46,16 @@ class DownloadStream(OpenStream):
         table: Table,
         schema: pa.Schema,
         stall: StallWatch,
-        *,
-        has_name: bool = True,
     ) -> None:
         super().__init__(server_state, principal, peer, stall)
-        self._name = table.name if has_name else None
-        self._restriction = table.restriction if isinstance(table, RestrictedTable) else None
+        self._needs = server_state.private.needs(table)
         self.version = table.version.detached()  # a slow reader must not keep later history alive
         self.schema = schema
         self._ending: BarrageError | None = None
 
-    def needs(self) -> tuple[str, Right] | None:
-        """The table that is sent, and the right that it takes; ``None`` for a table without a name."""
-        return None if self._name is None else (self._name, Right.READ)
-
-    @property
-    def restriction(self) -> Restriction | None:
-        """The part of the table that is sent; ``None``: all of it."""
-        return self._restriction
+    def needs(self) -> Sequence[Need]:
+        """The right to read what the table shows."""
+        return self._needs
 
     def end(self, error: BarrageError) -> None:
         """Stop sending batches."""

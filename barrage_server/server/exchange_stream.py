@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from barrage_server.engine import Table
-from barrage_server.engine.restricted import RestrictedTable, Restriction, source_of
+from barrage_server.engine.restricted import source_of
 from barrage_server.errors import DeadlineError, InvalidRequestError, LimitError
 from barrage_server.log import about, count
-from barrage_server.server.access import Right
 from barrage_server.server.dispatcher import ChangeSignal
 from barrage_server.server.exchange_state import ExchangeState, MessageFormat, StreamRequest
 from barrage_server.server.open_stream import OpenStream
 from barrage_server.server.principal import Principal
+from barrage_server.server.private_tables import Need
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.statistics import SubscriptionGauges
@@ -58,7 +59,6 @@ class ExchangeStream(OpenStream):
         super().__init__(server_state, principal, peer, stall)
         self.scheduled = server_state.dispatcher.add(self, ChangeSignal())
         self.exchange_state = ExchangeState(server_state, self.scheduled, message_format)
-        self._has_name = True
         self._begun_at = server_state.clock()
         self._has_asked = False
 
@@ -95,24 +95,22 @@ class ExchangeStream(OpenStream):
         """The table of a request without a ticket, from an earlier request; ``None`` where it must be looked up."""
         return None if request.ticket else self.exchange_state.table
 
-    def served(self, request: StreamRequest, table: Table, was_subscription: bool, *, has_name: bool = True) -> None:
+    def served(self, request: StreamRequest, table: Table, was_subscription: bool) -> None:
         """Note that ``exchange_state.serve`` has taken a request.
 
         Args:
             request: the request.
             table: what it is about.
             was_subscription: whether the stream was a subscription before.
-            has_name: whether the table is one of the catalog.
 
         Raises:
             UnknownTableError: the table was dropped meanwhile.
 
         """
-        self._has_name = has_name
         self.facts.update(table=table.name, step=table.version.step)
         if was_subscription or not self.exchange_state.is_subscription:
             return
-        if has_name:
+        if table not in self.server_state.private:
             self.exchange_state.check_served(table)
         window = "" if request.viewport is None else f" {request.viewport}"
         with about(self.facts):
@@ -133,20 +131,16 @@ class ExchangeStream(OpenStream):
     # What the server asks, on any thread.
 
     def follows(self, table: Table) -> bool:
-        """Whether this stream is about ``table``, or about a part of it."""
+        """Whether this stream is about ``table``, about a part of it, or about a result of it."""
         own = self.exchange_state.table
-        return own is not None and (own is table or source_of(own) is table)
+        if own is None or own is table:
+            return own is not None
+        return any(source_of(origin) is table for origin in self.server_state.private.origins(own))
 
-    @property
-    def restriction(self) -> Restriction | None:
-        """The part of its table that it sends; ``None``: all of it."""
+    def needs(self) -> Sequence[Need]:
+        """The right to read what its table shows."""
         table = self.exchange_state.table
-        return table.restriction if isinstance(table, RestrictedTable) else None
-
-    def needs(self) -> tuple[str, Right] | None:
-        """The table that it is about, and the right that it takes; ``None`` without a table that has a name."""
-        table = self.exchange_state.table
-        return None if table is None or not self._has_name else (table.name, Right.READ)
+        return () if table is None else self.server_state.private.needs(table)
 
     def cut(self) -> bool:
         """End the call: neither Flight nor gRPC can, while the client takes nothing."""

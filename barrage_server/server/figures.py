@@ -43,4 +43,5 @@ def collected(
         commits=tuple((publisher, table, batch) for (publisher, table), batch in commits),
         streams=tuple(stream.describe() for stream in streams.open()),
         retained_bytes=server_state.resumption.history.nbytes,
+        results=server_state.results.statistics(),
     )

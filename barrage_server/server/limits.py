@@ -31,6 +31,10 @@ _COUNTS: Final = (
     "message_bytes",
     "half_message_bytes",
     "retain_bytes",
+    "results_per_caller",
+    "total_results",
+    "result_bytes",
+    "total_result_bytes",
 )
 _POSITIVE_COUNTS: Final = (
     "header_bytes",
@@ -51,6 +55,7 @@ _TIMES: Final = (
     "idle_stream_seconds",
     "keepalive_seconds",
     "retain_seconds",
+    "result_seconds",
 )
 
 
@@ -113,6 +118,13 @@ class Limits:
         retain_seconds: seconds for which the server remembers what tables did, without values, for subscribers that
             come back: they get the difference instead of a snapshot.
         retain_bytes: bytes of all that it remembers, about; 0: nothing.
+        results_per_caller: tables that are computed for one caller at a time. A server that accepts every caller has no
+            such bound.
+        total_results: tables that are computed for all of them.
+        result_bytes: bytes of storage that one of these tables may take beside that of the tables that it is computed
+            from. One that would take more is refused; one that grows beyond fails.
+        total_result_bytes: bytes that all of them may take; one caller nine tenths of it. The largest fail.
+        result_seconds: processor time that one of them may take in a cycle; one that takes longer fails.
         session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
             Clients get this time, and call well before.
 
@@ -156,6 +168,11 @@ class Limits:
     keepalive_seconds: float = 30.0
     retain_seconds: float = 300.0
     retain_bytes: int = 64 << 20
+    results_per_caller: int = 10_000
+    total_results: int = 50_000
+    result_bytes: int = 4 << 30
+    total_result_bytes: int = 16 << 30
+    result_seconds: float = 5.0
 
     def __post_init__(self) -> None:
         instance(self.staging, StagingLimits, "The limit staging")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
-from barrage_server.engine.restricted import Restriction
 from barrage_server.errors import BarrageError
 from barrage_server.log import call_facts
-from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
+from barrage_server.server.private_tables import Need
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.statistics import StreamGauges
@@ -48,15 +48,8 @@ class OpenStream(ABC):
         """Tell the client why its stream ends, as far as that can be done without waiting."""
 
     @abstractmethod
-    def needs(self) -> tuple[str, Right] | None:
-        """The name of its table, and the right on it that the stream takes; ``None`` while that is not known, and for a
-        table without a name.
-        """
-
-    @property
-    def restriction(self) -> Restriction | None:
-        """The part of its table that the stream sends; ``None``: all of it, or it sends none."""
-        return None
+    def needs(self) -> Sequence[Need]:
+        """What the stream takes of the catalog, as far as that is known."""
 
     def overdue(self, now: float) -> str | None:
         """Why its connection should be ended now, for the log; ``None`` when all is well."""

@@ -558,6 +558,7 @@ class Server:
         server_state.followers.tidy(now)
         server_state.resumption.history.tidy(now)
         server_state.access.tidy(now)
+        server_state.results.tidy()
         for stream in server_state.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)

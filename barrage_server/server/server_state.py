@@ -17,7 +17,9 @@ from barrage_server.server.dispatcher import Dispatcher
 from barrage_server.server.limits import Limits
 from barrage_server.server.made_tables import MadeTables
 from barrage_server.server.principal import Principal
+from barrage_server.server.private_tables import PrivateTables
 from barrage_server.server.request_rate import RequestRate
+from barrage_server.server.results import Results
 from barrage_server.server.resumption import Resumption
 from barrage_server.server.statistics import ServerStatistics
 from barrage_server.server.streams import Streams
@@ -54,6 +56,8 @@ class ServerState:
         clock: a monotonic clock, in seconds.
         request_rate: the calls of each principal.
         made_tables: the tables that clients have made.
+        private: the tables without a name in the catalog.
+        results: the tables that are computed for clients.
         wall_clock: the time of day, in seconds since 1970.
 
     """
@@ -77,11 +81,16 @@ class ServerState:
     clock: Callable[[], float] = field(default=time.monotonic)
     request_rate: RequestRate = field(init=False)
     made_tables: MadeTables = field(init=False)
+    private: PrivateTables = field(init=False)
+    results: Results = field(init=False)
     wall_clock: Callable[[], float] = field(default=time.time)
 
     def __post_init__(self) -> None:
         self.request_rate = RequestRate(self.limits.requests_per_second, self.clock)
         self.made_tables = MadeTables(self.catalog, self.limits.tables, self.limits.tables_per_caller)
+        self.private = PrivateTables(self.access)
+        self.results = Results(self.private, self.limits)
+        self.catalog.graph.clock = time.thread_time
 
     def check_new(self, principal: Principal, names: Collection[str]) -> None:
         """Raise unless ``principal`` may make the tables ``names``, which are not there. Called right before they are
@@ -101,12 +110,10 @@ class ServerState:
         for stream in self.streams.open():
             try:
                 self.authentication.check(stream.principal)
-                needed = stream.needs()
-                if needed is not None:
-                    name, right = needed
+                for name, right, restriction in stream.needs():
                     self.access.check(stream.principal, name, right)
                     if right is Right.READ:
-                        self.access.check_shown(stream.principal, name, stream.restriction)
+                        self.access.check_shown(stream.principal, name, restriction)
             except BarrageError as error:
                 stream.end(error)
                 self.streams.expect_end(stream, str(error), self.clock())

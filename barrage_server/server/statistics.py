@@ -9,7 +9,7 @@ from typing import Self
 from barrage_server.public import public
 from barrage_server.publish import StagingStatistics
 
-__all__ = ["ServerStatistics", "StreamGauges", "SubscriptionGauges", "TableStatistics"]
+__all__ = ["ResultStatistics", "ServerStatistics", "StreamGauges", "SubscriptionGauges", "TableStatistics"]
 
 
 @public
@@ -106,6 +106,37 @@ class StreamGauges:
     nbytes: int
 
 
+@public
+@dataclass(frozen=True, slots=True)
+class ResultStatistics:
+    """One table that is computed for clients.
+
+    Attributes:
+        name: its name in messages and logs.
+        operation: the name of the method that makes it, such as ``where``.
+        user: who asked for it first.
+        tables: the names of the tables of the server that it is computed from.
+        rows: rows in the current version.
+        state_bytes: bytes of its own storage, that of the tables that it is computed from not included.
+        cycles: how often it has followed a change; 0 of one that cannot change.
+        changed_rows: rows that were added, removed and modified then.
+        seconds: processor time that this took.
+        failed: whether it follows no more, because a cycle of it failed.
+
+    """
+
+    name: str
+    operation: str
+    user: str
+    tables: tuple[str, ...]
+    rows: int
+    state_bytes: int
+    cycles: int
+    changed_rows: int
+    seconds: float
+    failed: bool
+
+
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
     """The whole server.
@@ -125,6 +156,7 @@ class ServerStatistics:
         commits: entries of the ledger: (publisher, table, last batch).
         streams: one entry per open stream of any kind, the subscriptions too.
         retained_bytes: bytes of the updates that are retained for subscribers that come back, about.
+        results: the tables that are computed for clients, the costliest first.
 
     """
 
@@ -142,6 +174,7 @@ class ServerStatistics:
     commits: tuple[tuple[str, str, int], ...]
     streams: tuple[StreamGauges, ...] = ()
     retained_bytes: int = 0
+    results: tuple[ResultStatistics, ...] = ()
 
     def of_tables(self, allowed: Callable[[str], bool]) -> Self:
         """Without the entries of other tables than those whose names are ``allowed``."""
@@ -151,4 +184,5 @@ class ServerStatistics:
             subscriptions=tuple(entry for entry in self.subscriptions if allowed(entry.table)),
             streams=tuple(entry for entry in self.streams if entry.table is not None and allowed(entry.table)),
             commits=tuple(entry for entry in self.commits if allowed(entry[1])),
+            results=tuple(entry for entry in self.results if all(map(allowed, entry.tables))),
         )

@@ -6,19 +6,18 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from barrage_server.engine import Table
-from barrage_server.engine.restricted import Restriction
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
 from barrage_server.log import CallFacts, about
 from barrage_server.process import start_thread
 from barrage_server.publish.caller_counts import CallerCounts, share_of_one
-from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
+from barrage_server.server.private_tables import Need
 from barrage_server.server.statistics import StreamGauges, SubscriptionGauges
 
 __all__ = ["Stream", "Streams", "SubscriptionStream", "Traffic", "Watchdog"]
@@ -44,14 +43,8 @@ class Stream(Protocol):
     def principal(self) -> Principal:
         """The caller."""
 
-    def needs(self) -> tuple[str, Right] | None:
-        """The name of its table, and the right on it that the stream takes; ``None`` while that is not known, and for a
-        table without a name.
-        """
-
-    @property
-    def restriction(self) -> Restriction | None:
-        """The part of its table that it sends; ``None``: all of it, or it sends none."""
+    def needs(self) -> Sequence[Need]:
+        """What the stream takes of the catalog, as far as that is known."""
 
     @property
     def facts(self) -> CallFacts:

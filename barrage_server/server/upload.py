@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from barrage_server.server.access import Right
 from barrage_server.server.checks import checked
 from barrage_server.server.open_stream import OpenStream
 from barrage_server.server.principal import Principal
+from barrage_server.server.private_tables import Need
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.wire.intake import Intake
@@ -99,9 +100,9 @@ class UploadStream(OpenStream):
         """Raise unless the publisher may make the tables of these names; see :meth:`ServerState.check_new`."""
         self.server_state.check_new(self.principal, tables)
 
-    def needs(self) -> tuple[str, Right] | None:
-        """The table that the rows are for, and the right that it takes; ``None`` before it is known."""
-        return None if self._target is None else (self._target, Right.PUBLISH)
+    def needs(self) -> Sequence[Need]:
+        """The right to publish to the table that the rows are for, as soon as it is known."""
+        return () if self._target is None else (Need(self._target, Right.PUBLISH),)
 
     @contextmanager
     def admitted(self) -> Iterator[None]:

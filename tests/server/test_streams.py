@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 import barrage_server as bs
 from barrage_server.errors import BarrageError, LimitError, UnavailableError
-from barrage_server.server.access import Right
 from barrage_server.server.limits import Limits
 from barrage_server.server.principal import OPEN, SHARED, Principal
+from barrage_server.server.private_tables import Need
 from barrage_server.server.statistics import StreamGauges
 from barrage_server.server.streams import Streams, Traffic, Watchdog
 from tests.waiting import until
@@ -28,15 +29,14 @@ class Fake:
         self.can_be_cut = False
         self.cuts = 0
 
-        self.restriction = None
         self.facts: dict[str, Any] = {}
         self.traffic = (0, 0)
 
     def describe(self) -> StreamGauges:
         return StreamGauges(self.kind, self.peer, "", None, "", 0.0, None, 0.0, *self.traffic)
 
-    def needs(self) -> tuple[str, Right] | None:
-        return None
+    def needs(self) -> Sequence[Need]:
+        return ()
 
     def cut(self) -> bool:
         self.cuts += 1

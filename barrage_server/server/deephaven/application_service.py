@@ -10,6 +10,7 @@ from barrage_proto import console_pb2
 from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
+from barrage_server.engine.alias import alias
 from barrage_server.engine.restricted import source_of
 from barrage_server.errors import AlreadyExistsError
 from barrage_server.server.access import Right
@@ -102,6 +103,8 @@ class ConsoleService:
                 raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
             access.check(session.principal, name, Right.DROP)
             await state.run(state.server_state.drop, name)  # it may wait for a cycle to end
+        if table in state.server_state.results:
+            table = alias(table, name)  # the result of an operation may have other users
         catalog.add(table, name)
         state.bound[name] = table
         state.private.discard(table)

@@ -34,8 +34,7 @@ class RawDownload(DownloadStream):
     """Messages that are sent one by one, as the client takes them; those that follow are prepared meanwhile."""
 
     def __init__(self, state: EndpointState, call: Call, session: Session, table: Table, schema: pa.Schema) -> None:
-        has_name = table not in state.private
-        super().__init__(state.server_state, session.principal, call.peer, table, schema, call.stall, has_name=has_name)
+        super().__init__(state.server_state, session.principal, call.peer, table, schema, call.stall)
         self._state = state
         self._call = call
 

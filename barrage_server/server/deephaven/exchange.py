@@ -161,7 +161,7 @@ class RawExchange(ExchangeStream):
             self.exchange_state.serve(request, table)
         else:
             await self._aside(partial(self.exchange_state.serve, request, table))
-        self.served(request, table, was_subscription, has_name=table not in self._state.private)
+        self.served(request, table, was_subscription)
         if light:
             self.server_state.dispatcher.run(self.scheduled)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from barrage_proto import deephaven_pb2 as proto
 
 from barrage_server.engine import Table
 from barrage_server.engine.restricted import source_of
-from barrage_server.errors import InvalidRequestError, NotFoundError
+from barrage_server.errors import BarrageError, InvalidRequestError, NotFoundError
 from barrage_server.log import note
 from barrage_server.server.access import Right
 from barrage_server.server.authentication import Authentication, Credentials
@@ -45,6 +46,9 @@ _WORKERS: Final = 32
 _LIGHT_COLUMNS: Final = 256
 _HEAVY_THREADS: Final = 2
 """Threads for requests that take long by their size. Few: they take turns, and the others are left for short calls."""
+_NOTHING_SHARED: Final = (
+    "Nothing is shared under this ticket. Its publisher must have published it, and still be there."
+)
 
 
 class EndpointState:
@@ -57,7 +61,6 @@ class EndpointState:
         authentication: turns credentials into principals.
         shared: tables that sessions have shared, by the bytes of their tickets.
         bound: tables bound by clients, by name; only their names may be bound again.
-        private: tables of sessions without a name in the scope.
         stopping: set when the endpoint is about to close.
         heavy: threads for long requests, for which the event loop must not wait.
 
@@ -80,7 +83,7 @@ class EndpointState:
         self._log_ins = LogIns(limits.failed_log_ins, server_state.clock)
         self.shared: dict[bytes, tuple[Session, Table]] = {}
         self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
-        self.private: weakref.WeakSet[Table] = weakref.WeakSet()
+        self.private: Final = server_state.private
         self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
         self.stopping: Final = asyncio.Event()
         self.workers: Final = Workers(_WORKERS, "barrage-deephaven-worker")
@@ -134,13 +137,15 @@ class EndpointState:
         match parsed:
             case ExportTicket(number):
                 table = await session.exports.resolve(number)
-                if table not in self.private:  # rights may have changed since it was exported
-                    access.check_table(principal, table, *rights)
+                self.private.check(principal, table, *rights)  # they may have changed since it was exported
                 return table
             case SharedTicket(identifier):
                 published = self.shared.get(identifier)
                 if published is not None and published[1] in self.private:
-                    return published[1]  # who knows the ticket was given it
+                    with suppress(BarrageError):  # its text would name tables that the caller may not know
+                        self.private.check(principal, published[1], *rights)
+                        return published[1]
+                    raise NotFoundError(_NOTHING_SHARED)
                 name = _bare_name(ticket) if published is None else published[1].name
                 found = self.server_state.catalog.find(name) if published is None else source_of(published[1])
                 if found is not None and access.rights(principal, name):
@@ -149,9 +154,7 @@ class EndpointState:
                     seen = access.part(principal, found) if is_quick else await self.run(access.part, principal, found)
                     if seen is not None:
                         return seen
-                raise NotFoundError(
-                    "Nothing is shared under this ticket. Its publisher must have published it, and still be there."
-                )
+                raise NotFoundError(_NOTHING_SHARED)
             case ApplicationTicket(text):
                 raise NotFoundError(f"There are no applications here, and so no '{text}'. Tables are in the scope.")
             case name:
@@ -176,8 +179,8 @@ class EndpointState:
         session.exports.define(exported_number(ticket), table)
 
     def is_static(self, table: Table) -> bool:
-        """Whether a table never changes: it was uploaded by a session, and no other client can name it."""
-        return table in self.private and not table.traits.is_input
+        """Whether a table never changes."""
+        return not table.is_refreshing
 
     def is_light(self, table: Table) -> bool:
         """Whether what takes time by the columns of a table takes little: then the event loop may do it."""

@@ -1,0 +1,47 @@
+"""How much memory the state of an operation will take, about, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from barrage_server.engine import Table
+from barrage_server.plan import operation as plan
+
+__all__ = ["state_bytes"]
+
+_SHARING: Final = (
+    plan.View,
+    plan.UpdateView,
+    plan.LazyUpdate,
+    plan.DropColumns,
+    plan.RenameColumns,
+    plan.Head,
+    plan.Tail,
+    plan.HeadShare,
+    plan.TailShare,
+    plan.Slice,
+    plan.Flatten,
+    plan.Reverse,
+    plan.Snapshot,
+    plan.MetaTable,
+    plan.EmptyTable,
+)
+"""Operations that hold row sets and views alone."""
+_CELL_BYTES: Final = 9
+"""Of a result of fixed width; texts are counted while they are computed."""
+_ROW_BYTES: Final = 48
+"""Of a row in an order index, or in a group index with its accumulators (docs/memory.md)."""
+
+
+def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
+    """The bytes that ``operation`` on ``inputs`` takes, about; rows that a join multiplies are not counted."""
+    rows = sum(table.size for table in inputs)
+    match operation:
+        case plan.Select(columns) | plan.Update(columns):
+            return rows * _CELL_BYTES * sum("=" in column for column in columns)
+        case plan.Where():
+            return rows
+        case plan.Merge(None):
+            return 0
+    return 0 if isinstance(operation, _SHARING) else rows * _ROW_BYTES

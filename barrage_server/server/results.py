@@ -1,0 +1,233 @@
+"""The tables that clients have the server compute: made, bounded, and measured."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from barrage_server.engine import Table
+from barrage_server.engine.derived import DerivedTable
+from barrage_server.errors import LimitError
+from barrage_server.log import count
+from barrage_server.plan.derivation import Allowance, derive
+from barrage_server.plan.operation import Operation
+from barrage_server.publish.caller_counts import CallerCounts, share_of_one
+from barrage_server.server.access import Right
+from barrage_server.server.limits import Limits
+from barrage_server.server.principal import Principal
+from barrage_server.server.private_tables import PrivateTables
+from barrage_server.server.statistics import ResultStatistics
+
+__all__ = ["Results"]
+
+logger = logging.getLogger("barrage_server.server")
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Who asked for a result first, and by what operation."""
+
+    owner: str
+    user: str
+    verb: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Start:
+    """A result that is being computed."""
+
+    owner: str
+    nbytes: int
+
+
+class _Usage:
+    """Results in number and bytes: those of each caller, and all."""
+
+    def __init__(self) -> None:
+        self.tables = CallerCounts()
+        self.nbytes = CallerCounts()
+        self.total_tables = 0
+        self.total_bytes = 0
+
+    def add(self, owner: str, nbytes: int, tables: int = 1) -> None:
+        """Count one more."""
+        self.tables.add(owner, tables)
+        self.nbytes.add(owner, nbytes)
+        self.total_tables += tables
+        self.total_bytes += nbytes
+
+    def remove(self, owner: str, nbytes: int) -> None:
+        """Count one less."""
+        self.add(owner, -nbytes, -1)
+
+
+class Results:
+    """Computes operations for clients, within limits. Methods may be called from any thread.
+
+    A result is held by those who use it: exports, leases, streams, names of the catalog, and results of it.
+
+    Args:
+        private: takes the results in.
+        limits: those of the server.
+
+    """
+
+    def __init__(self, private: PrivateTables, limits: Limits) -> None:
+        self._private = private
+        self._limits = limits
+        self._allowance = Allowance(limits.result_seconds, limits.result_bytes)
+        self._lock = threading.Lock()
+        self._made: WeakKeyDictionary[Table, _Origin] = WeakKeyDictionary()
+        self._starts: set[_Start] = set()
+        self._usage = _Usage()
+
+    def compute(self, principal: Principal, operation: Operation, inputs: Sequence[Table]) -> Table:
+        """The result of an operation on tables that ``principal`` was given. Takes as long as reading them.
+
+        Raises:
+            UnknownTableError, ForbiddenError, UnavailableError: it may not, or not any more, read an input.
+            InvalidRequestError, UnknownColumnError: the operation does not fit its inputs.
+            LimitError: there are too many results, or this one would be too large.
+            TableFailedError: an input has failed.
+
+        """
+        for table in inputs:
+            self._private.check(principal, table, Right.READ)
+        from barrage_server.operations.estimate import state_bytes  # many modules, which a server may never need
+
+        with self._admitted(principal, state_bytes(operation, inputs)):
+            result: Table = derive(operation, inputs, self._allowance)
+            if result in inputs:
+                return result
+            self._check_state(result)
+            with self._lock:
+                if result not in self._made:  # an equal operation gives the same table
+                    self._private.add(result, inputs)
+                    self._made[result] = _Origin(principal.owner, principal.name, operation.verb)
+                    self._usage.add(principal.owner, result.state_bytes)
+        return result
+
+    def _check_state(self, table: Table) -> None:
+        if table.state_bytes > self._limits.result_bytes:
+            raise LimitError(
+                f"The result takes {_mib(table.state_bytes)}, and one table that is computed for a client may "
+                f"take {_mib(self._limits.result_bytes)} (result_bytes). Compute from fewer rows."
+            )
+
+    @contextmanager
+    def _admitted(self, principal: Principal, nbytes: int) -> Iterator[None]:
+        """Count a start that takes about ``nbytes`` during the ``with`` body; LimitError when that is too much."""
+        if nbytes > self._limits.result_bytes:
+            raise LimitError(
+                f"The result would take about {_mib(nbytes)}, and one table that is computed for a client may take "
+                f"{_mib(self._limits.result_bytes)} (result_bytes). Compute from fewer rows."
+            )
+        start = _Start(principal.owner, nbytes)
+        with self._lock:
+            if self._refusal(principal, nbytes):  # what was released since the last look counts no more
+                self._measure()
+            refusal = self._refusal(principal, nbytes)
+            if refusal:
+                raise LimitError(refusal)
+            self._starts.add(start)
+            self._usage.add(principal.owner, nbytes)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._starts.remove(start)
+                self._usage.remove(principal.owner, nbytes)
+
+    def _refusal(self, principal: Principal, nbytes: int) -> str:
+        """Why there may be no further result of that size; empty when there may be."""
+        owner, limits, usage = principal.owner, self._limits, self._usage
+        if owner and usage.tables[owner] >= limits.results_per_caller:
+            return (
+                f"There are {count(limits.results_per_caller, 'tables')} computed for '{principal.name}' "
+                f"(results_per_caller), and there may be no more. Close those that are not used."
+            )
+        if usage.total_tables >= limits.total_results:
+            return (
+                f"This server computes {count(limits.total_results, 'tables')} for its clients (total_results), and no "
+                f"more; try again later."
+            )
+        if usage.total_bytes + nbytes > limits.total_result_bytes:
+            return (
+                f"The tables that this server computes for its clients would take "
+                f"{_mib(usage.total_bytes + nbytes)}, and {_mib(limits.total_result_bytes)} is the most "
+                f"(total_result_bytes). Try again later."
+            )
+        share = share_of_one(limits.total_result_bytes)
+        if owner and usage.nbytes[owner] + nbytes > share:
+            return (
+                f"The tables that are computed for '{principal.name}' would take {_mib(usage.nbytes[owner] + nbytes)}, "
+                f"and {_mib(share)} is the most of one caller (total_result_bytes). Close those that are not used."
+            )
+        return ""
+
+    def _measure(self) -> dict[Table, int]:
+        """Count anew what there is; the bytes of each result."""
+        sizes = {table: table.state_bytes for table in self._made}
+        self._usage = usage = _Usage()
+        for table, nbytes in sizes.items():
+            usage.add(self._made[table].owner, nbytes)
+        for start in self._starts:
+            usage.add(start.owner, start.nbytes)
+        return sizes
+
+    def tidy(self) -> None:
+        """Fail the results that have outgrown their limits. To be called about once a second."""
+        limits = self._limits
+        with self._lock:
+            sizes = {table: nbytes for table, nbytes in self._measure().items() if table.failure is None}
+        total = sum(sizes.values())
+        for table, nbytes in sorted(sizes.items(), key=lambda item: -item[1]):
+            if nbytes > limits.result_bytes:
+                limit = f"{_mib(limits.result_bytes)} (result_bytes)"
+            elif total > limits.total_result_bytes:
+                limit = f"all together {_mib(limits.total_result_bytes)} (total_result_bytes)"
+            else:
+                break
+            if isinstance(table, DerivedTable):
+                text = f"It took {_mib(nbytes)} of memory, and tables computed for clients may take {limit}."
+                logger.warning("table %s failed: %s", table.name, text, extra={"table": table.name})
+                table.graph.fail(table, LimitError(text))
+                total -= nbytes
+
+    def __contains__(self, table: Table) -> bool:
+        return table in self._made
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._made)
+
+    def statistics(self) -> tuple[ResultStatistics, ...]:
+        """The figures of each result, the costliest first."""
+        with self._lock:
+            made = list(self._made.items())
+        found = [_figures(table, origin, self._private) for table, origin in made]
+        return tuple(sorted(found, key=lambda entry: -entry.seconds))
+
+
+def _figures(table: Table, origin: _Origin, private: PrivateTables) -> ResultStatistics:
+    derived = table if isinstance(table, DerivedTable) else None
+    return ResultStatistics(
+        name=table.name,
+        operation=origin.verb,
+        user=origin.user,
+        tables=tuple(one.name for one in private.origins(table)),
+        rows=table.size,
+        state_bytes=table.state_bytes,
+        cycles=0 if derived is None else derived.cycles,
+        changed_rows=0 if derived is None else derived.changed_rows,
+        seconds=0.0 if derived is None else derived.seconds,
+        failed=table.failure is not None,
+    )
+
+
+def _mib(nbytes: int) -> str:
+    return f"{-(-nbytes // (1 << 20)):,} MiB"

@@ -1,0 +1,219 @@
+"""Results of operations for clients: rights on what they show, limits on what they take, figures of what they do."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import barrage_server as bs
+from barrage_server.engine import AppendTable, Table, UpdateGraph
+from barrage_server.errors import BarrageError, ForbiddenError, LimitError, UnknownTableError
+from barrage_server.plan import operation as plan
+from barrage_server.server import Limits, Principal, Role
+from barrage_server.server.access import AccessControl, Right
+from barrage_server.server.catalog import Catalog
+from barrage_server.server.principal import OPEN
+from barrage_server.server.private_tables import Need, PrivateTables
+from barrage_server.server.results import Results
+
+SCHEMA = pa.schema([("n", pa.int64()), ("desk", pa.int64())])
+ANN, BOB = Principal("ann"), Principal("bob")
+
+
+class House:
+    """A catalog with one table of 100 rows, and the results of its callers."""
+
+    def __init__(self, limits: Limits | None = None, roles: dict[str, Role] | None = None) -> None:
+        self.graph = UpdateGraph()
+        self.catalog = Catalog(self.graph)
+        self.table = AppendTable(self.graph, "t", SCHEMA)
+        self.catalog.add(self.table)
+        self.append(100)
+        self.access = AccessControl(self.catalog, roles)
+        self.private = PrivateTables(self.access)
+        self.results = Results(self.private, limits or Limits())
+
+    def append(self, rows: int) -> None:
+        numbers = list(range(rows))
+        self.table.append(pa.record_batch([numbers, [number % 2 for number in numbers]], schema=SCHEMA))
+
+    def compute(self, principal: Principal, operation: plan.Operation, *inputs: Table) -> Table:
+        return self.results.compute(principal, operation, inputs or (self.table,))
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    yield House()
+
+
+def test_a_result_follows_its_table_and_equal_operations_give_one(house: House) -> None:
+    result = house.compute(ANN, plan.Where(("n < 3",)))
+    assert result.size == 3
+    house.append(2)
+    assert result.size == 5
+    assert house.compute(BOB, plan.Where(("n < 3",))) is result
+    assert len(house.results) == 1
+
+
+def test_a_result_that_nobody_holds_is_gone(house: House) -> None:
+    result = house.compute(ANN, plan.Where(("n < 3",)))
+    del result
+    gc.collect()
+    assert not len(house.results)
+    assert not list(house.table.children)
+
+
+def test_a_result_is_not_that_of_the_program(house: House) -> None:
+    assert house.table.where("n < 3") is not house.compute(ANN, plan.Where(("n < 3",)))
+
+
+def test_a_result_of_results_shows_the_tables_that_they_began_with(house: House) -> None:
+    uploaded = bs.table({"desk": [0], "name": ["a"]}, graph=house.graph)
+    house.private.add(uploaded)
+    some = house.compute(ANN, plan.Where(("n < 3",)))
+    joined = house.compute(ANN, plan.NaturalJoin(("desk",)), some, uploaded)
+    assert house.private.origins(joined) == (house.table,)
+    assert house.private.origins(uploaded) == ()
+    assert house.private.needs(joined) == (Need("t", Right.READ),)
+
+
+def test_what_may_not_be_read_may_not_be_computed_with() -> None:
+    house = House(roles={"lister": Role(["t"], ["list"]), "reader": Role(["t"], ["read"])})
+    reader, lister = Principal("r", roles=["reader"]), Principal("l", roles=["lister"])
+    result = house.compute(reader, plan.Head(3))
+    with pytest.raises(ForbiddenError):
+        house.compute(lister, plan.Head(3))
+    with pytest.raises(UnknownTableError):
+        house.compute(ANN, plan.Head(3))
+    for principal in (lister, ANN):
+        with pytest.raises(BarrageError):
+            house.private.check(principal, result, Right.READ)
+    house.private.check(reader, result, Right.READ)
+
+
+def test_a_result_of_a_part_is_for_those_who_see_that_part() -> None:
+    roles = {
+        "all": Role(["t"], ["read"]),
+        "even": Role(["t"], ["read"], where="desk == 0"),
+        "odd": Role(["t"], ["read"], where="desk == 1"),
+    }
+    house = House(roles=roles)
+    whole, even, odd = (Principal(name, roles=[name]) for name in roles)
+    part = house.access.get(even, "t", Right.READ)
+    result = house.compute(even, plan.Head(3), part)
+    assert result.to_arrow()["n"].to_pylist() == [0, 2, 4]
+    house.private.check(even, result, Right.READ)
+    for other in (whole, odd):
+        with pytest.raises(BarrageError, match="has changed"):
+            house.private.check(other, result, Right.READ)
+    (need,) = house.private.needs(result)
+    assert need.name == "t" and need.restriction is not None
+
+
+def test_a_caller_has_no_more_results_than_its_limit_and_another_one_has(house: House) -> None:
+    house = House(Limits(results_per_caller=2, total_results=4))
+    held = [house.compute(ANN, plan.Head(number)) for number in (1, 2)]
+    with pytest.raises(LimitError, match="results_per_caller"):
+        house.compute(ANN, plan.Head(3))
+    held += [house.compute(BOB, plan.Head(number)) for number in (3, 4)]
+    with pytest.raises(LimitError, match="total_results"):
+        house.compute(Principal("anyone", credential=OPEN), plan.Head(5))
+    del held[:2]
+    gc.collect()
+    held.append(house.compute(ANN, plan.Head(6)))
+
+
+def test_a_result_that_would_be_too_large_is_refused_before_it_is_computed() -> None:
+    house = House(Limits(result_bytes=50_000))
+    rows = bs.empty_table(1_000_000, house.graph)
+    house.private.add(rows)
+    viewed = house.compute(ANN, plan.View(("x = ii",)), rows)
+    assert viewed.size == 1_000_000
+    for operation in (plan.Update(("x = ii",)), plan.Sort((plan.SortColumn("x"),))):
+        with pytest.raises(LimitError, match=r"would take about .* MiB"):
+            house.compute(ANN, operation, viewed)
+    assert len(house.results) == 1
+
+
+def test_texts_are_counted_while_they_are_computed() -> None:
+    house = House(Limits(result_bytes=4 << 20))
+    rows = bs.empty_table(200_000, house.graph)
+    house.private.add(rows)
+    with pytest.raises(LimitError, match="MiB is the most"):
+        house.compute(ANN, plan.Update(("x = `" + 100 * "x" + "` + ii",)), rows)
+
+
+def test_a_result_that_outgrows_its_limit_fails_and_its_table_goes_on() -> None:
+    house = House(Limits(result_bytes=4 << 20))
+    result = house.compute(ANN, plan.Sort((plan.SortColumn("n", descending=True),)))
+    below = house.compute(ANN, plan.Head(1), result)
+    house.append(300_000)
+    house.results.tidy()
+    assert isinstance(result.failure, LimitError)
+    assert below.failure is not None
+    house.append(10)
+    assert house.table.size == 300_110
+    with pytest.raises(BarrageError, match="result_bytes"):
+        result.check_usable()
+
+
+def test_all_results_together_have_a_limit_of_which_one_caller_has_nine_tenths() -> None:
+    house = House(Limits(total_result_bytes=105_000))
+    house.append(2_000)
+    with pytest.raises(LimitError, match="of one caller"):
+        house.compute(ANN, plan.Sort((plan.SortColumn("n"),)))
+    anyone = Principal("anyone", credential=OPEN)
+    held = house.compute(anyone, plan.Sort((plan.SortColumn("n"),)))
+    with pytest.raises(LimitError, match="Try again later"):
+        house.compute(anyone, plan.Sort((plan.SortColumn("desk"),)))
+    assert held.size == 2_100
+
+
+def test_a_result_that_takes_too_long_in_a_cycle_fails() -> None:
+    house = House(Limits(result_seconds=3))
+    times = iter(range(0, 100, 2))
+    house.graph.clock = lambda: float(next(times))
+    result = house.compute(ANN, plan.Where(("n < 3",)))
+    house.append(1)
+    assert result.failure is None
+    slow = iter(range(0, 100, 4))
+    house.graph.clock = lambda: float(next(slow))
+    own = house.table.where("n < 4")
+    house.append(1)
+    assert isinstance(result.failure, LimitError) and "4 s, and 3 s is the most" in str(result.failure)
+    assert own.failure is None
+
+
+def test_figures_of_results(house: House) -> None:
+    times = iter(range(0, 100, 2))
+    house.graph.clock = lambda: float(next(times))
+    result = house.compute(ANN, plan.Sort((plan.SortColumn("n"),)))
+    house.append(3)
+    (entry,) = house.results.statistics()
+    assert (entry.operation, entry.user, entry.tables, entry.rows) == ("sort", "ann", ("t",), result.size)
+    assert (entry.cycles, entry.changed_rows, entry.seconds, entry.failed) == (1, 3, 2.0, False)
+    assert entry.state_bytes == result.state_bytes > 0
+
+
+def test_starts_at_once_stay_within_the_limit() -> None:
+    house = House(Limits(results_per_caller=8))
+    held: list[Table] = []
+    refused: list[str] = []
+
+    def start(number: int) -> None:
+        try:
+            held.append(house.compute(ANN, plan.Where((f"n < {number}",))))
+        except LimitError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=start, args=(number,)) for number in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(held) == len(house.results) <= 8
+    assert len(held) + len(refused) == 24
