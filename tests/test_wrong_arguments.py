@@ -43,6 +43,7 @@ WRONG: dict[str, list[Any]] = {
     "pairs": [None, 3, "", [], [3], "y", "y = nope", "y = x = k", object()],
     "columns to choose": [3, "", [], [3], "nope", object()],
     "columns to join": [None, 3, "", [], [3], "nope", "k = nope", "x = k", object()],
+    "match": [None, 3, "", "first", [], object()],
     "share": [None, "3", -0.1, 1.5, float("nan"), [], object(), True],
     "direction": [3, "up", ["asc", "desc"], [3], [], object()],
     "aggregations": [None, 3, "sum", [3], object(), bs.agg.sum_("nope"), bs.agg.sum_("k"), bs.Aggregation("f", ("x",))],
@@ -303,7 +304,17 @@ def operations(world: World) -> dict[str, Case]:
         "natural_join": (
             table.natural_join,
             {"table": quotes, "on": "k", "joins": "y = x"},
-            {"table": "table", "on": "columns to join", "joins": "columns to choose"},
+            {"table": "table", "on": "columns to join", "joins": "columns to choose", "type": "match"},
+        ),
+        "where_in": (
+            table.where_in,
+            {"filter_table": quotes, "cols": "k"},
+            {"filter_table": "table", "cols": "columns to join"},
+        ),
+        "where_not_in": (
+            table.where_not_in,
+            {"filter_table": quotes, "cols": "k"},
+            {"filter_table": "table", "cols": "columns to join"},
         ),
         "exact_join": (
             table.exact_join,

@@ -13,6 +13,7 @@ from barrage_server.operations import aggregate, build, formulas, join
 from barrage_server.operations.budget import budget
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.sort import sort
+from barrage_server.operations.where_in import where_in
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
 
@@ -29,7 +30,11 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plan.Flatten: lambda inputs, _: build.flatten(inputs),
     plan.Reverse: lambda inputs, _: build.reverse(inputs),
     plan.Sort: lambda inputs, operation: sort(inputs, operation.columns),
-    plan.NaturalJoin: lambda inputs, operation: join.natural_join(inputs, operation.on, operation.joins),
+    plan.WhereIn: lambda inputs, operation: where_in(inputs, operation.columns),
+    plan.WhereNotIn: lambda inputs, operation: where_in(inputs, operation.columns, inverted=True),
+    plan.NaturalJoin: lambda inputs, operation: join.natural_join(
+        inputs, operation.on, operation.joins, operation.match
+    ),
     plan.ExactJoin: lambda inputs, operation: join.exact_join(inputs, operation.on, operation.joins),
     plan.View: lambda inputs, operation: formulas.view(inputs, operation.columns),
     plan.UpdateView: lambda inputs, operation: formulas.update_view(inputs, operation.columns),

@@ -35,6 +35,7 @@ from barrage_server.plan.operation import (
     Merge,
     MetaTable,
     NaturalJoin,
+    NaturalJoinType,
     Operation,
     RenameColumns,
     Reverse,
@@ -50,6 +51,8 @@ from barrage_server.plan.operation import (
     UpdateView,
     View,
     Where,
+    WhereIn,
+    WhereNotIn,
 )
 
 __all__ = ["Operable", "merge", "texts"]
@@ -173,18 +176,42 @@ class Operable(ABC, Generic[Result]):
         """The rows in the descending order of columns."""
         return self.sort(order_by, "descending")
 
-    def natural_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
+    def where_in(self, filter_table: Result, cols: Texts) -> Result:
+        """The rows of this table whose key ``filter_table`` has.
+
+        >>> trades.where_in(watched, "sym = symbol")
+
+        Args:
+            filter_table: the table with the keys, each in any number of rows.
+            cols: the columns that are compared: ``"sym"``, or ``"sym = symbol"`` for other names in ``filter_table``.
+
+        """
+        return self.operate(WhereIn(texts(cols, "cols")), filter_table)
+
+    def where_not_in(self, filter_table: Result, cols: Texts) -> Result:
+        """The rows of this table whose key ``filter_table`` does not have; see :meth:`where_in`."""
+        return self.operate(WhereNotIn(texts(cols, "cols")), filter_table)
+
+    def natural_join(
+        self,
+        table: Result,
+        on: Texts,
+        joins: Texts | None = None,
+        type: str = "error_on_duplicate",  # noqa: A002  (as Deephaven's client has it)
+    ) -> Result:
         """The rows of this table, with columns of the row of ``table`` that has the same key; null without one.
 
         >>> trades.natural_join(quotes, on="sym", joins=["bid", "ask"])
 
         Args:
-            table: the right table, with one row for each key. It fails when there are two.
+            table: the right table.
             on: the columns that are compared: ``"sym"``, or ``"sym = symbol"`` for other names on the right.
             joins: the columns of ``table``: ``"price"`` or ``"last = price"``; all others without.
+            type: which row of ``table`` is taken, if it has several with one key: ``"error_on_duplicate"``, with which
+                the join fails then, ``"first_match"`` or ``"last_match"``.
 
         """
-        return self.operate(NaturalJoin(texts(on, "on"), _optional(joins, "joins")), table)
+        return self.operate(NaturalJoin(texts(on, "on"), _optional(joins, "joins"), _match(type)), table)
 
     def exact_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
         """A :meth:`natural_join` in which each row has a row of ``table``: it fails when one has none."""
@@ -293,6 +320,13 @@ def texts(value: Texts, what: str) -> tuple[str, ...]:
 
 def _optional(value: Texts | None, what: str) -> tuple[str, ...]:
     return () if value is None else texts(value, what)
+
+
+def _match(value: str) -> NaturalJoinType:
+    if not isinstance(value, str) or value.lower() not in list(NaturalJoinType):
+        known = ", ".join(map(repr, map(str, NaturalJoinType)))
+        raise InvalidRequestError(f"type must be one of {known}, not {shown(value)}.")
+    return NaturalJoinType(value.lower())
 
 
 def _share(value: float) -> float:

@@ -7,6 +7,7 @@ checked when an operation meets the columns of its inputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar
 
 from barrage_server.plan.aggregation import Aggregation
@@ -25,6 +26,7 @@ __all__ = [
     "Merge",
     "MetaTable",
     "NaturalJoin",
+    "NaturalJoinType",
     "Operation",
     "RenameColumns",
     "Reverse",
@@ -40,6 +42,8 @@ __all__ = [
     "UpdateView",
     "View",
     "Where",
+    "WhereIn",
+    "WhereNotIn",
 ]
 
 
@@ -286,12 +290,48 @@ class SelectDistinct(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class WhereIn(Operation):
+    """The rows of the first table whose key the second one has.
+
+    Attributes:
+        columns: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``.
+
+    """
+
+    verb = "where_in"
+    least_inputs = 2
+    most_inputs = 2
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhereNotIn(Operation):
+    """The rows of the first table whose key the second one does not have."""
+
+    verb = "where_not_in"
+    least_inputs = 2
+    most_inputs = 2
+
+    columns: tuple[str, ...]
+
+
+class NaturalJoinType(StrEnum):
+    """Which row of the second table a natural join takes, if several have one key."""
+
+    ERROR_ON_DUPLICATE = "error_on_duplicate"
+    FIRST_MATCH = "first_match"
+    LAST_MATCH = "last_match"
+
+
+@dataclass(frozen=True, slots=True)
 class NaturalJoin(Operation):
     """The rows of the first table, with columns of the row of the second one that has the same key; null without one.
 
     Attributes:
         on: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``.
         joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all others.
+        match: which row is taken, if the second table has several with one key.
 
     """
 
@@ -301,6 +341,7 @@ class NaturalJoin(Operation):
 
     on: tuple[str, ...]
     joins: tuple[str, ...] = ()
+    match: NaturalJoinType = NaturalJoinType.ERROR_ON_DUPLICATE
 
 
 @dataclass(frozen=True, slots=True)

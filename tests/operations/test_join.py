@@ -24,22 +24,13 @@ from barrage_server.errors import (
     UnsupportedTypeError,
 )
 from barrage_server.operations import build
-from barrage_server.operations.aggregate import agg_by
 from barrage_server.operations.join import exact_join, natural_join
 from barrage_server.operations.sort import sort
-from barrage_server.plan import aggregation as agg
 from barrage_server.plan.operation import SortColumn
 from barrage_server.rowset import MAX_KEY
-from tests.operations.oracle import Watch, cells_of, plain_rows, read
-from tests.properties.sources import SCHEMA, SOURCES
-
-KINDS = list(dict.fromkeys(SOURCES))
-
-
-def by_key(table: Table) -> Table:
-    """A row for each number and text."""
-    return agg_by([table], [agg.count_("n"), agg.sum_("total = key")], ["number", "text"])
-
+from tests.operations.oracle import Rows, Watch, cells_of, plain_rows, read
+from tests.operations.pairs import FORMS, KINDS, PairCase, by_key, check_pair, key_of
+from tests.properties.sources import SCHEMA
 
 RIGHTS: dict[str, Callable[[Table], Table]] = {
     "groups": by_key,
@@ -47,12 +38,6 @@ RIGHTS: dict[str, Callable[[Table], Table]] = {
     "positions": lambda table: build.flatten([by_key(table)]),
     "some": lambda table: build.tail([by_key(table)], 3),
 }
-
-
-def canonical(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Number and text as a key: NaN equals itself, and zeros are equal."""
-    number, text = row
-    return (repr(number + 0.0) if isinstance(number, float) else None, text)
 
 
 @pytest.mark.parametrize("right_kind", KINDS)
@@ -78,10 +63,52 @@ def test_each_row_has_the_row_with_its_key(name: str, right_kind: Any, seed: int
         with graph.cycle():
             for source in chance.choice([sources, sources[:1], sources[1:]]):
                 source.change(chance)
-        there = {canonical(row[:2]): row[2:] for row in plain_rows(right)}
-        expected = [(*row, *there.get(canonical(row[1:3]), (None, None))) for row in plain_rows(left)]
+        there = {key_of(row, [0, 1]): row[2:] for row in plain_rows(right)}
+        expected = [(*row, *there.get(key_of(row, [1, 2]), (None, None))) for row in plain_rows(left)]
         assert cells_of(plain_rows(made)) == cells_of(expected)
     watch.check_held()
+
+
+@pytest.mark.parametrize("match", ["first_match", "last_match"])
+@pytest.mark.parametrize("right_form", FORMS)
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=5)
+def test_of_several_rows_with_a_key_the_first_or_the_last_is_taken(match: str, right_form: str, seed: int) -> None:
+    """In the order of the right table, whatever moves there."""
+
+    def expected(left: Rows, right: Rows) -> Rows:
+        ordered = right if match == "last_match" else right[::-1]
+        there = {key_of(row, [1, 2]): (row[0], row[3]) for row in ordered}
+        return [(*row, *there.get(key_of(row, [1, 2]), (None, None))) for row in left]
+
+    case = PairCase(
+        lambda left, right: natural_join([left, right], ["number", "text"], ["k = key", "f = flag"], match),
+        expected,
+        [*([number] for number in range(5)), [1, 2], [1, 2]],
+        [*([[]] * 5), [0, 1, 2], [3, 1, 2]],
+    )
+    check_pair(case, seed, right_form=right_form)
+
+
+def test_the_first_row_is_another_one_once_it_goes() -> None:
+    graph = UpdateGraph()
+    left = AppendTable(graph, "left", {"k": "string"})
+    right = KeyedTable(graph, "right", {"id": "int64", "k": "string"}, ["id"])
+    left.append({"k": ["a", None]})
+    first, last = (left.natural_join(right, "k", "id", type=match) for match in ("first_match", "LAST_MATCH"))
+    watch = Watch(last)
+    right.upsert({"id": [1, 2, 3, 4], "k": ["a", "a", "a", None]})
+    assert (first.to_arrow()["id"].to_pylist(), last.to_arrow()["id"].to_pylist()) == ([1, 4], [3, 4])
+    right.delete({"id": [1]})
+    assert len(watch.updates) == 1, "the last row has not changed"
+    right.upsert({"id": [3], "k": ["b"]})
+    assert (first.to_arrow()["id"].to_pylist(), last.to_arrow()["id"].to_pylist()) == ([2, 4], [2, 4])
+
+
+def test_which_row_is_taken_has_three_names() -> None:
+    left, right = tables()
+    with pytest.raises(InvalidRequestError, match="type must be one of 'error_on_duplicate', 'first_match', 'last_ma"):
+        left.natural_join(right, "sym", "bid", type="middle")
 
 
 def tables() -> tuple[KeyedTable, KeyedTable]:

@@ -23,6 +23,7 @@ from barrage_server.plan.operation import (
     Merge,
     MetaTable,
     NaturalJoin,
+    NaturalJoinType,
     Operation,
     RenameColumns,
     Reverse,
@@ -38,6 +39,8 @@ from barrage_server.plan.operation import (
     UpdateView,
     View,
     Where,
+    WhereIn,
+    WhereNotIn,
 )
 
 
@@ -77,6 +80,12 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
     (lambda table: table.sort(["a", "b"], ["asc", "desc"]), Sort((SortColumn("a"), SortColumn("b", descending=True)))),
     (lambda table: table.sort_descending("abs( a )"), Sort((SortColumn("a", descending=True, absolute=True),))),
     (lambda table: table.natural_join(OTHER, "a", "b"), NaturalJoin(("a",), ("b",))),
+    (
+        lambda table: table.natural_join(OTHER, "a", "b", type="last_match"),
+        NaturalJoin(("a",), ("b",), NaturalJoinType.LAST_MATCH),
+    ),
+    (lambda table: table.where_in(OTHER, ["a = b", "c"]), WhereIn(("a = b", "c"))),
+    (lambda table: table.where_not_in(OTHER, "a"), WhereNotIn(("a",))),
     (lambda table: table.exact_join(OTHER, ["a = b"]), ExactJoin(("a = b",))),
     (lambda table: table.select_distinct(), SelectDistinct()),
     (lambda table: table.agg_by(agg.sum_("b"), "a"), AggregateBy((agg.sum_("b"),), ("a",))),

@@ -1,0 +1,229 @@
+"""The rows of one input of a join by the groups of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barrage_server.engine import TableVersion
+from barrage_server.engine.group_index import GroupIndex
+from barrage_server.engine.operator import Change
+from barrage_server.engine.order_index import Moves, OrderIndex
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import numbers_of
+from barrage_server.engine.store import ColumnStore
+from barrage_server.operations.group_totals import GroupArray
+from barrage_server.operations.join_columns import key_pieces
+from barrage_server.rowset import RowSet
+
+__all__ = ["Departure", "GroupedRows", "groups_at", "joined", "living_groups"]
+
+FEW_DEAD: Final = 1024
+"""Groups without rows that are kept in any case: a group that comes back finds its number."""
+_BLOCK_BITS: Final = 16
+_BLOCK: Final = 1 << _BLOCK_BITS
+_NUMBER: Final = pa.schema([("number", pa.int64())])
+_NOTHING: Final = np.zeros(0, np.int64)
+
+
+class Departure(NamedTuple):
+    """The rows that have left their groups in a cycle.
+
+    Attributes:
+        groups: the groups of the rows that were removed, in the order of their keys.
+        rekeyed: the rows that have other key values, by their present row keys.
+        former: the groups that these had.
+        slots: the places of all of them in the order, ascending.
+        was: those of ``rekeyed``.
+
+    """
+
+    groups: Int64Array = _NOTHING
+    rekeyed: RowSet = RowSet.EMPTY
+    former: Int64Array = _NOTHING
+    slots: Int64Array = _NOTHING
+    was: Int64Array = _NOTHING
+
+
+class GroupedRows:
+    """The group of each row, the number of rows of each group, and on demand the rows of each group.
+
+    A cycle costs the rows added, removed, moved by shifts, and modified in a key column.
+
+    Args:
+        groups: the groups, which other inputs may share.
+        columns: the numbers of the key columns.
+        types: the types that they are compared in.
+        order: an empty order, if the rows of a group are to be found.
+        keeps_versions: whether versions read the groups of rows from :attr:`store`.
+
+    Attributes:
+        store: one column: the group of each row.
+        counts: the number of rows of each group.
+        order: the rows by group, then by row key, if they are to be found.
+        gone: the rows that have left their group since it was set to 0.
+
+    """
+
+    def __init__(
+        self,
+        groups: GroupIndex,
+        columns: Sequence[int],
+        types: Sequence[pa.DataType],
+        order: OrderIndex | None,
+        *,
+        keeps_versions: bool = False,
+    ) -> None:
+        self.store = ColumnStore(_NUMBER)
+        self.counts = GroupArray(np.int64)
+        self.order = order
+        self.gone = 0
+        self._groups = groups
+        self._columns = tuple(columns)
+        self._types = tuple(types)
+        self._keeps_versions = keeps_versions
+        self._dropped = 0  # blocks of row keys that are not used any more
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers and the order, without the groups."""
+        return self.store.nbytes + self.counts.nbytes + (0 if self.order is None else self.order.nbytes)
+
+    def start(self, version: TableVersion) -> None:
+        """Take in all rows."""
+        numbers = joined(self._add(version, version.row_set))
+        if self.order is not None:
+            self.order.fill(version.row_set.keys()[np.argsort(numbers, kind="stable")])
+
+    def leave(self, change: Change | None) -> Departure:
+        """Take out the rows that have gone or have other keys, and follow those that shifts have moved.
+
+        :meth:`arrive` must be called after it.
+        """
+        if change is None:
+            return Departure()
+        update = change.update
+        removed = update.removed.keys()
+        groups = self.groups_of(removed)
+        slots = [self.order.slots_of(removed)] if self.order is not None else []
+        before, after = change.moved()
+        if len(before):
+            self.store.columns[0].move(before, after, self.store.undo if self._keeps_versions else None)
+            if self.order is not None:
+                self.order.shift(before, after)
+        rekeyed = RowSet.union_all(update.modified[number] for number in self._columns)
+        former, was = self.groups_of(rekeyed.keys()), _NOTHING
+        if self.order is not None:
+            was = self.order.slots_of(rekeyed.keys())
+            slots.append(was)
+        for those in (groups, former):
+            np.subtract.at(self.counts.array, those, 1)
+        self.gone += len(groups) + len(former)
+        return Departure(groups, rekeyed, former, np.sort(joined(slots)), was)
+
+    def arrive(self, version: TableVersion, added: RowSet, departure: Departure) -> Moves | None:
+        """Take in rows that are new, or have other keys; how the order has changed.
+
+        Args:
+            version: the version with these rows.
+            added: the new rows.
+            departure: what :meth:`leave` has given.
+
+        """
+        rows = added | departure.rekeyed if departure.rekeyed else added
+        numbers = joined(self._add(version, rows))
+        if self.order is None or (not rows and not len(departure.slots)):
+            return None
+        was = np.full(rows.size, -1, np.int64)
+        if departure.rekeyed:
+            was[rows.find(departure.rekeyed.keys())] = departure.was
+        order = np.argsort(numbers, kind="stable")
+        keys, numbers = rows.keys()[order], numbers[order]
+
+        def before(items: Int64Array, others: Int64Array) -> npt.NDArray[np.bool_]:
+            mine, theirs = numbers[items], self.groups_of(others)
+            answer: npt.NDArray[np.bool_] = (mine < theirs) | ((mine == theirs) & (keys[items] < others))
+            return answer
+
+        return self.order.change(departure.slots, keys, was[order], before)
+
+    def groups_of(self, keys: Int64Array) -> Int64Array:
+        """The groups of rows, by their row keys in any order."""
+        return numbers_of(self.store.columns[0].read_current(keys))
+
+    def rows_of(self, groups: Int64Array) -> RowSet:
+        """The rows of some groups, which are in ascending order."""
+        if self.order is None or not len(groups) or not self.order.rows:
+            return RowSet.empty()
+        first, end = self.bounds(groups)
+        some = first < end
+        places = RowSet.from_ranges(first[some], end[some] - 1)
+        return RowSet.from_keys(self.order.keys_at(self.order.rows.subset(places).keys()))
+
+    def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The position in the order of the first row of each group, and that behind its last one."""
+        assert self.order is not None
+        first = self.order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others))
+        return first, first + self.counts.array[groups]
+
+    def pack(self, rows: RowSet, living: Int64Array) -> None:
+        """Take over the new numbers of the groups ``living``, for all ``rows`` that can be read."""
+        self.counts.pack(living)
+        for start in range(0, rows.size, _BLOCK):
+            part = rows.slice(start, start + _BLOCK)
+            numbers = pa.array(np.searchsorted(living, self.groups_of(part.keys())))
+            if self._keeps_versions:
+                self.store.columns[0].overwrite(part, numbers, self.store.undo)
+            else:
+                self.store.columns[0].write(part, numbers, None)
+
+    def drop_before(self, rows: RowSet) -> None:
+        """Forget where rows were whose keys come before all ``rows``."""
+        if rows and rows.first_key >> _BLOCK_BITS > self._dropped:
+            self._dropped = rows.first_key >> _BLOCK_BITS
+            self.store.columns[0].drop_before(self._dropped << _BLOCK_BITS)
+            if self.order is not None:
+                self.order.drop_before(self._dropped << _BLOCK_BITS)
+
+    def _add(self, version: TableVersion, rows: RowSet) -> list[Int64Array]:
+        found = []
+        for part, keys in key_pieces(version, rows, self._columns, self._types):
+            numbers = self._groups.add(keys, part.size)
+            self.store.columns[0].write(part, pa.array(numbers), self.store.undo if self._keeps_versions else None)
+            self.counts.reserve(self._groups.count)
+            np.add.at(self.counts.array, numbers, 1)
+            found.append(numbers)
+        self.counts.reserve(self._groups.count)
+        return found
+
+
+def living_groups(groups: GroupIndex, living: npt.NDArray[np.bool_], rows: int, past: int = 0) -> Int64Array | None:
+    """The groups to keep, if most others are to be forgotten; ``None`` if that is not worth its cost.
+
+    Args:
+        groups: the groups.
+        living: which of them have rows.
+        rows: the number of rows whose groups would get other numbers.
+        past: the number of further rows whose groups must be kept.
+
+    """
+    dead = groups.count - int(np.count_nonzero(living))
+    if dead <= max(FEW_DEAD, groups.count - dead, rows >> 3) + past:
+        return None
+    return np.flatnonzero(living)
+
+
+def groups_at(
+    groups: GroupIndex, version: TableVersion, rows: RowSet, columns: Sequence[int], types: Sequence[pa.DataType]
+) -> Int64Array:
+    """The groups of rows by their key values in a version; -1 where there is none."""
+    return joined([groups.find(keys, part.size) for part, keys in key_pieces(version, rows, columns, types)])
+
+
+def joined(parts: Sequence[Int64Array]) -> Int64Array:
+    """The numbers of all parts, of which there may be none."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else _NOTHING

@@ -1,0 +1,113 @@
+"""Which columns a join compares, and which ones it adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from barrage_server.engine import Table, TableVersion
+from barrage_server.errors import InvalidRequestError
+from barrage_server.operations.checks import check_column_names, known_columns, pair
+from barrage_server.rowset import RowSet
+
+__all__ = ["AddedColumns", "JoinKeys", "added_columns", "compared_columns", "join_keys", "key_pieces"]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKeys:
+    """The columns of both tables that are compared, pair by pair.
+
+    Attributes:
+        schema: their names in the left table, and the types that they are compared in.
+        left, right: their numbers.
+
+    """
+
+    schema: pa.Schema
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The types that they are compared in."""
+        return tuple(field.type for field in self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedColumns:
+    """The columns of the right table that a join adds.
+
+    Attributes:
+        fields: their names in the result, and their types.
+        numbers: their numbers in the right table.
+
+    """
+
+    fields: tuple[pa.Field, ...]
+    numbers: tuple[int, ...]
+
+
+def join_keys(left: Table, right: Table, pairs: Sequence[tuple[str, str]], what: str = "on") -> JoinKeys:
+    """The columns that are compared, by pairs of their names; ``what`` is the argument that has them.
+
+    Raises:
+        UnknownColumnError: a table lacks a column.
+        InvalidRequestError: columns to compare are of different types.
+
+    """
+    if not pairs:
+        return JoinKeys(pa.schema([]), (), ())
+    mine = known_columns(left, [name for name, _ in pairs], what)
+    theirs = known_columns(right, [name for _, name in pairs], what)
+    fields = [
+        compared_columns(left, right, left.schema.field(first), right.schema.field(second))
+        for first, second in zip(mine, theirs, strict=True)
+    ]
+    return JoinKeys(pa.schema(fields), tuple(mine), tuple(theirs))
+
+
+def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field) -> pa.Field:
+    """The left column with the type that both are compared in; InvalidRequestError if they cannot be compared."""
+    if mine.type == theirs.type:
+        return pa.field(mine.name, mine.type)
+    if {mine.type, theirs.type} == {pa.string(), pa.large_string()}:
+        return pa.field(mine.name, pa.large_string())
+    raise InvalidRequestError(
+        f"The columns of a join must be of one type: {mine.name!r} of '{left.name}' is {mine.type}, and "
+        f"{theirs.name!r} of '{right.name}' is {theirs.type}. Convert one of them in an update before, such as "
+        f"'id = (long)id' for integers."
+    )
+
+
+def added_columns(left: Table, right: Table, joins: Sequence[str], others: Sequence[str]) -> AddedColumns:
+    """The columns of the right table that ``joins`` names, as ``"price"`` or ``"last = price"``; ``others`` if empty.
+
+    Raises:
+        UnknownColumnError: the right table lacks a column.
+        InvalidRequestError: the result would have a column twice.
+
+    """
+    pairs = [pair(entry) for entry in joins] or [(name, name) for name in others]
+    names = [result for result, _ in pairs]
+    check_column_names([*left.schema.names, *names])
+    numbers = known_columns(right, [source for _, source in pairs], "joins") if pairs else []
+    # without metadata, which may speak of the right table alone
+    fields = [pa.field(name, right.schema.field(number).type) for number, name in zip(numbers, names, strict=True)]
+    return AddedColumns(tuple(fields), tuple(numbers))
+
+
+def key_pieces(
+    version: TableVersion, rows: RowSet, columns: Sequence[int], types: Sequence[pa.DataType]
+) -> Iterator[tuple[RowSet, list[pa.Array]]]:
+    """The keys of some rows, some ten thousand at a time, in the types that they are compared in."""
+    for part in version.pieces(rows, columns):
+        read = version.read(part, columns)
+        yield (
+            part,
+            [
+                values if values.type == target else values.cast(target)
+                for values, target in zip(read, types, strict=True)
+            ],
+        )

@@ -1,0 +1,48 @@
+"""Rows of another table in any order, some of which may be missing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.storage import from_storage, to_storage
+from barrage_server.engine.values import take
+from barrage_server.engine.view import ColumnView
+
+__all__ = ["RowPlaces"]
+
+
+class RowPlaces(NamedTuple):
+    """Where the values of rows are among those that are read; made once for all columns.
+
+    Attributes:
+        plan: the rows that are read, each once.
+        places: for each row wanted its position among them; one behind the last for a row that is missing.
+        is_complete: whether no row is missing.
+
+    """
+
+    plan: ReadPlan
+    places: Int64Array
+    is_complete: bool
+
+    @classmethod
+    def of(cls, keys: Int64Array) -> RowPlaces:
+        """The places of rows by their row keys, which may repeat; -1 for a row that is missing."""
+        there = keys >= 0
+        found = np.unique(keys[there])
+        places = np.full(len(keys), len(found), np.int64)
+        places[there] = np.searchsorted(found, keys[there])
+        return cls(ReadPlan.from_keys(found), places, bool(there.all()))
+
+    def read(self, view: ColumnView) -> pa.Array:
+        """The values of a column in these rows; null for those that are missing."""
+        values = view.read(self.plan)
+        if self.is_complete:
+            return take(values, self.places)
+        stored = to_storage(values)
+        with_null = pa.concat_arrays([stored, pa.nulls(1, stored.type)])  # behind the last value
+        return from_storage(take(with_null, self.places), view.type)
