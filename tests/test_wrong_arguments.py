@@ -286,7 +286,7 @@ def operations(world: World) -> dict[str, Case]:
     """Those of tables: the same for each."""
     table, quotes = world.append, world.keyed
     functions = ("sum", "abs_sum", "avg", "std", "var", "min", "max", "median", "first", "last")
-    groups = [f"{function}_by" for function in functions]
+    groups = [*(f"{function}_by" for function in functions), "group_by"]
     formulas = ("select", "view", "update", "update_view", "lazy_update")
     found: dict[str, Case] = {
         **{name: (getattr(table, name), {"formulas": "y = x"}, {"formulas": "formulas"}) for name in formulas},

@@ -11,7 +11,7 @@ from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.rowset import MAX_KEY
 
-__all__ = ["RedirectedView", "numbers_of", "pick"]
+__all__ = ["RedirectedView", "in_order", "numbers_of", "pick"]
 
 
 def numbers_of(array: pa.Array) -> Int64Array:
@@ -21,7 +21,7 @@ def numbers_of(array: pa.Array) -> Int64Array:
 
 def pick(views: list[ColumnView], keys: Int64Array) -> list[pa.Array]:
     """The values of columns under row keys in any order, which may repeat."""
-    plan, places = _in_order(keys)
+    plan, places = in_order(keys)
     return [take(view.read(plan), places) for view in views]
 
 
@@ -49,7 +49,7 @@ class RedirectedView(ColumnView):
         known = plan.in_source
         if known is None or known[0] is not self._rows:
             keys = numbers_of(self._rows.read(plan))
-            known = plan.in_source = (self._rows, _in_order(keys))
+            known = plan.in_source = (self._rows, in_order(keys))
         inner, places = known[1]
         return take(self._view.read(inner), places)
 
@@ -63,8 +63,8 @@ class RedirectedView(ColumnView):
         self._rows.compact()
 
 
-def _in_order(keys: Int64Array) -> tuple[ReadPlan, Int64Array]:
-    """The plan for row keys in any order, and the place of each in it."""
+def in_order(keys: Int64Array) -> tuple[ReadPlan, Int64Array]:
+    """The plan for row keys in any order, which may repeat, and the place of each in it."""
     ordered, positions = sort_with_positions(keys)
     is_first = np.ones(len(keys), np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]

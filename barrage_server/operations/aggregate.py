@@ -1,41 +1,35 @@
-"""A row for each group of rows, with the results of aggregations: ``agg_by``, ``agg_all_by``, ``select_distinct``."""
+"""A row for each group of rows, with the results of aggregations."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.arguments import text
-from barrage_server.engine import Table, TableUpdate, TableVersion
+from barrage_server.engine import TableUpdate, TableVersion
 from barrage_server.engine.group_index import GroupIndex, pack_rows
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.store import ColumnStore
-from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.view import ColumnView
-from barrage_server.errors import InvalidRequestError
-from barrage_server.operations import checks
-from barrage_server.operations.accumulators import FUNCTIONS, Accumulator, is_number
-from barrage_server.operations.checks import check_column_names, columns_by_name, pair, unknown_column
+from barrage_server.operations.accumulators import Accumulator
+from barrage_server.operations.distinct import OfDistinct
+from barrage_server.operations.group_formula import GroupFormula
 from barrage_server.operations.group_totals import GroupArray
-from barrage_server.operations.ordering import Key, is_sortable
-from barrage_server.operations.ranking import RANKED, Ranked, Ranking, RowGroups
-from barrage_server.operations.result import make
-from barrage_server.operations.traits import route_of
-from barrage_server.plan.aggregation import Aggregation
+from barrage_server.operations.members import GroupView, Listed
+from barrage_server.operations.ordering import Key
+from barrage_server.operations.ranking import Ranked, Ranking, RowGroups
 from barrage_server.rowset import RowSet, RowSetShiftData
 
-__all__ = ["Aggregate", "AggregatedColumn", "agg_all_by", "agg_by", "select_distinct"]
+__all__ = ["Aggregate", "AggregatedColumn"]
 
 _FEW_DEAD: Final = 1024
 """Groups without rows that are kept in any case: a group that comes back finds its number."""
 _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
+_NO_GROUPS: Final = np.zeros(0, np.int64)
 
 
 class AggregatedColumn(NamedTuple):
@@ -51,6 +45,11 @@ class AggregatedColumn(NamedTuple):
     name: str
     accumulator: Accumulator | None
     inputs: tuple[int, ...]
+
+    @property
+    def is_of_members(self) -> bool:
+        """Whether it is computed of the rows of the group that there are, and not of those that come and go."""
+        return isinstance(self.accumulator, Listed | GroupFormula)
 
 
 class Aggregate(Operator):
@@ -88,15 +87,21 @@ class Aggregate(Operator):
         self.schema = pa.schema([*key_fields, *fields])
         self._keys = tuple(keys)
         self._columns = tuple(columns)
-        self._read = tuple(dict.fromkeys([*keys, *(number for column in columns for number in column.inputs)]))
+        counted = (number for column in columns if not column.is_of_members for number in column.inputs)
+        self._read = tuple(dict.fromkeys([*keys, *counted]))
         self._accumulates = accumulates
         self._groups = GroupIndex(pa.schema(key_fields))
-        self._results = ColumnStore(pa.schema(fields))
+        has_lists = any(isinstance(column.accumulator, Listed) for column in columns)
+        stored = [each for column, each in zip(columns, fields, strict=True) if not _is_list(column)]
+        self._results = ColumnStore(pa.schema(stored))
         self._sizes = GroupArray(np.int64)
         self._places = GroupArray(np.int32)  # of groups among those of a piece; to be used within it
         self._rows = RowSet.empty()
-        self._of_rows = RowGroups()
+        self._of_rows = RowGroups(versioned=has_lists)
         self._rankings: dict[tuple[Key, ...], Ranking] = {}
+        self._lists = Ranking((), self._of_rows, versioned=True) if has_lists else None
+        if self._lists is not None:
+            self._rankings[()] = self._lists
         for column in columns:
             self._rank(column)
         self._dropped = 0  # blocks of row keys of the input that are not used any more
@@ -108,6 +113,9 @@ class Aggregate(Operator):
             keys = tuple(map(Key, column.inputs[:1] if accumulator.by_value else column.inputs[1:]))
             accumulator.column = column.inputs[0]
             accumulator.ranking = self._rankings.setdefault(keys, Ranking(keys, self._of_rows))
+        elif isinstance(accumulator, GroupFormula):
+            accumulator.ranking = self._rankings.setdefault((), Ranking((), self._of_rows))
+            accumulator.groups = self._groups
 
     @property
     def nbytes(self) -> int:
@@ -128,12 +136,13 @@ class Aggregate(Operator):
         """Take out the rows as they were, and take in the rows as they are."""
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
-            return Outcome(self._rows, self._views(), TableUpdate.empty(len(self.schema)))
+            return Outcome(self._rows, self._views(version), TableUpdate.empty(len(self.schema)))
         update = change.update
         modified = RowSet.union_all(update.modified[number] for number in self._read)
         gone = RowSet.empty() if self._accumulates else update.removed
         if modified:
             gone = gone | (update.shifted.unapply(modified) if update.shifted.size else modified)
+        lost = self._groups_left(update)
         left = [self._leave(ranking, change) for ranking in self._rankings.values()]
         touched = self._take(change.before, gone, -1)
         touched += self._take(version, update.added | modified, 1)
@@ -141,10 +150,29 @@ class Aggregate(Operator):
             ranking.change(version, slots, update.added | moved, moved, was)
         if self._rankings:
             self._drop(version)
-        if not touched:
-            return self._changed(np.zeros(0, np.int64), version)
-        groups = np.sort(np.concatenate(touched))  # np.unique has a hash table, which takes much longer
-        return self._changed(groups[np.append(True, groups[1:] != groups[:-1])], version)
+        members = self._members_changed(update, lost)
+        return self._changed(_merged([*touched, *members.values()]), version, members)
+
+    def _groups_left(self, update: TableUpdate) -> Int64Array:
+        """The groups that lose rows, if results are of the members of groups."""
+        if not any(column.is_of_members for column in self._columns):
+            return _NO_GROUPS
+        regrouped = RowSet.union_all(update.modified[number] for number in self._keys)
+        former = update.shifted.unapply(regrouped) if update.shifted.size and regrouped else regrouped
+        return self._of_rows.of((update.removed | former).keys())
+
+    def _members_changed(self, update: TableUpdate, lost: Int64Array) -> dict[int, Int64Array]:
+        """By column of results that is of the members of groups: the groups whose members have changed."""
+        concerned = [number for number, column in enumerate(self._columns) if column.is_of_members]
+        if not concerned:
+            return {}
+        regrouped = RowSet.union_all(update.modified[number] for number in self._keys)
+        moved = [lost, self._of_rows.of((update.added | regrouped).keys())]
+        found = {}
+        for number in concerned:
+            modified = RowSet.union_all(update.modified[each] for each in self._columns[number].inputs)
+            found[number] = _merged([*moved, self._of_rows.of(modified.keys())])
+        return found
 
     def _take(self, version: TableVersion, rows: RowSet, sign: int) -> list[Int64Array]:
         """Take ``rows`` in, or out; the groups that they are of, a piece at a time."""
@@ -158,7 +186,7 @@ class Aggregate(Operator):
             groups, places = self._told_apart(numbers)
             self._sizes.array[groups] += sign * np.bincount(places, minlength=len(groups))
             for column in self._columns:
-                if column.accumulator is not None:
+                if column.accumulator is not None and not column.is_of_members:
                     column.accumulator.reserve(self._groups.count)
                     column.accumulator.change(groups, places, [columns[number] for number in column.inputs], sign)
             found.append(groups)
@@ -198,29 +226,48 @@ class Aggregate(Operator):
         for part in version.pieces(rows, self._read):
             yield part, dict(zip(self._read, version.read(part, self._read), strict=True))
 
-    def _changed(self, groups: Int64Array, version: TableVersion) -> Outcome:
-        """Write the results of ``groups``, in ascending order, whose rows have changed."""
+    def _changed(
+        self, groups: Int64Array, version: TableVersion, members: dict[int, Int64Array] | None = None
+    ) -> Outcome:
+        """Write the results of ``groups``, in ascending order, whose rows have changed.
+
+        Args:
+            groups: the groups.
+            version: the input.
+            members: by column of results that is of the members of groups, the groups whose members have changed.
+
+        """
         living = groups[self._sizes.array[groups] > 0]
         now, all_touched = RowSet.from_sorted_keys(living), RowSet.from_sorted_keys(groups)
         removed = (all_touched - now) & self._rows
         added = now - self._rows
         stayed = now - added
         modified: list[RowSet] = [RowSet.empty()] * len(self._keys)
-        for column, store in zip(self._columns, self._results.columns, strict=True):
+        stores = iter(self._results.columns)
+        for number, column in enumerate(self._columns):
+            rows = stayed & RowSet.from_sorted_keys(members[number]) if members and number in members else stayed
+            if _is_list(column):
+                modified.append(rows)
+                continue
+            store, changed = next(stores), RowSet.empty()
             if added:
                 store.write(added, self._result(column, added.keys()), self._results.undo)
-            changed = RowSet.empty()
-            if stayed:
-                keys = stayed.keys()
-                flags = store.update(stayed, self._result(column, keys), self._results.undo)
+            if rows:
+                keys = rows.keys()
+                flags = store.update(rows, self._result(column, keys), self._results.undo)
                 changed = RowSet.from_sorted_keys(keys[np.flatnonzero(flags)])
             modified.append(changed)
         before, self._rows = self._rows, (self._rows - removed) | added
         update = TableUpdate(added, removed, RowSetShiftData.empty(), tuple(modified))
         dead = self._groups.count - self._rows.size
-        if dead > max(_FEW_DEAD, self._rows.size, version.size >> 3 if self._rankings else 0):
+        if dead > max(_FEW_DEAD, self._rows.size, self._entries(version) >> 3):
             update = self._pack(update, before - removed, version)
-        return Outcome(self._rows, self._views(), update)
+        return Outcome(self._rows, self._views(version), update)
+
+    def _entries(self, version: TableVersion) -> int:
+        """What has to be written when groups get other numbers, besides what there is for each group."""
+        pairs = sum(each.accumulator.size for each in self._columns if isinstance(each.accumulator, OfDistinct))
+        return pairs + (version.size if self._rankings else 0)
 
     def _pack(self, update: TableUpdate, stayed: RowSet, version: TableVersion) -> TableUpdate:
         """Number the groups with rows from 0, in their order; the update that says so."""
@@ -249,133 +296,25 @@ class Aggregate(Operator):
             return pa.array(self._sizes.array[groups])
         return column.accumulator.results(groups)
 
-    def _views(self) -> list[ColumnView]:
-        return [*self._groups.store.views(), *self._results.views()]
+    def _views(self, version: TableVersion) -> list[ColumnView]:
+        members = None if self._lists is None else self._lists.members()
+        results = iter(self._results.views())
+        found: list[ColumnView] = list(self._groups.store.views())
+        for column in self._columns:
+            if members is not None and _is_list(column):
+                found.append(GroupView(version.views[column.inputs[0]], members))
+            else:
+                found.append(next(results))
+        return found
 
 
-def agg_by(
-    parents: Sequence[Table], aggregations: Sequence[Aggregation], by: Sequence[str], *, name: str | None = None
-) -> Table:
-    """A row for each group of rows that are equal in the columns ``by``; all rows are one group without.
-
-    Raises:
-        UnknownColumnError: the table lacks a column.
-        InvalidRequestError: a function does not exist, cannot be computed of a column, or two results have one name.
-        UnsupportedTypeError: a column of ``by`` cannot tell groups apart.
-
-    """
-    (table,) = parents
-    columns = [column for aggregation in aggregations for column in _columns(table, aggregation)]
-    if not by and not columns:
-        raise InvalidRequestError("Give aggregations, or columns that tell groups apart.")
-    return _grouped(table, "agg_by", columns, by, name)
+def _is_list(column: AggregatedColumn) -> bool:
+    return isinstance(column.accumulator, Listed)
 
 
-def agg_all_by(
-    parents: Sequence[Table], aggregation: Aggregation, by: Sequence[str], *, name: str | None = None
-) -> Table:
-    """The same, with one aggregation of all other columns that it can be computed of. Raises what :func:`agg_by`
-    does.
-    """
-    (table,) = parents
-    if aggregation.function == "count" or aggregation.columns:
-        raise InvalidRequestError("agg_all_by takes an aggregation without columns, such as bs.agg.avg().")
-    used = {source for _, source in map(pair, by)} | {aggregation.weight}
-    takes = _ANY.get(aggregation.function, is_sortable if aggregation.function in RANKED else is_number)
-    wanted = tuple(field.name for field in table.schema if field.name not in used and takes(field.type))
-    if not wanted:
-        raise InvalidRequestError(
-            f"Table '{table.name}' has no columns besides those of 'by' that {aggregation.function[:100]} can be "
-            f"computed of."
-        )
-    columns = _columns(table, replace(aggregation, columns=wanted))
-    return _grouped(table, "agg_all_by", columns, by, name)
-
-
-def select_distinct(parents: Sequence[Table], columns: Sequence[str], *, name: str | None = None) -> Table:
-    """A row for each combination of values in ``columns``, in all without. Raises what :func:`agg_by` does."""
-    (table,) = parents
-    return _grouped(table, "select_distinct", [], columns or table.schema.names, name)
-
-
-def _any(_type: pa.DataType) -> bool:
-    return True
-
-
-_ANY: Final = dict.fromkeys(("first", "last", "sorted_first", "sorted_last"), _any)
-"""The functions of columns of any type."""
-
-
-def _grouped(
-    table: Table, operation: str, columns: Sequence[AggregatedColumn], by: Sequence[str], name: str | None
-) -> Table:
-    keys = [pair(entry) for entry in by]
-    names = [result for result, _ in keys]
-    check_column_names([*names, *(column.name for column in columns)])
-    known = columns_by_name(table.schema)
-    numbers = [_number(table, source, known) for _, source in keys]
-    operator = Aggregate(table.schema, numbers, names, columns, accumulates=table.traits.is_blink)
-    traits = TableTraits(stated=route_of(table.traits))
-    return make([table], operation, operator, traits, key_columns=names, name=name)
-
-
-def _columns(table: Table, aggregation: Aggregation) -> list[AggregatedColumn]:
-    """The columns of results of one aggregation."""
-    function = aggregation.function
-    if not aggregation.columns:
-        raise InvalidRequestError(f"{function[:100]} needs columns, such as 'total = price'.")
-    if function == "count":
-        return [AggregatedColumn(text(name, "The name of a count"), None, ()) for name in aggregation.columns]
-    further = _further(table, aggregation)
-    make_accumulator = _maker(aggregation)
-    known, found = columns_by_name(table.schema), []
-    for result, source in map(pair, aggregation.columns):
-        wanted = [source, *further]
-        numbers = tuple(_number(table, name, known) for name in wanted)
-        types = [table.schema.field(number).type for number in numbers]
-        try:
-            found.append(AggregatedColumn(result, make_accumulator(types), numbers))
-        except TypeError:
-            told = " and ".join(f"{name!r} of type {kind}" for name, kind in zip(wanted, types, strict=True))
-            needed = "values that have an order" if function in RANKED else "numbers"
-            raise InvalidRequestError(
-                f"{function} takes {needed}, and not column {told}. Convert it in an update before."
-            ) from None
-    return found
-
-
-def _further(table: Table, aggregation: Aggregation) -> Sequence[str]:
-    """The columns that an aggregation needs besides the one it is of."""
-    function = aggregation.function
-    if function not in FUNCTIONS and function not in RANKED:
-        there = ["count", *FUNCTIONS, *RANKED]
-        close = difflib.get_close_matches(function[:100], there, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else f" There are: {', '.join(there)}."
-        raise InvalidRequestError(f"There is no aggregation {function[:100]!r}.{hint}")
-    if function in RANKED:
-        if table.traits.is_blink:
-            raise InvalidRequestError(
-                f"{function} needs the rows of its groups, which a blink table does not keep. Publish them to an "
-                f"append table, or to a ring."
-            )
-        if function.startswith("sorted_") and not aggregation.order_by:
-            raise InvalidRequestError(f"{function} needs columns that rows are ordered by.")
-        return aggregation.order_by
-    if FUNCTIONS[function][1] == 1:
-        return ()
-    if not aggregation.weight:
-        raise InvalidRequestError(f"{function} needs a column with weights.")
-    return (aggregation.weight,)
-
-
-def _maker(aggregation: Aggregation) -> Callable[[Sequence[pa.DataType]], Accumulator]:
-    if aggregation.function in FUNCTIONS:
-        return FUNCTIONS[aggregation.function][0]
-    ranked = RANKED[aggregation.function]
-    return lambda types: ranked(types, checks.part(aggregation.share, "percentile"))
-
-
-def _number(table: Table, name: str, known: Mapping[str, int]) -> int:
-    if name not in known:
-        raise unknown_column(name, known.keys(), table.name)
-    return known[name]
+def _merged(parts: Sequence[Int64Array]) -> Int64Array:
+    """All groups of some arrays, ascending."""
+    groups = np.sort(np.concatenate([_NO_GROUPS, *parts]))  # np.unique has a hash table, which takes much longer
+    is_first = np.ones(len(groups), np.bool_)
+    is_first[1:] = groups[1:] != groups[:-1]
+    return groups[is_first]

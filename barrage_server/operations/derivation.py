@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from barrage_server.engine import Table
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.errors import UnsupportedOperationError
-from barrage_server.operations import aggregate, build, formulas, join
+from barrage_server.operations import aggregations, build, formulas, join
 from barrage_server.operations.budget import budget
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.sort import sort
@@ -45,9 +45,9 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plan.Snapshot: lambda inputs, _: build.snapshot(inputs),
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
-    plan.AggregateBy: lambda inputs, operation: aggregate.agg_by(inputs, operation.aggregations, operation.by),
-    plan.AggregateAllBy: lambda inputs, operation: aggregate.agg_all_by(inputs, operation.aggregation, operation.by),
-    plan.SelectDistinct: lambda inputs, operation: aggregate.select_distinct(inputs, operation.columns),
+    plan.AggregateBy: lambda inputs, operation: aggregations.agg_by(inputs, operation.aggregations, operation.by),
+    plan.AggregateAllBy: lambda inputs, operation: aggregations.agg_all_by(inputs, operation.aggregation, operation.by),
+    plan.SelectDistinct: lambda inputs, operation: aggregations.select_distinct(inputs, operation.columns),
 }
 
 

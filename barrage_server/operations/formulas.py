@@ -23,6 +23,7 @@ from barrage_server.operations.where import FilteredRows
 from barrage_server.plan.condition import Condition
 
 __all__ = [
+    "condition_of",
     "drop_columns",
     "lazy_update",
     "rename_columns",
@@ -97,7 +98,7 @@ def where(parents: Sequence[Table], conditions: Sequence[str | Condition], *, na
     """
     (table,) = parents
     given = (conditions,) if isinstance(conditions, str | Condition) else conditions
-    made = [_condition(table, condition) for condition in given]
+    made = [condition_of(table, condition) for condition in given]
     traits = table.traits
     operator = FilteredRows(table.schema, made, grows=_grows(table), keeps_history=traits.is_blink)
     return make([table], "where", operator, traits_of.of_rows(traits), key_columns=table.key_columns, name=name)
@@ -152,7 +153,8 @@ def _with_results(table: Table, operation: str, layout: Layout, name: str | None
     )
 
 
-def _condition(table: Table, condition: str | Condition) -> Computation:
+def condition_of(table: Table, condition: str | Condition) -> Computation:
+    """A condition on the rows of a table, compiled. Raises what :func:`where` does."""
     if not isinstance(condition, str):
         return TreeCondition(condition, table)
     made = compile_condition(condition, {field.name: field.type for field in table.schema}, table.graph.functions)

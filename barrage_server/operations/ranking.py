@@ -13,24 +13,36 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from barrage_server.engine import TableVersion
-from barrage_server.engine.fixed_column import FixedColumn
-from barrage_server.engine.order_index import OrderIndex
+from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of, pick
+from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.undo import Undo
+from barrage_server.engine.view import ColumnView
 from barrage_server.operations.accumulators import Accumulator, is_number
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
+from barrage_server.operations.members import Members
 from barrage_server.operations.ordering import Key, comes_before, is_sortable, order_of
 from barrage_server.rowset import RowSet
 from barrage_server.wire.buffers import is_valid
 
 __all__ = ["RANKED", "Ranked", "Ranking", "RowGroups"]
 
+_GROUP: Final = pa.schema([("group", pa.int64())])
+
 
 class RowGroups:
-    """The group of each row of the input."""
+    """The group of each row of the input.
 
-    def __init__(self, page_bits: int = 16) -> None:
-        self._column = FixedColumn(pa.int64(), 0, page_bits)
+    Args:
+        versioned: whether versions are made with :meth:`view`, so that what is overwritten must be kept for them.
+
+    """
+
+    def __init__(self, *, versioned: bool = False) -> None:
+        self._versioned = versioned
+        self._store = ColumnStore(_GROUP)
+        (self._column,) = self._store.columns
 
     @property
     def nbytes(self) -> int:
@@ -39,7 +51,7 @@ class RowGroups:
 
     def write(self, rows: RowSet, groups: Int64Array) -> None:
         """Set the groups of rows."""
-        self._column.write(rows, pa.array(groups), None)
+        self._column.write(rows, pa.array(groups), self._undo)
 
     def of(self, keys: Int64Array) -> Int64Array:
         """The groups of rows, by their keys in any order."""
@@ -47,7 +59,15 @@ class RowGroups:
 
     def shift(self, before: Int64Array, after: Int64Array) -> None:
         """Take note that rows have other keys, in the same order."""
-        self._column.move(before, after, None)
+        self._column.move(before, after, self._undo)
+
+    def view(self) -> ColumnView:
+        """The present groups, for a version."""
+        return self._store.views()[0]
+
+    @property
+    def _undo(self) -> Undo | None:
+        return self._store.undo if self._versioned else None
 
     def drop_before(self, key: int) -> None:
         """Forget rows below ``key``."""
@@ -60,17 +80,18 @@ class Ranking:
     Args:
         keys: the columns that they are ordered by within a group.
         groups: the group of each row.
+        versioned: whether versions are made with :meth:`members`.
 
     Attributes:
         version: the present version of the input.
 
     """
 
-    def __init__(self, keys: Sequence[Key], groups: RowGroups) -> None:
+    def __init__(self, keys: Sequence[Key], groups: RowGroups, *, versioned: bool = False) -> None:
         self.keys = tuple(keys)
         self.columns = tuple(key.number for key in keys)
         self._groups = groups
-        self._order = OrderIndex(versioned=False)
+        self._order = OrderIndex(versioned=versioned)
         self.version: TableVersion
 
     @property
@@ -96,7 +117,7 @@ class Ranking:
         """Forget rows below ``key``."""
         self._order.drop_before(key)
 
-    def change(self, version: TableVersion, gone: Int64Array, new: RowSet, moved: RowSet, was: Int64Array) -> None:
+    def change(self, version: TableVersion, gone: Int64Array, new: RowSet, moved: RowSet, was: Int64Array) -> Moves:
         """Take rows out, and others in.
 
         Args:
@@ -105,6 +126,9 @@ class Ranking:
             new: the rows that come, whose groups are known.
             moved: those of them that were there.
             was: where these were.
+
+        Returns:
+            What that has done to the places of rows.
 
         """
         self.version = version
@@ -127,7 +151,7 @@ class Ranking:
                 answer[same] = comes_before(values, pick(views, others[same]) if views else [], self.keys, ties)
             return answer
 
-        self._order.change(gone, keys, former[order], before)
+        return self._order.change(gone, keys, former[order], before)
 
     def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The position of the first row of each group, and that behind its last one."""
@@ -137,8 +161,24 @@ class Ranking:
 
     def values(self, positions: Int64Array, column: int) -> pa.Array:
         """The values of a column in the rows at these positions."""
-        keys = self._order.keys_at(self._order.rows.select(positions))
-        return pick([self.version.views[column]], keys)[0]
+        return pick([self.version.views[column]], self.keys_at(positions))[0]
+
+    def keys_at(self, positions: Int64Array) -> Int64Array:
+        """The keys of the rows at these positions."""
+        return self._order.keys_at(self._order.rows.select(positions))
+
+    def members(self) -> Members:
+        """The rows of each group, for a version; if rows are in the order of their keys within a group."""
+        return Members(self._order.rows, self._order.view(), self._groups.view())
+
+    @property
+    def places(self) -> RowSet:
+        """Where rows are."""
+        return self._order.rows
+
+    def view(self) -> ColumnView:
+        """The key of the row in each place, for a version."""
+        return self._order.view()
 
     def _sorted(self, rows: RowSet, groups: Int64Array) -> tuple[Int64Array, list[pa.Array]]:
         parts = [self.version.read(part, self.columns) for part in self.version.pieces(rows, self.columns)]

@@ -1,17 +1,19 @@
 """Aggregations of the rows of a group, as values, and the functions that make them: ``bs.agg``.
 
 The names are those of Deephaven's Python client. Columns are written ``"total = price"``, or ``"price"`` for a result
-of the same name. Null is left out of every
-aggregation but the number of rows, and those of a first or last row.
+of the same name. Null is left out of every aggregation but the number of rows, those of a first or last row, all
+values, and formulas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from barrage_server.arguments import names, text
+from barrage_server.arguments import names, shown, text
+from barrage_server.errors import InvalidRequestError
+from barrage_server.plan.condition import Condition
 from barrage_server.public import public
 
 __all__ = [
@@ -19,7 +21,12 @@ __all__ = [
     "abs_sum",
     "avg",
     "count_",
+    "count_distinct",
+    "count_where",
+    "distinct",
     "first",
+    "formula",
+    "group",
     "last",
     "max_",
     "median",
@@ -29,6 +36,7 @@ __all__ = [
     "sorted_last",
     "std",
     "sum_",
+    "unique",
     "var",
     "weighted_avg",
     "weighted_sum",
@@ -49,6 +57,11 @@ class Aggregation:
         weight: the column with the weights; of weighted functions.
         order_by: the columns that the rows of a group are ordered by; of sorted functions.
         share: which of the values in order, from 0 to 1; of percentiles.
+        filters: the conditions that rows must meet, formulas or trees; of ``count_where``.
+        with_nulls: whether null is a value; of functions of the different values.
+        sentinel: the result for a group with several values; of ``unique``.
+        formula: the formula: ``"out = avg(a)"``, or with a parameter ``"avg(each)"``; of ``formula``.
+        parameter: the name in a formula that stands for the column; of ``formula``.
 
     """
 
@@ -57,6 +70,11 @@ class Aggregation:
     weight: str | None = None
     order_by: tuple[str, ...] = ()
     share: float = 0.5
+    filters: tuple[str | Condition, ...] = ()
+    with_nulls: bool = False
+    sentinel: str | bool | int | float | None = None
+    formula: str | None = None
+    parameter: str | None = None
 
 
 def sum_(cols: Texts = ()) -> Aggregation:
@@ -140,6 +158,83 @@ def sorted_last(order_by: Texts, cols: Texts = ()) -> Aggregation:
 def count_(col: str) -> Aggregation:
     """The number of rows, a 64-bit integer, as a column of that name."""
     return _of("count", text(col, "col"))
+
+
+def count_where(col: str, filters: str | Condition | Sequence[str | Condition]) -> Aggregation:
+    """The number of rows for which all conditions hold, a 64-bit integer, as a column of that name.
+
+    >>> bs.agg.count_where("large", ["size > 100", "sym == `A`"])
+    """
+    return replace(_of("count_where", text(col, "col")), filters=conditions(filters, "filters"))
+
+
+def count_distinct(cols: Texts = (), count_nulls: bool = False) -> Aggregation:
+    """How many different values there are, a 64-bit integer: NaN is one, and with ``count_nulls`` null is, too."""
+    return replace(_of("count_distinct", cols), with_nulls=_flag(count_nulls, "count_nulls"))
+
+
+def distinct(cols: Texts = (), include_nulls: bool = False) -> Aggregation:
+    """The different values in order, as a list. Of nothing but nulls it is null, unless ``include_nulls`` is true."""
+    return replace(_of("distinct", cols), with_nulls=_flag(include_nulls, "include_nulls"))
+
+
+def unique(cols: Texts = (), include_nulls: bool = False, non_unique_sentinel: Any = None) -> Aggregation:
+    """The only value, or ``non_unique_sentinel`` if there are several; null of nothing but nulls.
+
+    Args:
+        cols: the columns.
+        include_nulls: whether null is a value.
+        non_unique_sentinel: a number, string or boolean that the columns can hold; null without.
+
+    """
+    sentinel = non_unique_sentinel.item() if hasattr(non_unique_sentinel, "dtype") else non_unique_sentinel
+    if sentinel is not None and not isinstance(sentinel, str | bool | int | float):
+        raise InvalidRequestError(f"non_unique_sentinel must be a number, string or boolean, not {shown(sentinel)}.")
+    return replace(_of("unique", cols), with_nulls=_flag(include_nulls, "include_nulls"), sentinel=sentinel)
+
+
+def group(cols: Texts = ()) -> Aggregation:
+    """All values, with nulls, as a list in the order of the rows."""
+    return _of("group", cols)
+
+
+def formula(formula: str, formula_param: str | None = None, cols: Texts = ()) -> Aggregation:
+    """The result of a formula of the lists of values of each group, in the language of ``docs/queries.md``.
+
+    >>> bs.agg.formula("spread = max(price) - min(price)")
+    >>> bs.agg.formula("avg(each) / 2", "each", ["half = price"])
+
+    Args:
+        formula: ``"out = f(a, b)"``, which names its result and columns; the columns that tell groups apart are single
+            values in it. With ``formula_param`` the formula alone.
+        formula_param: the name in the formula that stands for each of ``cols``.
+        cols: the columns, if there is a ``formula_param``.
+
+    """
+    parameter = None if formula_param is None else text(formula_param, "formula_param")
+    if parameter is None and cols:
+        raise InvalidRequestError("cols must be left out without a formula_param: the formula names its columns.")
+    return replace(_of("formula", cols), formula=text(formula, "formula"), parameter=parameter)
+
+
+def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:
+    """Check that ``value`` is a condition or a list of them: formulas, and trees of ``barrage_server.plan.condition``.
+
+    Raises:
+        InvalidRequestError: it is not; ``what`` is the argument.
+
+    """
+    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    for entry in listed:
+        if not isinstance(entry, str | Condition):
+            raise InvalidRequestError(f"{what} must be formulas or conditions, not {shown(entry)}.")
+    return tuple(listed)
+
+
+def _flag(value: bool, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidRequestError(f"{what} must be True or False, not {shown(value)}.")
+    return value
 
 
 def _of(function: str, cols: Texts, weight: str | None = None) -> Aggregation:

@@ -12,8 +12,10 @@ from barrage_server.plan.aggregation import (
     Aggregation,
     abs_sum,
     avg,
+    conditions,
     count_,
     first,
+    group,
     last,
     max_,
     median,
@@ -22,7 +24,6 @@ from barrage_server.plan.aggregation import (
     sum_,
     var,
 )
-from barrage_server.plan.condition import Condition
 from barrage_server.plan.operation import (
     AggregateAllBy,
     AggregateBy,
@@ -122,11 +123,7 @@ class Operable(ABC, Generic[Result]):
                 row for which a condition is null is left out.
 
         """
-        listed = filters if isinstance(filters, Sequence) and not isinstance(filters, str) else (filters,)
-        for entry in listed:
-            if not isinstance(entry, str | Condition):
-                raise InvalidRequestError(f"filters must be formulas or conditions, not {shown(entry)}.")
-        return self.operate(Where(tuple(listed)))
+        return self.operate(Where(conditions(filters, "filters")))
 
     def head(self, num_rows: int = 5) -> Result:
         """The first rows, at most ``num_rows``."""
@@ -282,6 +279,10 @@ class Operable(ABC, Generic[Result]):
     def last_by(self, by: Texts | None = None) -> Result:
         """The last row of each group."""
         return self.agg_all_by(last(), by)
+
+    def group_by(self, by: Texts | None = None) -> Result:
+        """All other columns as lists, with the values of each group in the order of the rows."""
+        return self.agg_all_by(group(), by)
 
     def snapshot(self) -> Result:
         """This table as it is now; the result does not change any more."""

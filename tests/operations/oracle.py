@@ -28,6 +28,8 @@ def make_row(chance: random.Random, key: int | None = None) -> Row:
 
 def cell(value: Any) -> Any:
     """A value that equals another one if every bit does: NaN equals itself, and zeros differ."""
+    if isinstance(value, list):
+        return [cell(each) for each in value]
     return repr(value) if isinstance(value, float) else value
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from barrage_server.engine import Table, TableUpdate, UpdateGraph
 from barrage_server.operations import build
-from barrage_server.operations.aggregate import agg_by
+from barrage_server.operations.aggregations import agg_by
 from barrage_server.operations.sort import sort
 from barrage_server.plan import aggregation as agg
 from barrage_server.plan.operation import SortColumn

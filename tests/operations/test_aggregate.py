@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, Table, UpdateGraph
 from barrage_server.engine.static import StaticTable
 from barrage_server.errors import InvalidRequestError, UnknownColumnError, UnsupportedTypeError
-from barrage_server.operations.aggregate import agg_all_by, agg_by, select_distinct
+from barrage_server.operations.aggregations import agg_all_by, agg_by, select_distinct
 from barrage_server.plan import aggregation as agg
 from barrage_server.plan.aggregation import Aggregation
 from tests.operations.oracle import Row, Watch, cell, plain_rows

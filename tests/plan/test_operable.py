@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import barrage_server as bs
@@ -95,6 +96,24 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
         (lambda table, name=name: getattr(table, f"{name}_by")("a"), AggregateAllBy(bs.Aggregation(name), ("a",)))
         for name in ("sum", "abs_sum", "avg", "std", "var", "min", "max", "median", "first", "last")
     ),
+    (lambda table: table.group_by("a"), AggregateAllBy(agg.group(), ("a",))),
+    (
+        lambda table: table.agg_by(agg.count_where("n", [LARGE, "b > 1"]), "a"),
+        AggregateBy((bs.Aggregation("count_where", ("n",), filters=(LARGE, "b > 1")),), ("a",)),
+    ),
+    (
+        lambda table: table.agg_by(agg.unique("b", True, np.int64(3)), "a"),
+        AggregateBy((bs.Aggregation("unique", ("b",), with_nulls=True, sentinel=3),), ("a",)),
+    ),
+    (
+        lambda table: table.agg_by([agg.formula("x = avg(b)"), agg.formula("avg(e)", "e", "b")]),
+        AggregateBy(
+            (
+                bs.Aggregation("formula", formula="x = avg(b)"),
+                bs.Aggregation("formula", ("b",), formula="avg(e)", parameter="e"),
+            )
+        ),
+    ),
     (lambda table: table.snapshot(), Snapshot()),
     (lambda table: table.meta_table(), MetaTable()),
     (lambda table: merge([table, OTHER]), Merge()),
@@ -137,6 +156,12 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda table: merge([table, 5]), "one entry is 5"),  # type: ignore[list-item]
     (lambda _: agg.sum_(5), "cols"),  # type: ignore[arg-type]
     (lambda _: agg.weighted_avg("", "a"), "wcol must not be empty"),
+    (lambda _: agg.count_where("n", 5), "filters must be formulas or conditions, not 5"),  # type: ignore[arg-type]
+    (lambda _: agg.count_distinct("a", 1), "count_nulls must be True or False"),  # type: ignore[arg-type]
+    (lambda _: agg.distinct("a", "no"), "include_nulls must be True or False"),  # type: ignore[arg-type]
+    (lambda _: agg.unique("a", False, [1]), "non_unique_sentinel must be a number, string or boolean"),
+    (lambda _: agg.formula(5), "formula must be"),  # type: ignore[arg-type]
+    (lambda _: agg.formula("x = a", cols="a"), "cols must be left out"),
 ]
 
 

@@ -1,0 +1,163 @@
+"""The rows of each group as lists, whose values are read from the columns of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.redirected import in_order, numbers_of, pick
+from barrage_server.engine.storage import from_storage, storage_type, to_storage
+from barrage_server.engine.values import take
+from barrage_server.engine.view import ColumnView
+from barrage_server.errors import LimitError
+from barrage_server.operations.accumulators import Accumulator
+from barrage_server.operations.group_totals import GroupArray, GroupTotals
+from barrage_server.rowset import MAX_KEY, RowSet
+
+__all__ = ["GroupView", "Listed", "Members", "lists_of", "ranges_of"]
+
+_MOST_ITEMS: Final = (1 << 31) - 1
+_STEPS: Final = 16
+"""Reading all rows costs as much as a search for a group for each so many of them."""
+_BLOCK: Final = 1 << 16
+
+
+class Members:
+    """The rows of each group in one version. It never changes.
+
+    Args:
+        places: the places of rows in an order by group, then by key.
+        keys: the key of the row in each place.
+        groups: the group of each row, by its key.
+
+    """
+
+    __slots__ = ("_groups", "_keys", "_places")
+
+    def __init__(self, places: RowSet, keys: ColumnView, groups: ColumnView) -> None:
+        self._places = places
+        self._keys = keys
+        self._groups = groups
+
+    def of(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The keys of the rows of some groups, group by group, and how many rows each has.
+
+        Args:
+            groups: the groups, ascending.
+
+        """
+        bounds = np.unique(np.concatenate((groups, groups + 1)))
+        search = self._searched if len(bounds) * _STEPS < self._places.size else self._scanned
+        positions = search(bounds)
+        first = positions[np.searchsorted(bounds, groups)]
+        lengths = positions[np.searchsorted(bounds, groups + 1)] - first
+        return self._keys_at(ranges_of(first, lengths)), lengths
+
+    def compact(self) -> None:
+        """As the maps do."""
+        self._keys.compact()
+        self._groups.compact()
+
+    def _keys_at(self, positions: Int64Array) -> Int64Array:
+        return numbers_of(pick([self._keys], self._places.select(positions))[0])
+
+    def _groups_at(self, positions: Int64Array) -> Int64Array:
+        return numbers_of(pick([self._groups], self._keys_at(positions))[0])
+
+    def _searched(self, bounds: Int64Array) -> Int64Array:
+        """The position of the first row of each of the groups ``bounds``, or of those behind."""
+        low, high = np.zeros(len(bounds), np.int64), np.full(len(bounds), self._places.size)
+        while len(open_ := np.flatnonzero(low < high)):
+            middle = (low[open_] + high[open_]) >> 1
+            is_below = self._groups_at(middle) < bounds[open_]
+            low[open_[is_below]] = middle[is_below] + 1
+            high[open_[~is_below]] = middle[~is_below]
+        return low
+
+    def _scanned(self, bounds: Int64Array) -> Int64Array:
+        """The same, by reading all rows."""
+        size = self._places.size
+        parts = [np.arange(start, min(start + _BLOCK, size)) for start in range(0, size, _BLOCK)]
+        groups = np.concatenate([self._groups_at(part) for part in parts]) if parts else bounds[:0]
+        return np.searchsorted(groups, bounds)
+
+
+class GroupView(ColumnView):
+    """A column of the input, as a list of its values in the rows of each group.
+
+    Args:
+        view: the column.
+        members: the rows. One object for all columns of a version, which share the work of finding them.
+
+    """
+
+    __slots__ = ("_members", "_view", "depth", "is_frozen", "type")
+
+    def __init__(self, view: ColumnView, members: Members) -> None:
+        self.type = pa.list_(view.type)
+        self.is_frozen = False
+        self.depth = view.depth + 1
+        self._view = view
+        self._members = members
+
+    def read(self, plan: ReadPlan) -> pa.Array:
+        """Find the rows, read them in their order, and cut them into lists."""
+        known = plan.in_source
+        if known is None or known[0] is not self._members:
+            keys, lengths = self._members.of(plan.keys)
+            known = plan.in_source = (self._members, (*in_order(keys), lengths))
+        inner, places, lengths = known[1]
+        return lists_of(take(self._view.read(inner), places), lengths)
+
+    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
+        """The end of the key space: values are copied in any case."""
+        return MAX_KEY
+
+    def compact(self) -> None:
+        """As the column and the maps do."""
+        self._view.compact()
+        self._members.compact()
+
+
+class Listed(Accumulator):
+    """All values of a column, as they are in the input. It keeps nothing: its column is a :class:`GroupView`."""
+
+    @classmethod
+    def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
+        """Lists of the column's type."""
+        return pa.list_(types[0])
+
+    @property
+    def parts(self) -> Sequence[GroupArray | GroupTotals]:
+        """Nothing."""
+        return ()
+
+    def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
+        """Nothing."""
+
+    def results(self, groups: Int64Array) -> pa.Array:
+        """Not asked for: they are read from the input."""
+        raise NotImplementedError
+
+
+def lists_of(values: pa.Array, lengths: Int64Array) -> pa.Array:
+    """Values in lists of these lengths.
+
+    Raises:
+        LimitError: they are too many for one array.
+
+    """
+    data_type = pa.list_(values.type)
+    if len(values) > _MOST_ITEMS:
+        raise LimitError("The lists of some groups have too many values for one array. Read fewer groups at a time.")
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    return from_storage(pa.ListArray.from_arrays(offsets, to_storage(values), type=storage_type(data_type)), data_type)
+
+
+def ranges_of(starts: Int64Array, lengths: Int64Array) -> Int64Array:
+    """The numbers from each start on, as many as ``lengths`` says."""
+    return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))
