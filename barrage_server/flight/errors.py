@@ -33,7 +33,17 @@ from barrage_server.errors import BarrageError
 from barrage_server.log import printable
 from barrage_server.wire.json_message import JsonMessage
 
-__all__ = ["decode_end", "encode_end", "from_flight", "is_told", "other_protocol", "tagged_text", "to_flight"]
+__all__ = [
+    "decode_end",
+    "encode_end",
+    "error_name",
+    "error_of",
+    "from_flight",
+    "is_told",
+    "other_protocol",
+    "tagged_text",
+    "to_flight",
+]
 
 _CLASSES: Final = {name: getattr(errors, name) for name in errors.__all__}
 _END: Final = b"barrage-end:"
@@ -139,7 +149,7 @@ class _StreamEnd(JsonMessage):
 
 def tagged_text(error: BarrageError) -> str:
     """The text of a status: that of the error, and the class in brackets."""
-    return f"{error} [{_public_name(error)}]"
+    return f"{error} [{error_name(error)}]"
 
 
 def to_flight(error: BarrageError) -> Exception:
@@ -172,7 +182,7 @@ def from_flight(error: BaseException) -> BarrageError:
     text = str(error)
     tagged = _TAGGED.fullmatch(text)
     if tagged is not None and tagged["name"] in _CLASSES:
-        made = _make(tagged["name"], tagged["text"])
+        made = error_of(tagged["name"], tagged["text"])
         if isinstance(made, errors.AuthenticationError):
             made.is_final = True
         return made
@@ -206,7 +216,7 @@ def encode_end(error: BarrageError) -> bytes:
     is sent first, in a message without a batch. A client that knows it closes the stream, and raises the error of
     :func:`decode_end`.
     """
-    return _END + _StreamEnd(_public_name(error), str(error)).to_json()
+    return _END + _StreamEnd(error_name(error), str(error)).to_json()
 
 
 def decode_end(app_metadata: bytes) -> BarrageError | None:
@@ -214,15 +224,16 @@ def decode_end(app_metadata: bytes) -> BarrageError | None:
     if not app_metadata.startswith(_END):
         return None
     end = _StreamEnd.from_json(app_metadata[len(_END) :])
-    return _make(end.error, end.text)
+    return error_of(end.error, end.text)
 
 
-def _public_name(error: BarrageError) -> str:
+def error_name(error: BarrageError) -> str:
     """The nearest public class, which both ends know."""
     return next(entry.__name__ for entry in type(error).__mro__ if entry.__name__ in _CLASSES)
 
 
-def _make(name: str, text: str) -> BarrageError:
+def error_of(name: str, text: str) -> BarrageError:
+    """The error of that class and text, which the other end has named."""
     made = _CLASSES.get(name, BarrageError)(printable(text))
     assert isinstance(made, BarrageError)
     return made

@@ -63,16 +63,16 @@ def plan_to_json(plan: Plan) -> bytes:
     return data.encode()
 
 
-def plan_from_json(data: bytes) -> Plan:
-    """The plan of its JSON.
+def plan_from_json(data: bytes, most_bytes: int = MOST_BYTES) -> Plan:
+    """The plan of its JSON, which has ``most_bytes`` at most, and never more than :data:`MOST_BYTES`.
 
     Raises:
         InvalidRequestError: it is no plan; the text names the place, as ``operations[3].columns[1]``.
         LimitError: it is too large, or nested too deep.
 
     """
-    if len(data) > MOST_BYTES:
-        raise _too_many("bytes of JSON", len(data), MOST_BYTES)
+    if len(data) > min(most_bytes, MOST_BYTES):
+        raise _too_many("bytes of JSON", len(data), min(most_bytes, MOST_BYTES))
     value = _parsed(data)
     if not isinstance(value, dict):
         raise InvalidRequestError(f"A plan is a JSON object with '{_OPERATIONS}', not {shown(value)}.")

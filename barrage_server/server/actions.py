@@ -12,10 +12,12 @@ from typing import Final
 
 from barrage_server.errors import LimitError, NotFoundError, UnknownTableError, WireFormatError
 from barrage_server.log import count, note
+from barrage_server.server import plan_actions
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.wire.json_object import JsonObject, json_bytes
+from barrage_server.wire.plan_messages import BIND_ACTION, FUNCTIONS_ACTION, OPERATE_ACTION, RELEASE_ACTION
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
@@ -138,6 +140,11 @@ def _health(server_state: ServerState, principal: Principal, body: bytes) -> byt
     return json_bytes({"status": "serving", "step": server_state.catalog.graph.step, "tables": len(tables)})
 
 
+def _functions(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
+    check_empty(body, "functions request")
+    return plan_actions.functions(server_state, principal, body)
+
+
 _ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, Principal, bytes], bytes]]]] = {
     COMMIT_ACTION: ("Make staged batches visible as one delta, once per batch number.", _commit),
     ABORT_ACTION: ("Drop staged batches.", _abort),
@@ -147,6 +154,9 @@ _ACTIONS: Final[dict[str, tuple[str, Callable[[ServerState, Principal, bytes], b
     DROP_ACTION: ("Take a table away, and end the streams that follow it.", _drop),
     STATISTICS_ACTION: ("Figures of the server, its tables and its subscriptions.", _statistics),
     HEALTH_ACTION: ("Whether the server serves.", _health),
+    RELEASE_ACTION: ("Let results of plans go.", plan_actions.release),
+    BIND_ACTION: ("Serve the result of a plan under a name.", plan_actions.bind),
+    FUNCTIONS_ACTION: ("The registered functions that formulas may name.", _functions),
 }
 
 
@@ -161,11 +171,23 @@ def check_empty(body: bytes, what: str) -> None:
 def list_actions() -> list[tuple[str, str]]:
     """Name and description of every action."""
     own = [(name, description) for name, (description, _) in _ACTIONS.items()]
-    return [*own, (TABLES_ACTION, "The tables, as ListFlights lists them.")]
+    others = [
+        (OPERATE_ACTION, "Compute tables from tables, by a plan, and keep them for the caller."),
+        (TABLES_ACTION, "The tables, as ListFlights lists them."),
+    ]
+    return [*own, *others]
 
 
-def run_action(server_state: ServerState, principal: Principal, name: str, body: bytes) -> bytes:
+def run_action(
+    server_state: ServerState,
+    principal: Principal,
+    name: str,
+    body: bytes,
+    is_gone: Callable[[], bool] = lambda: False,
+) -> bytes:
     """Run one action, except the one that lists the tables, which each endpoint describes in its own way.
+
+    ``is_gone``: whether the caller has gone, so that what takes long need not be done.
 
     Raises:
         NotFoundError: there is no action of that name.
@@ -175,7 +197,7 @@ def run_action(server_state: ServerState, principal: Principal, name: str, body:
         BarrageError: the error of the action.
 
     """
-    if name not in _ACTIONS:
+    if name not in _ACTIONS and name != OPERATE_ACTION:
         known = [action for action, _ in list_actions()]
         close = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else f" There are: {', '.join(known)}."
@@ -185,4 +207,6 @@ def run_action(server_state: ServerState, principal: Principal, name: str, body:
         raise LimitError(
             f"The body of an action may have {most:,} bytes (request_bytes), and this one has {len(body):,}."
         )
+    if name == OPERATE_ACTION:
+        return plan_actions.operate(server_state, principal, body, is_gone)
     return _ACTIONS[name][1](server_state, principal, body)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.flight as fl
 
+from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, WireFormatError
 from barrage_server.flight.errors import encode_end
 from barrage_server.flight.sockets import peer_name
@@ -22,6 +23,7 @@ from barrage_server.server.access import Right
 from barrage_server.server.auth import AuthMiddleware
 from barrage_server.server.exchange_state import MessageFormat, StreamRequest, dialect_of
 from barrage_server.server.exchange_stream import ExchangeStream
+from barrage_server.server.plans import computed_table
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
 from barrage_server.server.translate import safe_error
@@ -29,7 +31,7 @@ from barrage_server.subscription import Dialect
 from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.resume import ResumePoint
-from barrage_server.wire.tickets import name_of_path, name_of_ticket
+from barrage_server.wire.tickets import name_of_path, name_of_ticket, parse_computed
 
 __all__ = ["Exchange"]
 
@@ -118,14 +120,18 @@ class Exchange(ExchangeStream):
         was_subscription = self.exchange_state.is_subscription
         table = self.known_table(request)
         if table is None:
-            table = self.server_state.access.get(self.principal, self._name(request.ticket), Right.READ)
+            table = self._table(request.ticket)
         self.exchange_state.serve(request, table)
         self.served(request, table, was_subscription)
 
-    def _name(self, ticket: bytes) -> str:
+    def _table(self, ticket: bytes) -> Table:
+        access = self.server_state.access
         if not ticket and self._descriptor.descriptor_type == fl.DescriptorType.PATH:
-            return name_of_path(self._descriptor.path)
-        return name_of_ticket(ticket)
+            return access.get(self.principal, name_of_path(self._descriptor.path), Right.READ)
+        computed = parse_computed(ticket or self._descriptor.command or b"")
+        if computed is not None:
+            return computed_table(self.server_state, self.principal, computed, self._context.is_cancelled)
+        return access.get(self.principal, name_of_ticket(ticket), Right.READ)
 
     def _linger(self) -> None:
         """The client has half-closed: it sends no more, and still reads."""

@@ -7,6 +7,7 @@ which the dispatcher calls.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.wire.reading import ReadingReport
+from barrage_server.wire.tickets import ResultTicket, parse_computed
 
 __all__ = ["ExchangeStream"]
 
@@ -61,6 +63,7 @@ class ExchangeStream(OpenStream):
         self.exchange_state = ExchangeState(server_state, self.scheduled, message_format)
         self._begun_at = server_state.clock()
         self._has_asked = False
+        self._computed = b""  # the digest of the ticket of a result that it is about
 
     @abstractmethod
     def run_turn(self, now: float) -> float | None:
@@ -92,8 +95,17 @@ class ExchangeStream(OpenStream):
         return report is not None
 
     def known_table(self, request: StreamRequest) -> Table | None:
-        """The table of a request without a ticket, from an earlier request; ``None`` where it must be looked up."""
-        return None if request.ticket else self.exchange_state.table
+        """The table of a request without a ticket, or with one for the same result, from an earlier request; ``None``
+        where it must be looked up.
+        """
+        if not request.ticket:
+            return self.exchange_state.table
+        computed = parse_computed(request.ticket)
+        if computed is None or self._computed != _digest(request.ticket):
+            return None
+        if isinstance(computed, ResultTicket):  # which may have run out: the stream holds what it is about
+            self.server_state.leases.renew(self.principal, computed.text)
+        return self.exchange_state.table
 
     def served(self, request: StreamRequest, table: Table, was_subscription: bool) -> None:
         """Note that ``exchange_state.serve`` has taken a request.
@@ -108,6 +120,8 @@ class ExchangeStream(OpenStream):
 
         """
         self.facts.update(table=table.name, step=table.version.step)
+        if request.ticket and parse_computed(request.ticket) is not None:
+            self._computed = _digest(request.ticket)
         if was_subscription or not self.exchange_state.is_subscription:
             return
         if table not in self.server_state.private:
@@ -166,3 +180,7 @@ class ExchangeStream(OpenStream):
             batches=self._carried,
             writing_since=self.stall.taking_since,
         )
+
+
+def _digest(ticket: bytes) -> bytes:
+    return hashlib.blake2b(ticket, digest_size=16).digest()

@@ -17,13 +17,14 @@ from barrage_server.server.auth import MIDDLEWARE, AuthMiddleware, AuthMiddlewar
 from barrage_server.server.download import Download
 from barrage_server.server.exchange import Exchange
 from barrage_server.server.flight_source import FlightSource
+from barrage_server.server.plan_actions import flight_schema
+from barrage_server.server.plans import computed_table
 from barrage_server.server.principal import Principal
 from barrage_server.server.put import take_put
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.translate import boundary
 from barrage_server.wire.protocol import TABLES_ACTION
-from barrage_server.wire.schema import barrage_schema
-from barrage_server.wire.tickets import name_of_path, name_of_ticket, path_of_name, scope_ticket
+from barrage_server.wire.tickets import name_of_path, name_of_ticket, parse_computed, path_of_name, scope_ticket
 
 __all__ = ["SAME_CONNECTION", "FlightEndpoint", "TlsIdentity"]
 
@@ -87,20 +88,28 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
     def get_flight_info(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.FlightInfo:
         """One table, by path."""
         with self._serving("GetFlightInfo", context) as (call, _):
-            return self._info(self._table_of(call.principal, descriptor))
+            table = self._table_of(call.principal, descriptor, context)
+            command = descriptor.command
+            if parse_computed(command or b"") is None:
+                return self._info(table)
+            return self._info(table, descriptor, command)
 
     def get_schema(self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor) -> fl.SchemaResult:
         """The schema of one table, by path."""
         with self._serving("GetSchema", context) as (call, _):
-            return fl.SchemaResult(_schema(self._table_of(call.principal, descriptor)))
+            return fl.SchemaResult(flight_schema(self._table_of(call.principal, descriptor, context)))
 
     def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
         """The current content of a table."""
         with self._serving("DoGet", context) as (call, peer):
             self._check_open()
-            table = self._server_state.access.get(call.principal, name_of_ticket(ticket.ticket), Right.READ)
+            computed = parse_computed(ticket.ticket)
+            if computed is not None:
+                table = computed_table(self._server_state, call.principal, computed, context.is_cancelled)
+            else:
+                table = self._server_state.access.get(call.principal, name_of_ticket(ticket.ticket), Right.READ)
             note(step=table.version.step)
-            download = Download(self._server_state, call.principal, peer, table, _schema(table))
+            download = Download(self._server_state, call.principal, peer, table, flight_schema(table))
             return fl.RecordBatchStream(download.reader())
 
     def do_put(
@@ -138,7 +147,8 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
                 check_empty(bytes(action.body or b""), "tables request")
                 return iter([self._info(table).serialize() for table in self._listed(call)])
             body = action.body.to_pybytes() if action.body else b""
-            return iter([run_action(self._server_state, call.principal, action.type, body)])
+            result = run_action(self._server_state, call.principal, action.type, body, context.is_cancelled)
+            return iter([result])
 
     @contextmanager
     def _serving(self, doing: str, context: fl.ServerCallContext) -> Iterator[tuple[AuthMiddleware, str]]:
@@ -160,18 +170,25 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
     def _listed(self, call: AuthMiddleware) -> tuple[Table, ...]:
         return self._server_state.access.tables(call.principal)
 
-    def _table_of(self, principal: Principal, descriptor: fl.FlightDescriptor) -> Table:
+    def _table_of(self, principal: Principal, descriptor: fl.FlightDescriptor, context: fl.ServerCallContext) -> Table:
         self._check_open()
+        computed = parse_computed(descriptor.command or b"")
+        if computed is not None:
+            return computed_table(self._server_state, principal, computed, context.is_cancelled)
         if descriptor.descriptor_type != fl.DescriptorType.PATH:
-            raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
+            raise InvalidRequestError('Name a table by the path ["scope", name] or [name], or a plan by a command.')
         return self._server_state.access.get(principal, name_of_path(descriptor.path))
 
-    def _info(self, table: Table) -> fl.FlightInfo:
+    def _info(
+        self, table: Table, descriptor: fl.FlightDescriptor | None = None, ticket: bytes | None = None
+    ) -> fl.FlightInfo:
+        """What is said of a table: one of the catalog, or one with that descriptor and that ticket."""
         uri = self._advertised()
+        ticket = scope_ticket(table.name) if ticket is None else ticket
         return fl.FlightInfo(
-            _schema(table),
-            fl.FlightDescriptor.for_path(*path_of_name(table.name)),
-            [fl.FlightEndpoint(scope_ticket(table.name), [uri if uri is not None else SAME_CONNECTION])],
+            flight_schema(table),
+            fl.FlightDescriptor.for_path(*path_of_name(table.name)) if descriptor is None else descriptor,
+            [fl.FlightEndpoint(ticket, [uri if uri is not None else SAME_CONNECTION])],
             total_records=table.size,
             total_bytes=-1,
         )
@@ -180,7 +197,3 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
 def _identity(context: fl.ServerCallContext) -> str:
     identity = context.peer_identity()
     return identity.decode("utf-8", "replace") if isinstance(identity, bytes) else str(identity)
-
-
-def _schema(table: Table) -> object:
-    return barrage_schema(table.schema, attributes=table.attributes, key_columns=table.key_columns)

@@ -132,7 +132,7 @@ def statistics_families(figures: ServerStatistics) -> Iterator[Metric]:
 
     yield counter("evictions", "Connections that were cut because their client stalled.", figures.evicted)
     yield gauge("sessions", "Sessions of Deephaven clients.", figures.sessions)
-    yield gauge("exports", "Tables that sessions hold by number.", figures.exports)
+    yield gauge("exports", "Tables that clients hold by number or ticket.", figures.exports)
     yield gauge(
         "retained_bytes", "Bytes of updates that are kept for subscribers that come back.", figures.retained_bytes
     )

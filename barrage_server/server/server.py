@@ -397,7 +397,7 @@ class Server:
             uptime_seconds=time.monotonic() - self._started,
             evicted=self._endpoints.evicted,
             sessions=0 if deephaven is None else deephaven.session_count,
-            exports=0 if deephaven is None else deephaven.export_count,
+            exports=self._hub.export_counts.total,
         )
 
     def reload(
@@ -493,6 +493,7 @@ class Server:
             self._endpoints.close(grace)
             server_state.dispatcher.close()
             server_state.checks.shutdown()
+            server_state.leases.close()
             durability = server_state.durability
             if durability is not None:
                 durability.close()
@@ -558,6 +559,7 @@ class Server:
         server_state.followers.tidy(now)
         server_state.resumption.history.tidy(now)
         server_state.access.tidy(now)
+        server_state.leases.tidy()
         server_state.results.tidy()
         for stream in server_state.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):

@@ -14,6 +14,8 @@ from barrage_server.server.authentication import Authentication
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.counters import Counters
 from barrage_server.server.dispatcher import Dispatcher
+from barrage_server.server.export_counts import ExportCounts
+from barrage_server.server.leases import Leases
 from barrage_server.server.limits import Limits
 from barrage_server.server.made_tables import MadeTables
 from barrage_server.server.principal import Principal
@@ -58,6 +60,8 @@ class ServerState:
         made_tables: the tables that clients have made.
         private: the tables without a name in the catalog.
         results: the tables that are computed for clients.
+        export_counts: the tables that clients hold by number or ticket.
+        leases: the results that are kept for clients of Arrow Flight.
         wall_clock: the time of day, in seconds since 1970.
 
     """
@@ -83,6 +87,8 @@ class ServerState:
     made_tables: MadeTables = field(init=False)
     private: PrivateTables = field(init=False)
     results: Results = field(init=False)
+    export_counts: ExportCounts = field(init=False)
+    leases: Leases = field(init=False)
     wall_clock: Callable[[], float] = field(default=time.time)
 
     def __post_init__(self) -> None:
@@ -90,6 +96,8 @@ class ServerState:
         self.made_tables = MadeTables(self.catalog, self.limits.tables, self.limits.tables_per_caller)
         self.private = PrivateTables(self.access)
         self.results = Results(self.private, self.limits)
+        self.export_counts = ExportCounts(self.limits.total_exports, self.limits.exports_per_caller)
+        self.leases = Leases(self.limits.session_seconds, self.export_counts, self.clock, self.authentication.holds)
         self.catalog.graph.clock = time.thread_time
 
     def check_new(self, principal: Principal, names: Collection[str]) -> None:

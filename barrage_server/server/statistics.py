@@ -152,7 +152,7 @@ class ServerStatistics:
         writer_threads: number of threads that serve subscriptions now.
         staging: what is staged.
         sessions: sessions of Deephaven clients.
-        exports: tables that those sessions hold by number.
+        exports: tables that those sessions hold by number, and results of plans that are kept for other clients.
         commits: entries of the ledger: (publisher, table, last batch).
         streams: one entry per open stream of any kind, the subscriptions too.
         retained_bytes: bytes of the updates that are retained for subscribers that come back, about.

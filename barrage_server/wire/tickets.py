@@ -2,11 +2,13 @@
 
 Tables are globals of the server, in Deephaven's words the *scope*: ticket ``s/<name>``, path ``["scope", name]``. A
 path of one element is a table's name, as plain Arrow Flight clients write it, and so is a ticket without a known
-prefix.
+prefix. The result of a plan has the ticket ``r/<32 characters>``; a plan's JSON is a ticket of its result, too, so that
+a bare name does not begin with ``{``.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,14 +21,18 @@ __all__ = [
     "DPHN",
     "ApplicationTicket",
     "ExportTicket",
+    "PlanTicket",
+    "ResultTicket",
     "SessionTicket",
     "SharedTicket",
     "export_ticket",
     "name_of_path",
     "name_of_ticket",
+    "parse_computed",
     "parse_path",
     "parse_ticket",
     "path_of_name",
+    "result_ticket",
     "scope_ticket",
 ]
 
@@ -36,6 +42,9 @@ _SCOPE_PREFIX: Final = b"s/"
 _SCOPE: Final = "scope"
 _EXPORT: Final = struct.Struct("<ci")
 _APPLICATION_PREFIX: Final = b"a/"
+_RESULT_PREFIX: Final = "r/"
+_RESULT: Final = re.compile(rb"r/[A-Za-z0-9_-]{32}")
+_PLAN: Final = b"{"
 MAX_NAME_BYTES: Final = 4096
 
 
@@ -90,6 +99,34 @@ class ApplicationTicket:
     """A field of a Deephaven application: ``a/<application>/f/<field>``. This server has none."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTicket:
+    """The result of a plan, which the server keeps for its caller: ``r/`` and a secret."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTicket:
+    """The result of a plan that is computed for the call: the JSON of the plan."""
+
+    json: bytes
+
+
+def result_ticket(secret: str) -> str:
+    """The ticket of a result, with a secret of 32 characters that are fit for URLs."""
+    return _RESULT_PREFIX + secret
+
+
+def parse_computed(ticket: bytes) -> ResultTicket | PlanTicket | None:
+    """The ticket of a computed table, or the command of a descriptor that names one; None for others."""
+    if ticket.startswith(_PLAN):
+        return PlanTicket(ticket)
+    if _RESULT.fullmatch(ticket):
+        return ResultTicket(ticket.decode("ascii"))
+    return None
 
 
 SessionTicket = ExportTicket | SharedTicket | ApplicationTicket | str

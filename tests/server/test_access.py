@@ -22,12 +22,16 @@ from barrage_server.errors import (
     NotFoundError,
     UnknownTableError,
 )
-from barrage_server.flight.errors import from_flight
+from barrage_server.flight.errors import error_of, from_flight, to_flight
+from barrage_server.plan.json_form import plan_to_json
+from barrage_server.plan.operation import EmptyTable, Head
+from barrage_server.plan.plan import NamedTable, Plan, Step
 from barrage_server.server import Principal, Right, Role, Server
 from barrage_server.server.access import AccessControl
 from barrage_server.server.actions import list_actions
 from barrage_server.server.catalog import Catalog
 from barrage_server.wire.metadata import SubscriptionRequest
+from barrage_server.wire.plan_messages import BindRequest, OperateResult, ReleaseRequest
 from barrage_server.wire.protocol import (
     AbortRequest,
     CommitPart,
@@ -153,6 +157,28 @@ class Line:
     somewhere: Right | None = None
 
 
+def plan(name: str) -> bytes:
+    """A plan about the table of that name; its JSON is a ticket and a command, too."""
+    return plan_to_json(Plan((Step(Head(1), (NamedTable(name),)),), (0,)))
+
+
+def operated(caller: Caller, name: str) -> None:
+    """The error of an output is raised as that of a call is."""
+    (answer,) = caller.action("barrage.operate", plan(name))
+    (output,) = OperateResult.from_json(answer).outputs
+    if output.error is not None:
+        raise to_flight(error_of(output.error, output.text or ""))
+
+
+def bound(caller: Caller, name: str) -> None:
+    """Give a table of the caller's own that name; a caller that may read nothing has none."""
+    ticket = f"r/{32 * 'x'}"
+    with suppress(pa.ArrowException, OSError):
+        (answer,) = caller.action("barrage.operate", plan_to_json(Plan((Step(EmptyTable(1)),), (0,))))
+        ticket = OperateResult.from_json(answer).outputs[0].ticket or ticket
+    caller.action("barrage.bind", BindRequest(ticket, name).to_json())
+
+
 def path(name: str) -> fl.FlightDescriptor:
     return fl.FlightDescriptor.for_path("scope", name)
 
@@ -163,13 +189,30 @@ FREE = Line(lambda caller, name: None, None)
 FLIGHT_LINES: dict[str, list[Line]] = {
     "Handshake": [FREE],
     "ListFlights": [Line(lambda caller, name: list(caller.flight.list_flights(b"", caller.options)), None)],
-    "GetFlightInfo": [Line(lambda caller, name: caller.flight.get_flight_info(path(name), caller.options))],
-    "GetSchema": [Line(lambda caller, name: caller.flight.get_schema(path(name), caller.options))],
+    "GetFlightInfo": [
+        Line(lambda caller, name: caller.flight.get_flight_info(path(name), caller.options)),
+        Line(
+            lambda caller, name: caller.flight.get_flight_info(
+                fl.FlightDescriptor.for_command(plan(name)), caller.options
+            ),
+            (Right.READ,),
+        ),
+    ],
+    "GetSchema": [
+        Line(lambda caller, name: caller.flight.get_schema(path(name), caller.options)),
+        Line(
+            lambda caller, name: caller.flight.get_schema(fl.FlightDescriptor.for_command(plan(name)), caller.options),
+            (Right.READ,),
+        ),
+    ],
     "DoGet": [
         Line(
             lambda caller, name: caller.flight.do_get(fl.Ticket(scope_ticket(name)), caller.options).read_all(),
             (Right.READ,),
-        )
+        ),
+        Line(
+            lambda caller, name: caller.flight.do_get(fl.Ticket(plan(name)), caller.options).read_all(), (Right.READ,)
+        ),
     ],
     "DoPut": [
         Line(lambda caller, name: caller.put(path(name)), (Right.PUBLISH,)),
@@ -179,7 +222,11 @@ FLIGHT_LINES: dict[str, list[Line]] = {
         Line(
             lambda caller, name: caller.exchange(SubscriptionRequest(scope_ticket(name), options=QUICK).encode()),
             (Right.READ,),
-        )
+        ),
+        Line(
+            lambda caller, name: caller.exchange(SubscriptionRequest(plan(name), options=QUICK).encode()),
+            (Right.READ,),
+        ),
     ],
     "DoAction": [FREE],  # ACTION_LINES
     "ListActions": [Line(lambda caller, name: caller.flight.list_actions(caller.options), None)],
@@ -246,6 +293,12 @@ ACTION_LINES: dict[str, list[Line]] = {
     "barrage.statistics": [Line(lambda caller, name: caller.action("barrage.statistics"), None, Right.STATISTICS)],
     "barrage.health": [Line(lambda caller, name: caller.action("barrage.health"), None)],
     "barrage.tables": [Line(lambda caller, name: caller.action("barrage.tables"), None)],
+    "barrage.operate": [Line(operated, (Right.READ,))],
+    "barrage.bind": [Line(bound, (Right.CREATE, Right.PUBLISH))],
+    "barrage.release": [
+        Line(lambda caller, name: caller.action("barrage.release", ReleaseRequest((name,)).to_json()), None)
+    ],
+    "barrage.functions": [Line(lambda caller, name: caller.action("barrage.functions"), None)],
 }
 
 PACKAGE = "/io.deephaven.proto.backplane.grpc"

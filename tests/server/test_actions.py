@@ -54,7 +54,10 @@ def test_every_action_is_listed_with_a_description(client: fl.FlightClient) -> N
     actions = {action.type: action.description for action in client.list_actions()}
     assert set(actions) == {
         f"barrage.{name}"
-        for name in ("commit", "abort", "keep", "last_batch", "create", "drop", "statistics", "health", "tables")
+        for name in (
+            *("commit", "abort", "keep", "last_batch", "create", "drop", "statistics", "health", "tables"),
+            *("operate", "release", "bind", "functions"),
+        )
     }
     assert all(actions.values())
 

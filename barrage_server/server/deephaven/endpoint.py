@@ -146,6 +146,7 @@ class DeephavenEndpoint:
             self._plain.close()
         self._state.workers.shutdown()
         self._state.heavy.shutdown()
+        self._state.plans.shutdown()
         self._resolver.shutdown(wait=False)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)

@@ -32,6 +32,7 @@ from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.raw import PATH_DESCRIPTOR, Descriptor, decode_flight_data, schema_flight_data
 from barrage_server.wire.resume import RESUME_HEADER, ResumePoint
+from barrage_server.wire.tickets import parse_computed
 
 __all__ = ["RawExchange"]
 
@@ -175,6 +176,8 @@ class RawExchange(ExchangeStream):
         descriptor = self._descriptor
         if not ticket and descriptor is not None and descriptor.type == PATH_DESCRIPTOR:
             return await self._state.resolve_path(self._session, descriptor.path, Right.READ)
+        if not ticket and descriptor is not None and parse_computed(descriptor.command) is not None:
+            ticket = descriptor.command
         return await self._state.resolve(self._session, ticket, Right.READ)
 
     async def _write(self) -> None:

@@ -7,59 +7,20 @@ because calls of one connection overtake each other. A call that asks for a numb
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, UnavailableError
-from barrage_server.publish.caller_counts import CallerCounts
+from barrage_server.server.export_counts import ExportCounts
 
-__all__ = ["ExportCounts", "Exports"]
+__all__ = ["Exports"]
 
 _RELEASED_KEPT: Final = 256
 """Numbers remembered as released, which no call waits for."""
 _NO_LIMIT: Final = 1 << 32
 """The number of possible numbers."""
-
-
-class ExportCounts:
-    """The exports of all sessions, in number, and those of each caller.
-
-    Args:
-        total: most of all sessions.
-        per_caller: most of the sessions of one caller.
-
-    """
-
-    def __init__(self, total: float = math.inf, per_caller: float = math.inf) -> None:
-        self._most = total
-        self._per_caller = per_caller
-        self._of_callers = CallerCounts()
-        self.total = 0
-
-    def add(self, owner: str) -> None:
-        """Count one more of a caller; the empty ``owner`` is counted with all only.
-
-        Raises:
-            LimitError: there are as many as there may be.
-
-        """
-        if owner and self._of_callers[owner] >= self._per_caller:
-            raise LimitError(
-                f"Your sessions have {self._per_caller:,} exports (exports_per_caller), and may have no more. Release "
-                f"those that are not used: close their tables."
-            )
-        if self.total >= self._most:
-            raise LimitError(f"All sessions have {self._most:,} exports (total_exports); try again later.")
-        self.total += 1
-        self._of_callers.add(owner)
-
-    def remove(self, owner: str) -> None:
-        """Count one less."""
-        self.total -= 1
-        self._of_callers.remove(owner)
 
 
 class Exports:

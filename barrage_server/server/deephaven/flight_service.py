@@ -35,9 +35,17 @@ from barrage_server.server.principal import Principal
 from barrage_server.server.put import take_put
 from barrage_server.server.workers import Workers
 from barrage_server.wire.families import ClientFamily
+from barrage_server.wire.plan_messages import OPERATE_ACTION
 from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.raw import PATH_DESCRIPTOR
-from barrage_server.wire.tickets import ExportTicket, SessionTicket, parse_path, path_of_name, scope_ticket
+from barrage_server.wire.tickets import (
+    ExportTicket,
+    SessionTicket,
+    parse_computed,
+    parse_path,
+    path_of_name,
+    scope_ticket,
+)
 
 __all__ = ["FlightService"]
 
@@ -134,7 +142,10 @@ class FlightService:
     async def _get_flight_info(
         self, _call: Call, session: Session, request: flight_pb2.FlightDescriptor
     ) -> flight_pb2.FlightInfo:
-        return await self._info(await self._table_of(session, request), None if session.is_plain else request)
+        table = await self._table_of(session, request)
+        if parse_computed(request.cmd) is not None:
+            return await self._info(table, request, request.cmd)
+        return await self._info(table, None if session.is_plain else request)
 
     async def _get_schema(
         self, _call: Call, session: Session, request: flight_pb2.FlightDescriptor
@@ -198,7 +209,10 @@ class FlightService:
                 await call.write(flight_pb2.Result(body=info.SerializeToString()).SerializeToString())
             return
         server_state, principal = self._state.server_state, session.principal
-        body = await self._state.run(run_action, server_state, principal, action.type, action.body)
+        if action.type == OPERATE_ACTION:  # may take long, and is not done for a caller that has gone
+            body = await self._state.planned(partial(run_action, server_state, principal, action.type, action.body))
+        else:
+            body = await self._state.run(run_action, server_state, principal, action.type, action.body)
         await call.write(flight_pb2.Result(body=body).SerializeToString())
 
     async def _list_actions(self, call: Call, _session: Session) -> None:
@@ -208,15 +222,20 @@ class FlightService:
     async def _table_of(self, session: Session, descriptor: flight_pb2.FlightDescriptor) -> Table:
         if self._state.server_state.streams.closing:
             raise UnavailableError("The server is shutting down; connect again later.")
+        computed = parse_computed(descriptor.cmd)
+        if computed is not None:
+            return await self._state.computed(session, computed)
         if descriptor.type != PATH_DESCRIPTOR:
-            raise InvalidRequestError('Name a table by the path ["scope", name] or [name].')
+            raise InvalidRequestError('Name a table by the path ["scope", name] or [name], or a plan by a command.')
         return await self._state.resolve_path(session, descriptor.path)
 
-    async def _info(self, table: Table, descriptor: flight_pb2.FlightDescriptor | None = None) -> flight_pb2.FlightInfo:
+    async def _info(
+        self, table: Table, descriptor: flight_pb2.FlightDescriptor | None = None, ticket: bytes | None = None
+    ) -> flight_pb2.FlightInfo:
         if descriptor is None:
             descriptor = flight_pb2.FlightDescriptor(type="PATH", path=path_of_name(table.name))
         endpoint = flight_pb2.FlightEndpoint(
-            ticket=flight_pb2.Ticket(ticket=scope_ticket(table.name)),
+            ticket=flight_pb2.Ticket(ticket=scope_ticket(table.name) if ticket is None else ticket),
             location=[flight_pb2.Location(uri=self._location())],
         )
         return flight_pb2.FlightInfo(

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from barrage_server.errors import LimitError
 from barrage_server.publish.caller_counts import CallerCounts
-from barrage_server.server.deephaven.exports import ExportCounts, Exports
+from barrage_server.server.deephaven.exports import Exports
+from barrage_server.server.export_counts import ExportCounts
 from barrage_server.server.principal import UNAUTHENTICATED, Principal
 
 __all__ = ["Session", "Sessions"]

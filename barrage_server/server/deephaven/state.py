@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -17,9 +19,9 @@ from barrage_server.errors import BarrageError, InvalidRequestError, NotFoundErr
 from barrage_server.log import note
 from barrage_server.server.access import Right
 from barrage_server.server.authentication import Authentication, Credentials
-from barrage_server.server.deephaven.exports import ExportCounts
 from barrage_server.server.deephaven.sessions import Session, Sessions
 from barrage_server.server.log_ins import LogIns
+from barrage_server.server.plans import computed_table
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.table_schema import has_at_most
@@ -28,10 +30,13 @@ from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.tickets import (
     ApplicationTicket,
     ExportTicket,
+    PlanTicket,
+    ResultTicket,
     SessionTicket,
     SharedTicket,
     name_of_path,
     name_of_ticket,
+    parse_computed,
     parse_path,
     parse_ticket,
 )
@@ -44,6 +49,8 @@ Result = TypeVar("Result")
 _WORKERS: Final = 32
 """Threads for calls that would block the event loop."""
 _LIGHT_COLUMNS: Final = 256
+_PLAN_THREADS: Final = 8
+"""Threads that compute tables for clients."""
 _HEAVY_THREADS: Final = 2
 """Threads for requests that take long by their size. Few: they take turns, and the others are left for short calls."""
 _NOTHING_SHARED: Final = (
@@ -63,6 +70,7 @@ class EndpointState:
         bound: tables bound by clients, by name; only their names may be bound again.
         stopping: set when the endpoint is about to close.
         heavy: threads for long requests, for which the event loop must not wait.
+        plans: threads for the computation of tables.
 
     """
 
@@ -78,7 +86,7 @@ class EndpointState:
             self._forget,
             self.authentication.holds,
             limits.sessions_per_caller,
-            ExportCounts(limits.total_exports, limits.exports_per_caller),
+            server_state.export_counts,
         )
         self._log_ins = LogIns(limits.failed_log_ins, server_state.clock)
         self.shared: dict[bytes, tuple[Session, Table]] = {}
@@ -88,12 +96,27 @@ class EndpointState:
         self.stopping: Final = asyncio.Event()
         self.workers: Final = Workers(_WORKERS, "barrage-deephaven-worker")
         self.heavy: Final = Workers(_HEAVY_THREADS, "barrage-requests")
+        self.plans: Final = Workers(_PLAN_THREADS, "barrage-plans")
 
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
     ) -> Result:
         """``function(*args, **keywords)``, called on a thread."""
         return await asyncio.wrap_future(self.workers.submit(function, *args, **keywords))
+
+    async def planned(self, work: Callable[[Callable[[], bool]], Result]) -> Result:
+        """``work(is_gone)``, called on a thread that is kept for what clients have computed.
+
+        Args:
+            work: is told whether the call was cancelled, so that what is left of it need not be done.
+
+        """
+        gone = threading.Event()
+        try:
+            return await asyncio.wrap_future(self.plans.submit(work, gone.is_set))
+        except asyncio.CancelledError:
+            gone.set()
+            raise
 
     async def principal(self, credentials: Credentials, peer: str) -> Principal:
         """The caller at ``peer`` with these credentials.
@@ -110,7 +133,7 @@ class EndpointState:
     async def resolve(self, session: Session, ticket: bytes, *rights: Right) -> Table:
         """The table of a ticket, for what needs these rights; waits for a pending export.
 
-        A plain Flight client has no tickets but names.
+        A plain Flight client has no tickets but names, results of plans, and plans.
 
         Raises:
             InvalidRequestError: the ticket is invalid, or names an unknown export.
@@ -118,9 +141,16 @@ class EndpointState:
             ForbiddenError: the caller lacks one of the rights.
 
         """
+        computed = parse_computed(ticket)
+        if computed is not None:
+            return await self.computed(session, computed)
         if session.is_plain:
             return await self._named(session, name_of_ticket(ticket), *rights)
         return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket)
+
+    async def computed(self, session: Session, ticket: ResultTicket | PlanTicket) -> Table:
+        """The table of a ticket that stands for a result. Raises what :func:`computed_table` does."""
+        return await self.planned(partial(computed_table, self.server_state, session.principal, ticket))
 
     async def resolve_path(self, session: Session, path: Sequence[str | bytes], *rights: Right) -> Table:
         """The table at the path of a descriptor. Raises what :meth:`resolve` does."""

@@ -9,7 +9,8 @@ import pytest
 
 from barrage_server.engine import AppendTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, LimitError, UnavailableError, WireFormatError
-from barrage_server.server.deephaven.exports import ExportCounts, Exports
+from barrage_server.server.deephaven.exports import Exports
+from barrage_server.server.export_counts import ExportCounts
 
 TABLE = AppendTable(UpdateGraph(), "t", pa.schema([("a", pa.int64())]))
 

@@ -1,0 +1,140 @@
+"""Plans of clients: their tables computed, and the tables of tickets that stand for results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+from barrage_server.flight.errors import error_name, error_of
+from barrage_server.log import note
+from barrage_server.plan.json_form import plan_from_json
+from barrage_server.plan.operation import EmptyTable
+from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
+from barrage_server.server.access import Right
+from barrage_server.server.principal import Principal
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.translate import safe_error
+from barrage_server.wire.tickets import PlanTicket, ResultTicket, name_of_ticket, parse_computed
+
+__all__ = ["compute", "computed_table", "table_of_ticket"]
+
+_SHOWN: Final = 200
+"""Characters of the names of tables that the log has of a plan."""
+
+IsGone = Callable[[], bool]
+"""Whether the caller has gone, so that nothing need be computed for it."""
+Outcome = Table | BarrageError
+
+
+def compute(server_state: ServerState, principal: Principal, plan: Plan, is_gone: IsGone) -> list[Outcome]:
+    """The outputs of a plan: for each a table, or the error of the operation that failed.
+
+    Takes as long as reading the tables. What no output is computed from is not computed.
+
+    Raises:
+        UnavailableError: the caller has gone, or the server is shutting down.
+
+    """
+    note(table=", ".join(plan.tables)[:_SHOWN])
+    needed = _needed(plan)
+    outcomes: dict[int, Outcome] = {}
+    for number, step in enumerate(plan.steps):
+        if number in needed:
+            if is_gone() or server_state.streams.closing:
+                raise UnavailableError("The caller has gone, or the server is shutting down.")
+            outcomes[number] = _outcome(server_state, principal, plan, number, step, outcomes)
+    return [outcomes[output] for output in plan.outputs]
+
+
+def _needed(plan: Plan) -> set[int]:
+    needed = set(plan.outputs)
+    for number in range(len(plan.steps) - 1, -1, -1):
+        if number in needed:
+            needed.update(source.step for source in plan.steps[number].inputs if isinstance(source, Result))
+    return needed
+
+
+def _outcome(
+    server_state: ServerState, principal: Principal, plan: Plan, number: int, step: Step, before: dict[int, Outcome]
+) -> Outcome:
+    """The result of one operation, or why there is none. An error begins with the operation that failed."""
+    for source in step.inputs:
+        if isinstance(source, Result) and isinstance(failed := before[source.step], BarrageError):
+            return failed
+    try:
+        return _result(server_state, principal, step, before)
+    except Exception as error:  # a fault of one operation must not keep the others from being told
+        safe = safe_error(error, f"the operation '{step.operation.verb}'", principal.name)
+        if len(plan.steps) == 1:
+            return safe
+        return error_of(error_name(safe), f"Operation {number} ({step.operation.verb}) failed: {safe}")
+
+
+def _result(server_state: ServerState, principal: Principal, step: Step, before: dict[int, Outcome]) -> Table:
+    if isinstance(step.operation, EmptyTable):
+        from barrage_server.operations import empty_table  # many modules, which a server may never need
+
+        server_state.access.check_any(principal, Right.READ)
+        made = empty_table(step.operation.rows, server_state.catalog.graph)
+        server_state.private.add(made)
+        return made
+    inputs = [_input(server_state, principal, source, before) for source in step.inputs]
+    return server_state.results.compute(principal, step.operation, inputs)
+
+
+def _input(server_state: ServerState, principal: Principal, source: Source, before: dict[int, Outcome]) -> Table:
+    match source:
+        case Result(step):
+            made = before[step]
+            assert isinstance(made, Table)
+            return made
+        case NamedTable(name):
+            return server_state.access.get(principal, name, Right.READ)
+        case TicketTable(ticket):
+            parsed = parse_computed(ticket.encode())
+            if isinstance(parsed, PlanTicket):
+                raise InvalidRequestError("The input of an operation is a table or a result, and no plan.")
+            if parsed is None:
+                return server_state.access.get(principal, name_of_ticket(ticket.encode()), Right.READ)
+            return table_of_ticket(server_state, principal, parsed)
+
+
+def table_of_ticket(server_state: ServerState, principal: Principal, ticket: ResultTicket) -> Table:
+    """The result that is kept for ``principal`` under a ticket; its lease is renewed.
+
+    Raises:
+        UnknownTableError: there is none, or the caller has no right any more on a table that it shows.
+        ForbiddenError, UnavailableError: it may not read these any more, or sees another part of them.
+
+    """
+    table = server_state.leases.get(principal, ticket.text)
+    note(table=table.name)
+    server_state.private.check(principal, table, Right.READ)
+    return table
+
+
+def computed_table(
+    server_state: ServerState, principal: Principal, ticket: ResultTicket | PlanTicket, is_gone: IsGone
+) -> Table:
+    """The table of a ticket that stands for a result: one that is kept, or one that is computed for the call.
+
+    Raises what :func:`table_of_ticket` does, and:
+        InvalidRequestError: it is no plan, or one with several outputs.
+        BarrageError: the error of the operation that failed.
+
+    """
+    if isinstance(ticket, ResultTicket):
+        return table_of_ticket(server_state, principal, ticket)
+    limit = server_state.limits.request_bytes
+    plan = plan_from_json(ticket.json, limit)
+    if len(plan.outputs) != 1:
+        raise InvalidRequestError(
+            f"A plan as a ticket or command has one output, and this one has {len(plan.outputs)}. Use the action "
+            "barrage.operate."
+        )
+    (outcome,) = compute(server_state, principal, plan, is_gone)
+    if isinstance(outcome, BarrageError):
+        raise outcome
+    return outcome
