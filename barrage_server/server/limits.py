@@ -31,6 +31,7 @@ _COUNTS: Final = (
     "message_bytes",
     "half_message_bytes",
     "retain_bytes",
+    "batch_operations",
     "results_per_caller",
     "total_results",
     "result_bytes",
@@ -118,6 +119,7 @@ class Limits:
         retain_seconds: seconds for which the server remembers what tables did, without values, for subscribers that
             come back: they get the difference instead of a snapshot.
         retain_bytes: bytes of all that it remembers, about; 0: nothing.
+        batch_operations: operations of one batch, or of one plan.
         results_per_caller: tables that are computed for one caller at a time. A server that accepts every caller has no
             such bound.
         total_results: tables that are computed for all of them.
@@ -168,6 +170,7 @@ class Limits:
     keepalive_seconds: float = 30.0
     retain_seconds: float = 300.0
     retain_bytes: int = 64 << 20
+    batch_operations: int = 10_000
     results_per_caller: int = 10_000
     total_results: int = 50_000
     result_bytes: int = 4 << 30

@@ -10,7 +10,6 @@ from barrage_server.errors import BarrageError, InvalidRequestError, Unavailable
 from barrage_server.flight.errors import error_name, error_of
 from barrage_server.log import note
 from barrage_server.plan.json_form import plan_from_json
-from barrage_server.plan.operation import EmptyTable
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
@@ -73,13 +72,6 @@ def _outcome(
 
 
 def _result(server_state: ServerState, principal: Principal, step: Step, before: dict[int, Outcome]) -> Table:
-    if isinstance(step.operation, EmptyTable):
-        from barrage_server.operations import empty_table  # many modules, which a server may never need
-
-        server_state.access.check_any(principal, Right.READ)
-        made = empty_table(step.operation.rows, server_state.catalog.graph)
-        server_state.private.add(made)
-        return made
     inputs = [_input(server_state, principal, source, before) for source in step.inputs]
     return server_state.results.compute(principal, step.operation, inputs)
 

@@ -39,10 +39,13 @@ class PrivateTables:
     Args:
         access: the rights on the tables of the catalog.
 
+    Attributes:
+        access: the same.
+
     """
 
     def __init__(self, access: AccessControl) -> None:
-        self._access = access
+        self.access = access
         # As values only tables that their keys follow, or that keep nothing alive.
         self._origins: WeakKeyDictionary[Table, tuple[Table, ...]] = WeakKeyDictionary()
 
@@ -73,7 +76,7 @@ class PrivateTables:
 
         """
         for origin in self.origins(table):
-            self._access.check_table(principal, origin, *rights)
+            self.access.check_table(principal, origin, *rights)
 
     def needs(self, table: Table, right: Right = Right.READ) -> tuple[Need, ...]:
         """What a stream takes that is about a table."""

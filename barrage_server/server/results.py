@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from barrage_server.engine import Table
+from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.errors import LimitError
 from barrage_server.log import count
 from barrage_server.plan.derivation import Allowance, derive
-from barrage_server.plan.operation import Operation
+from barrage_server.plan.operation import EmptyTable, Operation
 from barrage_server.publish.caller_counts import CallerCounts, share_of_one
 from barrage_server.server.access import Right
 from barrage_server.server.limits import Limits
@@ -71,12 +71,14 @@ class Results:
     A result is held by those who use it: exports, leases, streams, names of the catalog, and results of it.
 
     Args:
+        graph: the graph of all tables.
         private: takes the results in.
         limits: those of the server.
 
     """
 
-    def __init__(self, private: PrivateTables, limits: Limits) -> None:
+    def __init__(self, graph: UpdateGraph, private: PrivateTables, limits: Limits) -> None:
+        self._graph = graph
         self._private = private
         self._limits = limits
         self._allowance = Allowance(limits.result_seconds, limits.result_bytes)
@@ -97,10 +99,12 @@ class Results:
         """
         for table in inputs:
             self._private.check(principal, table, Right.READ)
+        if not inputs:
+            self._private.access.check_any(principal, Right.READ)
         from barrage_server.operations.estimate import state_bytes  # many modules, which a server may never need
 
         with self._admitted(principal, state_bytes(operation, inputs)):
-            result: Table = derive(operation, inputs, self._allowance)
+            result = self._derived(operation, inputs)
             if result in inputs:
                 return result
             self._check_state(result)
@@ -110,6 +114,14 @@ class Results:
                     self._made[result] = _Origin(principal.owner, principal.name, operation.verb)
                     self._usage.add(principal.owner, result.state_bytes)
         return result
+
+    def _derived(self, operation: Operation, inputs: Sequence[Table]) -> Table:
+        if isinstance(operation, EmptyTable):
+            from barrage_server.operations import empty_table
+
+            return empty_table(operation.rows, self._graph)
+        derived: Table = derive(operation, inputs, self._allowance)
+        return derived
 
     def _check_state(self, table: Table) -> None:
         if table.state_bytes > self._limits.result_bytes:

@@ -95,7 +95,7 @@ class ServerState:
         self.request_rate = RequestRate(self.limits.requests_per_second, self.clock)
         self.made_tables = MadeTables(self.catalog, self.limits.tables, self.limits.tables_per_caller)
         self.private = PrivateTables(self.access)
-        self.results = Results(self.private, self.limits)
+        self.results = Results(self.catalog.graph, self.private, self.limits)
         self.export_counts = ExportCounts(self.limits.total_exports, self.limits.exports_per_caller)
         self.leases = Leases(self.limits.session_seconds, self.export_counts, self.clock, self.authentication.holds)
         self.catalog.graph.clock = time.thread_time

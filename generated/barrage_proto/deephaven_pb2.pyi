@@ -242,21 +242,6 @@ class CreateInputTableRequest(_message.Message):
     kind: CreateInputTableRequest.InputTableKind
     def __init__(self, result_id: _Optional[_Union[Ticket, _Mapping]] = ..., source_table_id: _Optional[_Union[TableReference, _Mapping]] = ..., schema: _Optional[bytes] = ..., kind: _Optional[_Union[CreateInputTableRequest.InputTableKind, _Mapping]] = ...) -> None: ...
 
-class BatchTableRequest(_message.Message):
-    __slots__ = ("ops",)
-    class Operation(_message.Message):
-        __slots__ = ("fetch_table", "apply_preview_columns", "create_input_table")
-        FETCH_TABLE_FIELD_NUMBER: _ClassVar[int]
-        APPLY_PREVIEW_COLUMNS_FIELD_NUMBER: _ClassVar[int]
-        CREATE_INPUT_TABLE_FIELD_NUMBER: _ClassVar[int]
-        fetch_table: FetchTableRequest
-        apply_preview_columns: ApplyPreviewColumnsRequest
-        create_input_table: CreateInputTableRequest
-        def __init__(self, fetch_table: _Optional[_Union[FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[CreateInputTableRequest, _Mapping]] = ...) -> None: ...
-    OPS_FIELD_NUMBER: _ClassVar[int]
-    ops: _containers.RepeatedCompositeFieldContainer[BatchTableRequest.Operation]
-    def __init__(self, ops: _Optional[_Iterable[_Union[BatchTableRequest.Operation, _Mapping]]] = ...) -> None: ...
-
 class ExportedTableUpdatesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from barrage_proto import console_pb2, flight_pb2
+from barrage_proto import console_pb2, flight_pb2, table_pb2
 from barrage_proto import deephaven_pb2 as deephaven
 
 from barrage_server.rowset import RowSet
+from barrage_server.server.deephaven.operations import CALLS
 from barrage_server.wire.metadata import (
     PublicationRequest,
     SnapshotRequest,
@@ -305,6 +306,52 @@ def _actions() -> Iterator[Call]:
             yield Call(FLIGHT + "DoAction", (flight_pb2.Action(type=name, body=body).SerializeToString(),))
 
 
+def _operations(table: Any, other: Any, result: Any) -> Iterator[tuple[str, str, Any]]:
+    """The calls that compute: the name of each, its name in a batch, and a request."""
+    columns = {"column_specs": ["a = ii % 3", "b = (int)a + 1", "c = `x` + a"]}
+    literal = table_pb2.Value(literal=table_pb2.Literal(string_value="a"))
+    compare = table_pb2.CompareCondition(
+        operation="EQUALS", lhs=table_pb2.Value(reference=table_pb2.Reference(column_name="sym")), rhs=literal
+    )
+    condition = table_pb2.Condition(compare=compare)
+    parts: dict[str, Any] = {"or": table_pb2.OrCondition(filters=[condition, condition])}
+    either = table_pb2.Condition(**parts)
+    columns_of = table_pb2.Aggregation.AggregationColumns
+    total = table_pb2.AggSpec(sum=table_pb2.AggSpec.AggSpecSum())
+    middle = table_pb2.AggSpec(median=table_pb2.AggSpec.AggSpecMedian(average_evenly_divided=True))
+    given: dict[str, dict[str, Any]] = {
+        "EmptyTable": {"size": 10},
+        "DropColumns": {"column_names": ["sym"]},
+        "SelectDistinct": {"column_names": ["sym"]},
+        "Filter": {"filters": [either]},
+        "UnstructuredFilter": {"filters": ["sym in `a`, `b`", "!isNull(sym) && sym.startsWith(`a`)"]},
+        "Sort": {"sorts": [table_pb2.SortDescriptor(column_name="sym", direction="DESCENDING")]},
+        "Head": {"num_rows": 3},
+        "Tail": {"num_rows": 3},
+        "NaturalJoinTables": {"columns_to_match": ["sym"], "join_type": "LAST_MATCH"},
+        "ExactJoinTables": {"columns_to_match": ["sym"]},
+        "WhereIn": {"columns_to_match": ["sym"]},
+        "AggregateAll": {"spec": total, "group_by_columns": ["sym"]},
+        "Aggregate": {
+            "aggregations": [
+                table_pb2.Aggregation(columns=columns_of(spec=middle, match_pairs=["m = price"])),
+                table_pb2.Aggregation(count=table_pb2.Aggregation.AggregationCount(column_name="rows")),
+            ],
+            "group_by_columns": ["sym"],
+        },
+        "ComboAggregate": {
+            "aggregates": [table_pb2.ComboAggregateRequest.Aggregate(type="MAX", match_pairs=["price"])]
+        },
+        "Slice": {"first_position_inclusive": 1, "last_position_exclusive": -1},
+    }
+    for method, (kind, request) in CALLS.items():
+        fields = request.DESCRIPTOR.fields_by_name
+        inputs = {"source_id": table, "left_id": table, "right_id": other, "source_ids": [table, other]}
+        named = {name: value for name, value in inputs.items() if name in fields}
+        specs = columns if "column_specs" in fields else {}
+        yield method, kind, request(result_id=result, **named, **specs, **given.get(method, {}))
+
+
 def _services() -> Iterator[Call]:
     ticket, result = (
         deephaven.Ticket(ticket=scope_ticket("everything")),
@@ -320,8 +367,8 @@ def _services() -> Iterator[Call]:
     blink = deephaven.CreateInputTableRequest(result_id=result, source_table_id=reference, kind=blink_kind)
     fetch = deephaven.FetchTableRequest(source_id=reference, result_id=result)
     preview = deephaven.ApplyPreviewColumnsRequest(source_id=reference, result_id=result, convert_arrays=True)
-    operation = deephaven.BatchTableRequest.Operation
-    batch = deephaven.BatchTableRequest(
+    operation = table_pb2.BatchTableRequest.Operation
+    batch = table_pb2.BatchTableRequest(
         ops=[
             operation(fetch_table=fetch),
             operation(apply_preview_columns=preview),
@@ -329,6 +376,8 @@ def _services() -> Iterator[Call]:
         ]
     )
     shared = deephaven.Ticket(ticket=b"hfuzz")
+    computing = list(_operations(reference, back, result))
+    batches = [batch, table_pb2.BatchTableRequest(ops=[operation(**{kind: made}) for _, kind, made in computing])]
     requests: dict[str, Iterable[Any]] = {
         DEEPHAVEN + "ConfigService/GetAuthenticationConstants": [deephaven.AuthenticationConstantsRequest()],
         DEEPHAVEN + "ConfigService/GetConfigurationConstants": [deephaven.ConfigurationConstantsRequest()],
@@ -344,7 +393,7 @@ def _services() -> Iterator[Call]:
         DEEPHAVEN + "TableService/FetchTable": [fetch, deephaven.FetchTableRequest(source_id=back, result_id=ticket)],
         DEEPHAVEN + "TableService/ApplyPreviewColumns": [preview],
         DEEPHAVEN + "TableService/CreateInputTable": [create, blink],
-        DEEPHAVEN + "TableService/Batch": [batch],
+        DEEPHAVEN + "TableService/Batch": batches,
         DEEPHAVEN + "TableService/ExportedTableUpdates": [deephaven.ExportedTableUpdatesRequest()],
         DEEPHAVEN + "InputTableService/AddTableToInputTable": [
             deephaven.AddTableRequest(input_table=result, table_to_add=ticket)
@@ -360,6 +409,8 @@ def _services() -> Iterator[Call]:
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": [deephaven.Ticket(ticket=b"x")],
         "/no.such.Service/Call": [ticket],
     }
+    for method, _, made in computing:
+        requests[DEEPHAVEN + f"TableService/{method}"] = [made]
     waiting = ("TerminationNotification", "ExportedTableUpdates", "ListFields")
     for method, kinds_of_requests in requests.items():
         for request in kinds_of_requests:

@@ -20,7 +20,7 @@ DPHN = fl.FlightDescriptor.for_command(b"dphn")
 
 
 class Follower:
-    """Follows a whole table on a thread of its own, keeping its rows by key.
+    """Follows a whole table, or what has that ticket, on a thread of its own, keeping its rows by key.
 
     ``error`` is why the stream ended: what the server has said, or ``None`` after an end without a word.
     """
@@ -31,6 +31,8 @@ class Follower:
         name: str,
         options: SubscriptionOptions = QUICK,
         headers: list[tuple[bytes, bytes]] | None = None,
+        *,
+        ticket: bytes | None = None,
     ) -> None:
         self.messages: list[IncomingMessage] = []
         self.rows: dict[int, list[Any]] = {}
@@ -39,7 +41,7 @@ class Follower:
         self._changed = threading.Condition()
         self._options = options
         self._writer, self._reader = client.do_exchange(DPHN, fl.FlightCallOptions(headers=headers or []))
-        self.send(SubscriptionRequest(scope_ticket(name), options=options))
+        self.send(SubscriptionRequest(ticket or scope_ticket(name), options=options))
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

@@ -12,8 +12,9 @@ import grpc
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
-from barrage_proto import console_pb2, deephaven_pb2, flight_pb2
+from barrage_proto import console_pb2, deephaven_pb2, flight_pb2, table_pb2
 from barrage_proto import deephaven_pb2 as proto
+from google.protobuf.message import Message
 
 from barrage_server.errors import (
     AuthenticationError,
@@ -30,6 +31,7 @@ from barrage_server.server import Principal, Right, Role, Server
 from barrage_server.server.access import AccessControl
 from barrage_server.server.actions import list_actions
 from barrage_server.server.catalog import Catalog
+from barrage_server.server.deephaven.operations import CALLS
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.plan_messages import BindRequest, OperateResult, ReleaseRequest
 from barrage_server.wire.protocol import (
@@ -322,7 +324,35 @@ def fetched(name: str) -> proto.FetchTableRequest:
     return proto.FetchTableRequest(source_id=reference(name), result_id=RESULT)
 
 
-DEEPHAVEN_LINES: dict[str, list[Line]] = {
+def computed(request: type[Message]) -> Callable[[str], Message]:
+    """A request of an operation for a table, with nothing but the table."""
+
+    def make(name: str) -> Message:
+        given: dict[str, Any] = {"result_id": RESULT}
+        for field in ("source_id", "left_id", "right_id"):
+            if field in request.DESCRIPTOR.fields_by_name:
+                given[field] = reference(name)
+        if "source_ids" in request.DESCRIPTOR.fields_by_name:
+            given["source_ids"] = [reference(name)]
+        if "spec" in request.DESCRIPTOR.fields_by_name:
+            given["spec"] = table_pb2.AggSpec(sum=table_pb2.AggSpec.AggSpecSum())
+        return request(**given)
+
+    return make
+
+
+COMPUTED: dict[str, list[Line]] = {
+    f"{PACKAGE}.TableService/{method}": [
+        Line(
+            deephaven(f"{PACKAGE}.TableService", method, computed(request)),
+            None if method == "EmptyTable" else (Right.READ,),
+            Right.READ if method == "EmptyTable" else None,
+        )
+    ]
+    for method, (_, request) in CALLS.items()
+}
+
+DEEPHAVEN_LINES: dict[str, list[Line]] = COMPUTED | {
     f"{PACKAGE}.ConfigService/GetAuthenticationConstants": [FREE],
     f"{PACKAGE}.ConfigService/GetConfigurationConstants": [FREE],
     f"{PACKAGE}.SessionService/NewSession": [FREE],
@@ -396,8 +426,8 @@ DEEPHAVEN_LINES: dict[str, list[Line]] = {
             deephaven(
                 f"{PACKAGE}.TableService",
                 "Batch",
-                lambda name: proto.BatchTableRequest(
-                    ops=[proto.BatchTableRequest.Operation(fetch_table=fetched(name))]
+                lambda name: table_pb2.BatchTableRequest(
+                    ops=[table_pb2.BatchTableRequest.Operation(fetch_table=fetched(name))]
                 ),
             )
         )
@@ -439,7 +469,7 @@ CASES = [
 
 DESCRIBED = {
     f"/{service.full_name}/{method.name}"
-    for module in (flight_pb2, deephaven_pb2, console_pb2)
+    for module in (flight_pb2, deephaven_pb2, console_pb2, table_pb2)
     for service in module.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }

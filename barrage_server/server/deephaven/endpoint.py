@@ -15,11 +15,12 @@ from barrage_server.server.auth import TokenSigner
 from barrage_server.server.deephaven.application_service import ApplicationService, ConsoleService
 from barrage_server.server.deephaven.flight_service import FlightService
 from barrage_server.server.deephaven.grpc_endpoint import GrpcEndpoint
+from barrage_server.server.deephaven.input_tables import InputTableService
 from barrage_server.server.deephaven.plain_service import PlainService
 from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
 from barrage_server.server.deephaven.state import EndpointState
-from barrage_server.server.deephaven.table_service import InputTableService, TableService
+from barrage_server.server.deephaven.table_service import TableService
 from barrage_server.server.deephaven.tls import tls_context
 from barrage_server.server.server_state import ServerState
 

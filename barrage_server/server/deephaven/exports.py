@@ -7,18 +7,18 @@ because calls of one connection overtake each other. A call that asks for a numb
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, UnavailableError
+from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, NotFoundError, UnavailableError
 from barrage_server.server.export_counts import ExportCounts
 
 __all__ = ["Exports"]
 
 _RELEASED_KEPT: Final = 256
-"""Numbers remembered as released, which no call waits for."""
+"""Numbers remembered as released, or as failed, which no call waits for."""
 _NO_LIMIT: Final = 1 << 32
 """The number of possible numbers."""
 
@@ -48,6 +48,8 @@ class Exports:
         self._defined: dict[int, asyncio.Future[Table]] = {}
         self._awaited: dict[int, set[asyncio.Future[asyncio.Future[Table]]]] = {}  # each call that waits has its own
         self._released: deque[int] = deque(maxlen=_RELEASED_KEPT)
+        self._failed: OrderedDict[int, BarrageError] = OrderedDict()
+        self._waits: dict[int, set[int]] = {}  # the numbers that each pending one waits for
         self.listeners: set[Callable[[], None]] = set()
 
     def __len__(self) -> int:
@@ -89,6 +91,7 @@ class Exports:
         if self.may_come:  # what a call without a session exports ends with the call
             self._counts.add(self._owner)
             self._counted.add(number)
+        self._failed.pop(number, None)
         future: asyncio.Future[Table] = asyncio.get_running_loop().create_future()
         future.add_done_callback(self._settled)
         self._defined[number] = future
@@ -101,16 +104,67 @@ class Exports:
         """Export an existing table. Raises the errors of :meth:`reserve`."""
         self.reserve(number).set_result(table)
 
-    async def resolve(self, number: int) -> Table:
+    def fail(self, number: int, reserved: asyncio.Future[Table], error: BaseException) -> None:
+        """What was reserved as ``number`` came to nothing: it is no export any more, and calls that ask for it get an
+        error that says why.
+        """
+        if self._defined.get(number) is not reserved:  # it was released, and its number perhaps used again
+            return
+        if isinstance(error, BarrageError):
+            self._failed[number] = error
+            if len(self._failed) > _RELEASED_KEPT:
+                self._failed.popitem(last=False)
+        if not reserved.done():
+            reserved.set_exception(_of_failed(number, error))
+        self.release(number)
+
+    async def resolve(self, number: int, awaiting: int | None = None) -> Table:
         """The table of that number; waits until it is defined.
 
+        Args:
+            number: of the export.
+            awaiting: the number of the export that is made from it, if there is one.
+
         Raises:
-            InvalidRequestError: it was not defined.
+            InvalidRequestError: it was not defined, or would be made from itself.
             BarrageError: the error of the export.
 
         """
+        if awaiting is None or self._is_there(number):
+            return await self._resolved(number)
+        if self._leads(number, awaiting):
+            raise InvalidRequestError(f"Export {awaiting} would be made from itself, by way of export {number}.")
+        waits = self._waits.setdefault(awaiting, set())
+        waits.add(number)
+        try:
+            return await self._resolved(number)
+        finally:
+            waits.discard(number)
+            if not waits:
+                self._waits.pop(awaiting, None)
+
+    def _is_there(self, number: int) -> bool:
+        future = self._defined.get(number)
+        return future is not None and future.done()
+
+    def _leads(self, number: int, target: int) -> bool:
+        """Whether an export waits for ``target``, directly or through others."""
+        seen: set[int] = set()
+        below = [number]
+        while below:
+            one = below.pop()
+            if one == target:
+                return True
+            if one not in seen:
+                seen.add(one)
+                below.extend(self._waits.get(one, ()))
+        return False
+
+    async def _resolved(self, number: int) -> Table:
         future = self._defined.get(number)
         if future is None:
+            if number in self._failed:
+                raise _of_failed(number, self._failed[number])
             if number in self._released:
                 raise InvalidRequestError(f"Export {number} of this session was released: its table was closed.")
             if not self.may_come:
@@ -160,3 +214,11 @@ class Exports:
             future.exception()  # callers that use the export get it; there may be none
         for listener in tuple(self.listeners):
             listener()
+
+
+def _of_failed(number: int, error: BaseException) -> BarrageError:
+    """The error for those who ask for an export that came to nothing."""
+    if not isinstance(error, BarrageError):
+        return UnavailableError(f"Export {number} was not made: the call that makes it broke off.")
+    text = f"Export {number} was not made: {error}"
+    return NotFoundError(text) if isinstance(error, NotFoundError) else InvalidRequestError(text)

@@ -162,8 +162,8 @@ class DeephavenService:
     def unknown_text(self, call: Call) -> str:
         """The text for a caller of an unknown method."""
         return (
-            f"This server computes nothing for its clients: there is no {call.method.strip('/')}. Compute in its own "
-            f"process, in your program, or in a Deephaven server that follows these tables."
+            f"There is no {call.method.strip('/')} here: docs/deephaven.md lists the calls that there are, and "
+            f"docs/queries.md the operations on tables."
         )
 
     def answer_token(self, session: Session, *, is_new: bool) -> str | None:

@@ -130,10 +130,17 @@ class EndpointState:
             quick = self.authentication.quick(credentials)
             return quick if quick is not None else await self.run(self.authentication.principal, credentials)
 
-    async def resolve(self, session: Session, ticket: bytes, *rights: Right) -> Table:
+    async def aside(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
+    ) -> Result:
+        """The same, on one of the threads that are kept for requests that take long by their size."""
+        return await asyncio.wrap_future(self.heavy.submit(function, *args, **keywords))
+
+    async def resolve(self, session: Session, ticket: bytes, *rights: Right, awaiting: int | None = None) -> Table:
         """The table of a ticket, for what needs these rights; waits for a pending export.
 
-        A plain Flight client has no tickets but names, results of plans, and plans.
+        A plain Flight client has no tickets but names, results of plans, and plans. ``awaiting`` is the number of the
+        export that is made from the table, if there is one.
 
         Raises:
             InvalidRequestError: the ticket is invalid, or names an unknown export.
@@ -146,7 +153,7 @@ class EndpointState:
             return await self.computed(session, computed)
         if session.is_plain:
             return await self._named(session, name_of_ticket(ticket), *rights)
-        return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket)
+        return await self.resolve_parsed(session, parse_ticket(ticket), *rights, ticket=ticket, awaiting=awaiting)
 
     async def computed(self, session: Session, ticket: ResultTicket | PlanTicket) -> Table:
         """The table of a ticket that stands for a result. Raises what :func:`computed_table` does."""
@@ -159,14 +166,14 @@ class EndpointState:
         return await self.resolve_parsed(session, parse_path(path), *rights)
 
     async def resolve_parsed(
-        self, session: Session, parsed: SessionTicket, *rights: Right, ticket: bytes = b""
+        self, session: Session, parsed: SessionTicket, *rights: Right, ticket: bytes = b"", awaiting: int | None = None
     ) -> Table:
         """The same, for a ticket that has been parsed. Raises what :meth:`resolve` does."""
         access, principal = self.server_state.access, session.principal
         is_quick = not access.restricts
         match parsed:
             case ExportTicket(number):
-                table = await session.exports.resolve(number)
+                table = await session.exports.resolve(number, awaiting)
                 self.private.check(principal, table, *rights)  # they may have changed since it was exported
                 return table
             case SharedTicket(identifier):

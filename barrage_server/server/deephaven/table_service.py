@@ -1,18 +1,19 @@
-"""Tables by ticket: the part of Deephaven's TableService and InputTableService that computes nothing."""
+"""Tables by ticket, and tables computed from them: Deephaven's TableService."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
+from barrage_proto import table_pb2
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, SourceTable, Table
-from barrage_server.engine.restricted import RestrictedTable, source_of
+from barrage_server.engine import Table
 from barrage_server.errors import (
     BarrageError,
     InvalidRequestError,
@@ -21,34 +22,34 @@ from barrage_server.errors import (
     WireFormatError,
 )
 from barrage_server.flight.errors import tagged_text
-from barrage_server.publish import apply_rows
 from barrage_server.server.access import Right
-from barrage_server.server.catalog import Catalog
 from barrage_server.server.deephaven.call import Call
-from barrage_server.server.deephaven.service import Methods, read_request, unary
+from barrage_server.server.deephaven.input_tables import make_input_table
+from barrage_server.server.deephaven.operations import CALLS, planned
+from barrage_server.server.deephaven.service import Handler, Methods, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState, exported_number
-from barrage_server.wire.arrow_message import read_schema
-from barrage_server.wire.protocol import PublishMode
+from barrage_server.server.translate import safe_error
 from barrage_server.wire.tickets import export_ticket
 
-__all__ = ["InputTableService", "TableService"]
+__all__ = ["TableService"]
 
 _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
 _BATCH_BYTES: Final = 4 << 20
 """Most bytes of a batch. Decoding many short operations occupies the event loop."""
 _SIZES_SECONDS: Final = 0.2
+"""Least seconds between two reports of the sizes of exports to a client."""
 _SCAN_SHARE: Final = 9
 """The time of a look at the exports of a session, multiplied, that passes before that at another one's."""
-"""Least seconds between two reports of the sizes of exports to a client."""
 
-Creation = proto.ExportedTableCreationResponse
-Operation = proto.BatchTableRequest.Operation
-ResultRequest = proto.FetchTableRequest | proto.ApplyPreviewColumnsRequest | proto.CreateInputTableRequest
+Creation: TypeAlias = proto.ExportedTableCreationResponse
+Operation: TypeAlias = table_pb2.BatchTableRequest.Operation
+Results: TypeAlias = Sequence[Table | BarrageError]
+"""Of the operations of a batch so far: tables, and the errors of those that failed."""
 
 
 class TableService:
-    """Gives tables export tickets, and describes them."""
+    """Gives tables export tickets, describes them, and computes tables from them."""
 
     def __init__(self, state: EndpointState) -> None:
         self._state = state
@@ -57,68 +58,125 @@ class TableService:
     def methods(self) -> Methods:
         """Its handlers."""
         service = f"{_PACKAGE}.TableService"
-        return {
+        computing = {f"{service}/{name}": self._unary(kind, request) for name, (kind, request) in CALLS.items()}
+        return computing | {
             f"{service}/GetExportedTableCreationResponse": unary(proto.Ticket, self._describe),
-            f"{service}/FetchTable": unary(proto.FetchTableRequest, self._one),
-            f"{service}/ApplyPreviewColumns": unary(proto.ApplyPreviewColumnsRequest, self._one),
-            f"{service}/CreateInputTable": unary(proto.CreateInputTableRequest, self._one),
+            f"{service}/FetchTable": self._unary("fetch_table", proto.FetchTableRequest),
+            f"{service}/ApplyPreviewColumns": self._unary("apply_preview_columns", proto.ApplyPreviewColumnsRequest),
+            f"{service}/CreateInputTable": self._unary("create_input_table", proto.CreateInputTableRequest),
             f"{service}/Batch": self._batch,
             f"{service}/ExportedTableUpdates": self._sizes,
         }
+
+    def _unary(self, kind: str, request: Any) -> Handler:
+        return unary(request, partial(self._one, kind))
 
     async def _describe(self, call: Call, session: Session, request: proto.Ticket) -> Creation:
         table = await self._state.resolve(session, request.ticket)
         return await self._state.creation(request.ticket, table, call.family)
 
-    async def _one(self, call: Call, session: Session, request: ResultRequest) -> Creation:
-        return await self._run(call, session, request, ())
-
-    async def _batch(self, call: Call, session: Session) -> None:
-        """Operations in order; each may refer to the result of one before it."""
-        request = await read_request(call, proto.BatchTableRequest, _BATCH_BYTES)
-        results: list[Table] = []
-        for operation in request.ops:
-            await asyncio.sleep(0)  # other clients have their turns between two of them
-            result = b""
-            try:
-                result = _result_of(operation)
-                single = _of(operation)
-                creation = await self._run(call, session, single, results)
-                results.append(await session.exports.resolve(exported_number(result)))
-            except BarrageError as error:
-                reference = proto.TableReference(ticket=proto.Ticket(ticket=result))
-                failure = Creation(result_id=reference, success=False, error_info=tagged_text(error))
-                await call.write(failure.SerializeToString())
-                raise
-            await call.write(creation.SerializeToString())
-
-    async def _run(self, call: Call, session: Session, request: ResultRequest, results: Sequence[Table]) -> Creation:
-        if isinstance(request, proto.CreateInputTableRequest):
-            table = await self._input_table(session, request, results)
-        else:
-            # columns are previewed, where they have to be, in the subscription's own options
-            table = await self._table(session, request.source_id, results)
+    async def _one(self, kind: str, call: Call, session: Session, request: Any) -> Creation:
         ticket = request.result_id.ticket
-        self._state.export(session, ticket, table)
+        table = await self._exported(session, exported_number(ticket), kind, request, ())
         return await self._state.creation(ticket, table, call.family)
 
-    async def _table(self, session: Session, reference: proto.TableReference, results: Sequence[Table]) -> Table:
-        if reference.WhichOneof("ref") == "batch_offset":
-            if not 0 <= reference.batch_offset < len(results):
-                raise InvalidRequestError(f"Operation {reference.batch_offset} of the batch is none before this one.")
-            return results[reference.batch_offset]
-        return await self._state.resolve(session, reference.ticket.ticket)
+    async def _batch(self, call: Call, session: Session) -> None:
+        """Operations in order; each may refer to the result of one before it, and fails for itself.
+
+        The call ends with the error of the first one that failed.
+        """
+        request = await read_request(call, table_pb2.BatchTableRequest, _BATCH_BYTES)
+        most = self._state.server_state.limits.batch_operations
+        if len(request.ops) > most:
+            raise LimitError(f"A batch has at most {most:,} operations (batch_operations), not {len(request.ops):,}.")
+        results: list[Table | BarrageError] = []
+        for operation in request.ops:
+            await asyncio.sleep(0)  # other clients have their turns between two of them
+            ticket = b""
+            try:
+                ticket = _result_of(operation)
+                results.append(await self._of_batch(session, operation, ticket, results))
+            except Exception as error:  # the boundary of this operation; others go on
+                results.append(safe_error(error, "Batch", call.peer))
+            await self._tell(call, ticket, results)
+        for result in results:
+            if isinstance(result, BarrageError):
+                raise result
+
+    async def _of_batch(self, session: Session, operation: Operation, ticket: bytes, results: Results) -> Table:
+        kind = operation.WhichOneof("op")
+        if kind is None:
+            raise UnsupportedOperationError(
+                "The batch has an operation that is not known here. docs/queries.md lists those that there are."
+            )
+        request = getattr(operation, kind)
+        if ticket:
+            return await self._exported(session, exported_number(ticket), kind, request, results)
+        return await self._made(session, None, kind, request, results)
+
+    async def _tell(self, call: Call, ticket: bytes, results: Results) -> None:
+        """Tell the client what has become of the last operation, if it has a name for it, or has to know."""
+        last = results[-1]
+        if isinstance(last, BarrageError):
+            reference = proto.TableReference(batch_offset=len(results) - 1)
+            if ticket:
+                reference = proto.TableReference(ticket=proto.Ticket(ticket=ticket))
+            failure = Creation(result_id=reference, success=False, error_info=tagged_text(last))
+            await call.write(failure.SerializeToString())
+        elif ticket:
+            creation = await self._state.creation(ticket, last, call.family)
+            await call.write(creation.SerializeToString())
+
+    async def _exported(self, session: Session, number: int, kind: str, request: Any, results: Results) -> Table:
+        """The result of an operation, as the export of that number: from now on other calls wait for it."""
+        exports = session.exports
+        reserved = exports.reserve(number)
+        try:
+            table = await self._made(session, number, kind, request, results)
+        except BaseException as error:
+            exports.fail(number, reserved, error)
+            raise
+        if not reserved.done():  # otherwise it was released meanwhile
+            reserved.set_result(table)
+        return table
+
+    async def _made(self, session: Session, number: int | None, kind: str, request: Any, results: Results) -> Table:
+        match kind:
+            case "create_input_table":
+                return await self._input_table(session, number, request, results)
+            case "fetch_table" | "apply_preview_columns":
+                # columns are previewed, where they have to be, in the subscription's own options
+                return await self._table(session, number, request.source_id, results)
+        wanted = await self._state.aside(planned, kind, request)
+        inputs = [await self._table(session, number, reference, results) for reference in wanted.inputs]
+        results_of = self._state.server_state.results
+        return await self._state.planned(
+            lambda _is_gone: results_of.compute(session.principal, wanted.operation, inputs)
+        )
+
+    async def _table(
+        self, session: Session, number: int | None, reference: proto.TableReference, results: Results
+    ) -> Table:
+        if reference.WhichOneof("ref") != "batch_offset":
+            return await self._state.resolve(session, reference.ticket.ticket, awaiting=number)
+        offset = reference.batch_offset
+        if not 0 <= offset < len(results):
+            raise InvalidRequestError(f"Operation {offset} of the batch is none before this one.")
+        result = results[offset]
+        if isinstance(result, BarrageError):
+            raise InvalidRequestError(f"Operation {offset} of the batch, which this one needs, failed: {result}")
+        return result
 
     async def _input_table(
-        self, session: Session, request: proto.CreateInputTableRequest, results: Sequence[Table]
+        self, session: Session, number: int | None, request: proto.CreateInputTableRequest, results: Results
     ) -> Table:
         self._state.server_state.access.check_any(session.principal, Right.PUBLISH)
         source: pa.Schema | None = None
         if request.WhichOneof("definition") != "schema":
-            source = (await self._table(session, request.source_table_id, results)).schema
-        name = f"input table {exported_number(request.result_id.ticket)}"
+            source = (await self._table(session, number, request.source_table_id, results)).schema
         # on a thread: a schema may have many columns, and a blink table waits for a cycle to end
-        table = await self._state.run(_make, self._state.server_state.catalog, name, request, source)
+        catalog, name = self._state.server_state.catalog, f"input table {number or 0}"
+        table = await self._state.run(make_input_table, catalog, name, request, source)
         self._state.private.add(table)
         return table
 
@@ -130,10 +188,8 @@ class TableService:
         told: dict[int, int] = {}
 
         def may_see(table: Table) -> bool:
-            if table in self._state.private:
-                return True
             try:
-                self._state.server_state.access.check_table(session.principal, table)
+                self._state.private.check(session.principal, table)
             except BarrageError:
                 return False
             return True
@@ -161,72 +217,6 @@ class TableService:
             session.exports.listeners.discard(changed.set)
 
 
-class InputTableService:
-    """Rows into tables that take them, from a table that the client has uploaded."""
-
-    def __init__(self, state: EndpointState) -> None:
-        self._state = state
-
-    def methods(self) -> Methods:
-        """Its handlers."""
-        service = f"{_PACKAGE}.InputTableService"
-        return {
-            f"{service}/AddTableToInputTable": unary(proto.AddTableRequest, self._add),
-            f"{service}/DeleteTableFromInputTable": unary(proto.DeleteTableRequest, self._delete),
-        }
-
-    async def _add(self, _call: Call, session: Session, request: proto.AddTableRequest) -> proto.AddTableResponse:
-        await self._apply(session, request.input_table.ticket, request.table_to_add.ticket, None)
-        return proto.AddTableResponse()
-
-    async def _delete(
-        self, _call: Call, session: Session, request: proto.DeleteTableRequest
-    ) -> proto.DeleteTableResponse:
-        await self._apply(session, request.input_table.ticket, request.table_to_remove.ticket, PublishMode.DELETE)
-        return proto.DeleteTableResponse()
-
-    async def _apply(self, session: Session, target: bytes, source: bytes, mode: PublishMode | None) -> None:
-        table = source_of(await self._state.resolve(session, target, Right.PUBLISH))
-        rows_of = await self._state.resolve(session, source, Right.READ)
-        rows, limit = rows_of.version, self._state.server_state.limits.put_bytes
-        too_many = LimitError(
-            f"One call may carry {limit:,} bytes of rows (put_bytes), and '{rows_of.name}' has more. Send them "
-            f"in parts."
-        )
-        # a few bytes of request name as many rows as there are, of the table itself as well
-        is_part = isinstance(rows_of, RestrictedTable)
-        if not is_part and rows_of.nbytes > limit:
-            raise too_many
-
-        def apply() -> None:
-            batches, size = [], 0
-            for batch in rows.batches():
-                size += batch.nbytes
-                if is_part and size > limit:  # its storage has hidden rows, too
-                    raise too_many
-                batches.append(batch)
-            apply_rows(table, mode, rows.schema, batches)
-
-        await self._state.run(apply)
-
-
-def _make(catalog: Catalog, name: str, request: proto.CreateInputTableRequest, source: pa.Schema | None) -> SourceTable:
-    """The input table that a request describes: of the schema of another table, or of its own."""
-    schema = source
-    if schema is None:
-        try:
-            schema = read_schema(request.schema)
-        except WireFormatError as error:
-            raise WireFormatError("The schema of the input table is no Arrow schema message.") from error
-    graph, schema = catalog.graph, catalog.schema_of_new(schema)
-    kind = request.kind.WhichOneof("kind")
-    if kind == "in_memory_key_backed":
-        return KeyedTable(graph, name, schema, list(request.kind.in_memory_key_backed.key_columns), is_input=True)
-    if kind == "blink":
-        return BlinkTable(graph, name, schema, is_input=True)
-    return AppendTable(graph, name, schema, is_input=True)
-
-
 def _result_of(operation: Operation) -> bytes:
     """The ticket that the result shall have, also of an operation that this server does not know: clients look for it.
 
@@ -234,8 +224,8 @@ def _result_of(operation: Operation) -> bytes:
     """
     kind = operation.WhichOneof("op")
     if kind is not None:
-        request: ResultRequest = getattr(operation, kind)
-        return request.result_id.ticket
+        ticket: bytes = getattr(operation, kind).result_id.ticket
+        return ticket
     unknown = UnknownFieldSet(operation)
     if len(unknown) and isinstance(unknown[0].data, bytes):
         try:
@@ -243,14 +233,3 @@ def _result_of(operation: Operation) -> bytes:
         except DecodeError as error:
             raise WireFormatError("An operation of the batch is damaged.") from error
     return b""
-
-
-def _of(operation: Operation) -> ResultRequest:
-    kind = operation.WhichOneof("op")
-    if kind is not None:
-        request: ResultRequest = getattr(operation, kind)
-        return request
-    raise UnsupportedOperationError(
-        "This server computes nothing for its clients; of a batch it runs fetch_table, apply_preview_columns and "
-        "create_input_table."
-    )

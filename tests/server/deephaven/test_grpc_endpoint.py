@@ -126,13 +126,13 @@ def test_reflection_describes_every_call(channel: Any) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    ["/io.deephaven.proto.backplane.grpc.TableService/Select", "/arrow.flight.protocol.FlightService/PollFlightInfo"],
+    ["/io.deephaven.proto.backplane.grpc.TableService/UpdateBy", "/arrow.flight.protocol.FlightService/PollFlightInfo"],
 )
 def test_a_call_that_is_not_there_says_what_this_server_is(channel: Any, method: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary(method)(b"", timeout=10)
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-    assert "computes nothing" in str(caught.value.details())
+    assert "docs/queries.md" in str(caught.value.details())
 
 
 def test_an_unknown_service_is_unimplemented(channel: Any) -> None:

@@ -1,0 +1,161 @@
+"""Operations of Deephaven's clients as those of a plan (table.proto)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from barrage_proto import deephaven_pb2, table_pb2
+from google.protobuf.message import Message
+
+from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
+from barrage_server.plan import operation as plan
+from barrage_server.server.deephaven.aggregations import aggregation_of, combined_of, specified
+from barrage_server.server.deephaven.conditions import conditions_of
+
+__all__ = ["CALLS", "Planned", "planned"]
+
+Reference: TypeAlias = deephaven_pb2.TableReference
+_DESCRIPTORS: Final = table_pb2.SortDescriptor
+_JOINS: Final = table_pb2.NaturalJoinTablesRequest
+_MATCHES: Final = {
+    _JOINS.JOIN_TYPE_NOT_SPECIFIED: plan.NaturalJoinType.ERROR_ON_DUPLICATE,
+    _JOINS.ERROR_ON_DUPLICATE: plan.NaturalJoinType.ERROR_ON_DUPLICATE,
+    _JOINS.FIRST_MATCH: plan.NaturalJoinType.FIRST_MATCH,
+    _JOINS.LAST_MATCH: plan.NaturalJoinType.LAST_MATCH,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An operation, and the tables that it is for."""
+
+    operation: plan.Operation
+    inputs: tuple[Reference, ...]
+
+
+CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
+    "EmptyTable": ("empty_table", table_pb2.EmptyTableRequest),
+    "DropColumns": ("drop_columns", table_pb2.DropColumnsRequest),
+    "Update": ("update", table_pb2.SelectOrUpdateRequest),
+    "LazyUpdate": ("lazy_update", table_pb2.SelectOrUpdateRequest),
+    "View": ("view", table_pb2.SelectOrUpdateRequest),
+    "UpdateView": ("update_view", table_pb2.SelectOrUpdateRequest),
+    "Select": ("select", table_pb2.SelectOrUpdateRequest),
+    "SelectDistinct": ("select_distinct", table_pb2.SelectDistinctRequest),
+    "Filter": ("filter", table_pb2.FilterTableRequest),
+    "UnstructuredFilter": ("unstructured_filter", table_pb2.UnstructuredFilterTableRequest),
+    "Sort": ("sort", table_pb2.SortTableRequest),
+    "Head": ("head", table_pb2.HeadOrTailRequest),
+    "Tail": ("tail", table_pb2.HeadOrTailRequest),
+    "MergeTables": ("merge", table_pb2.MergeTablesRequest),
+    "NaturalJoinTables": ("natural_join", table_pb2.NaturalJoinTablesRequest),
+    "ExactJoinTables": ("exact_join", table_pb2.ExactJoinTablesRequest),
+    "WhereIn": ("where_in", table_pb2.WhereInRequest),
+    "ComboAggregate": ("combo_aggregate", table_pb2.ComboAggregateRequest),
+    "AggregateAll": ("aggregate_all", table_pb2.AggregateAllRequest),
+    "Aggregate": ("aggregate", table_pb2.AggregateRequest),
+    "Snapshot": ("snapshot", table_pb2.SnapshotTableRequest),
+    "Flatten": ("flatten", table_pb2.FlattenRequest),
+    "MetaTable": ("meta_table", table_pb2.MetaTableRequest),
+    "Slice": ("slice", table_pb2.SliceRequest),
+}
+"""The unary calls of the service that compute: the name of the operation in a batch, and the class of the request."""
+
+
+def planned(kind: str, request: Any) -> Planned:
+    """The operation that a request asks for.
+
+    Args:
+        kind: the name of the operation in a batch.
+        request: the message.
+
+    Raises:
+        InvalidRequestError: a part of it is missing or makes no sense.
+        UnsupportedOperationError: there is no such operation here.
+
+    """
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise UnsupportedOperationError(f"There is no operation '{kind}' here. docs/queries.md lists those there are.")
+    operation = reader(request)
+    return Planned(operation, tuple(_inputs(request)))
+
+
+def _inputs(request: Any) -> Sequence[Reference]:
+    names = [field.name for field in request.DESCRIPTOR.fields]
+    if "source_ids" in names:
+        return tuple(request.source_ids)
+    found = [getattr(request, name) for name in ("source_id", "left_id", "right_id") if name in names]
+    if any(one.WhichOneof("ref") is None for one in found):
+        raise InvalidRequestError("The operation does not say which table it is for.")
+    return found
+
+
+def _sort(request: table_pb2.SortTableRequest) -> plan.Operation:
+    sorts = list(request.sorts)
+    if [one.direction for one in sorts] == [_DESCRIPTORS.REVERSE]:
+        return plan.Reverse()
+    columns = []
+    for one in sorts:
+        if one.direction not in (_DESCRIPTORS.ASCENDING, _DESCRIPTORS.DESCENDING):
+            raise InvalidRequestError("A column is sorted in ascending or descending order; a reversal stands alone.")
+        columns.append(plan.SortColumn(one.column_name, one.direction == _DESCRIPTORS.DESCENDING, one.is_absolute))
+    return plan.Sort(tuple(columns))
+
+
+def _natural_join(request: table_pb2.NaturalJoinTablesRequest) -> plan.Operation:
+    on, joins = tuple(request.columns_to_match), tuple(request.columns_to_add)
+    if request.join_type == _JOINS.EXACTLY_ONE_MATCH:
+        return plan.ExactJoin(on, joins)
+    match = _MATCHES.get(request.join_type)
+    if match is None:
+        raise InvalidRequestError(f"There is no natural join of type {request.join_type}.")
+    return plan.NaturalJoin(on, joins, match)
+
+
+def _where_in(request: table_pb2.WhereInRequest) -> plan.Operation:
+    columns = tuple(request.columns_to_match)
+    return plan.WhereNotIn(columns) if request.inverted else plan.WhereIn(columns)
+
+
+def _aggregate(request: table_pb2.AggregateRequest) -> plan.Operation:
+    if request.preserve_empty or request.HasField("initial_groups_id"):
+        raise UnsupportedOperationError("Groups begin and end with their rows here: no initial groups, none is kept.")
+    return plan.AggregateBy(tuple(map(aggregation_of, request.aggregations)), tuple(request.group_by_columns))
+
+
+def _view(request: table_pb2.SelectOrUpdateRequest) -> plan.Operation:
+    columns = tuple(request.column_specs)
+    return plan.View(columns) if columns else plan.Select()  # of all columns, as Deephaven has it
+
+
+_READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
+    "empty_table": lambda request: plan.EmptyTable(request.size),
+    "drop_columns": lambda request: plan.DropColumns(tuple(request.column_names)),
+    "update": lambda request: plan.Update(tuple(request.column_specs)),
+    "lazy_update": lambda request: plan.LazyUpdate(tuple(request.column_specs)),
+    "view": _view,
+    "update_view": lambda request: plan.UpdateView(tuple(request.column_specs)),
+    "select": lambda request: plan.Select(tuple(request.column_specs)),
+    "select_distinct": lambda request: plan.SelectDistinct(tuple(request.column_names)),
+    "filter": lambda request: plan.Where(conditions_of(request.filters)),
+    "unstructured_filter": lambda request: plan.Where(tuple(request.filters)),
+    "sort": _sort,
+    "head": lambda request: plan.Head(request.num_rows),
+    "tail": lambda request: plan.Tail(request.num_rows),
+    "merge": lambda request: plan.Merge(request.key_column or None),
+    "natural_join": _natural_join,
+    "exact_join": lambda request: plan.ExactJoin(tuple(request.columns_to_match), tuple(request.columns_to_add)),
+    "where_in": _where_in,
+    "combo_aggregate": lambda request: plan.AggregateBy(
+        tuple(map(combined_of, request.aggregates)), tuple(request.group_by_columns)
+    ),
+    "aggregate_all": lambda request: plan.AggregateAllBy(specified(request.spec), tuple(request.group_by_columns)),
+    "aggregate": _aggregate,
+    "snapshot": lambda _: plan.Snapshot(),
+    "flatten": lambda _: plan.Flatten(),
+    "meta_table": lambda _: plan.MetaTable(),
+    "slice": lambda request: plan.Slice(request.first_position_inclusive, request.last_position_exclusive),
+}
