@@ -43,6 +43,8 @@ WRONG: dict[str, list[Any]] = {
     "pairs": [None, 3, "", [], [3], "y", "y = nope", "y = x = k", object()],
     "columns to choose": [3, "", [], [3], "nope", object()],
     "columns to join": [None, 3, "", [], [3], "nope", "k = nope", "x = k", object()],
+    "columns to pair": [3, "", [], [3], "nope", "k = nope", "x = k", object()],
+    "bits": [None, "3", -1, 1.5, 32, 1 << 70, [], object()],
     "match": [None, 3, "", "first", [], object()],
     "share": [None, "3", -0.1, 1.5, float("nan"), [], object(), True],
     "direction": [3, "up", ["asc", "desc"], [3], [], object()],
@@ -316,6 +318,19 @@ def operations(world: World) -> dict[str, Case]:
             {"filter_table": quotes, "cols": "k"},
             {"filter_table": "table", "cols": "columns to join"},
         ),
+        "join": (
+            table.join,
+            {"table": quotes, "on": "k", "joins": "y = x"},
+            {"table": "table", "on": "columns to pair", "joins": "columns to choose", "reserve_bits": "bits"},
+        ),
+        **{
+            name: (
+                getattr(table, name),
+                {"table": quotes, "on": "k", "joins": "y = x"},
+                {"table": "table", "on": "columns to join", "joins": "columns to choose"},
+            )
+            for name in ("left_outer_join", "full_outer_join")
+        },
         "exact_join": (
             table.exact_join,
             {"table": quotes, "on": "k", "joins": "y = x"},

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from barrage_server.engine import Table
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.errors import UnsupportedOperationError
-from barrage_server.operations import aggregations, build, formulas, join
+from barrage_server.operations import aggregations, build, equi_join, formulas, join
 from barrage_server.operations.budget import budget
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.sort import sort
@@ -36,6 +36,11 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
         inputs, operation.on, operation.joins, operation.match
     ),
     plan.ExactJoin: lambda inputs, operation: join.exact_join(inputs, operation.on, operation.joins),
+    plan.Join: lambda inputs, operation: equi_join.cross_join(
+        inputs, operation.on, operation.joins, operation.reserve_bits
+    ),
+    plan.LeftOuterJoin: lambda inputs, operation: equi_join.left_outer_join(inputs, operation.on, operation.joins),
+    plan.FullOuterJoin: lambda inputs, operation: equi_join.full_outer_join(inputs, operation.on, operation.joins),
     plan.View: lambda inputs, operation: formulas.view(inputs, operation.columns),
     plan.UpdateView: lambda inputs, operation: formulas.update_view(inputs, operation.columns),
     plan.LazyUpdate: lambda inputs, operation: formulas.lazy_update(inputs, operation.columns),

@@ -37,7 +37,7 @@ class Departure(NamedTuple):
         groups: the groups of the rows that were removed, in the order of their keys.
         rekeyed: the rows that have other key values, by their present row keys.
         former: the groups that these had.
-        slots: the places of all of them in the order, ascending.
+        slots: the places of the former in the order, if there is one.
         was: those of ``rekeyed``.
 
     """
@@ -109,21 +109,22 @@ class GroupedRows:
         update = change.update
         removed = update.removed.keys()
         groups = self.groups_of(removed)
-        slots = [self.order.slots_of(removed)] if self.order is not None else []
+        slots = was = _NOTHING
+        if self.order is not None:
+            slots = self.order.slots_of(removed)
         before, after = change.moved()
         if len(before):
             self.store.columns[0].move(before, after, self.store.undo if self._keeps_versions else None)
             if self.order is not None:
                 self.order.shift(before, after)
         rekeyed = RowSet.union_all(update.modified[number] for number in self._columns)
-        former, was = self.groups_of(rekeyed.keys()), _NOTHING
+        former = self.groups_of(rekeyed.keys())
         if self.order is not None:
             was = self.order.slots_of(rekeyed.keys())
-            slots.append(was)
         for those in (groups, former):
             np.subtract.at(self.counts.array, those, 1)
         self.gone += len(groups) + len(former)
-        return Departure(groups, rekeyed, former, np.sort(joined(slots)), was)
+        return Departure(groups, rekeyed, former, slots, was)
 
     def arrive(self, version: TableVersion, added: RowSet, departure: Departure) -> Moves | None:
         """Take in rows that are new, or have other keys; how the order has changed.
@@ -136,7 +137,8 @@ class GroupedRows:
         """
         rows = added | departure.rekeyed if departure.rekeyed else added
         numbers = joined(self._add(version, rows))
-        if self.order is None or (not rows and not len(departure.slots)):
+        gone = np.sort(np.concatenate((departure.slots, departure.was)))
+        if self.order is None or (not rows and not len(gone)):
             return None
         was = np.full(rows.size, -1, np.int64)
         if departure.rekeyed:
@@ -149,7 +151,7 @@ class GroupedRows:
             answer: npt.NDArray[np.bool_] = (mine < theirs) | ((mine == theirs) & (keys[items] < others))
             return answer
 
-        return self.order.change(departure.slots, keys, was[order], before)
+        return self.order.change(gone, keys, was[order], before)
 
     def groups_of(self, keys: Int64Array) -> Int64Array:
         """The groups of rows, by their row keys in any order."""

@@ -30,9 +30,12 @@ from barrage_server.plan.operation import (
     DropColumns,
     ExactJoin,
     Flatten,
+    FullOuterJoin,
     Head,
     HeadShare,
+    Join,
     LazyUpdate,
+    LeftOuterJoin,
     Merge,
     MetaTable,
     NaturalJoin,
@@ -213,6 +216,39 @@ class Operable(ABC, Generic[Result]):
     def exact_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
         """A :meth:`natural_join` in which each row has a row of ``table``: it fails when one has none."""
         return self.operate(ExactJoin(texts(on, "on"), _optional(joins, "joins")), table)
+
+    def join(
+        self, table: Result, on: Texts | None = None, joins: Texts | None = None, reserve_bits: int = 10
+    ) -> Result:
+        """A row for each pair of a row of this table and one of ``table`` that have the same key.
+
+        >>> trades.join(quotes, on="sym", joins=["bid", "quoted = time"])
+
+        Args:
+            table: the right table, with any number of rows for each key.
+            on: the columns that are compared: ``"sym"``, or ``"sym = symbol"`` for other names on the right; without
+                it all pairs of rows are in the result.
+            joins: the columns of ``table``: ``"price"`` or ``"last = price"``; all that are not compared without.
+            reserve_bits: the bits of row keys for the rows of ``table`` with one key. Where more are needed, all rows
+                get other row keys.
+
+        """
+        bits = integer(reserve_bits, "reserve_bits")
+        return self.operate(Join(_optional(on, "on"), _optional(joins, "joins"), bits), table)
+
+    def left_outer_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
+        """The pairs of :meth:`join`, and the rows of this table that have none, with nulls in the columns of ``table``.
+
+        Without ``joins`` the columns of ``table`` are added whose names this table does not have.
+        """
+        return self.operate(LeftOuterJoin(texts(on, "on"), _optional(joins, "joins")), table)
+
+    def full_outer_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
+        """A :meth:`left_outer_join`, then the rows of ``table`` that have no pair, with nulls in this table's columns.
+
+        Their keys are seen in columns of their own: ``joins=["right_sym = sym", "bid"]``.
+        """
+        return self.operate(FullOuterJoin(texts(on, "on"), _optional(joins, "joins")), table)
 
     def select_distinct(self, cols: Texts | None = None) -> Result:
         """A row for each combination of values in ``cols``, in all columns without, in the order of appearance."""

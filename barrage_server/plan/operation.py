@@ -20,9 +20,12 @@ __all__ = [
     "EmptyTable",
     "ExactJoin",
     "Flatten",
+    "FullOuterJoin",
     "Head",
     "HeadShare",
+    "Join",
     "LazyUpdate",
+    "LeftOuterJoin",
     "Merge",
     "MetaTable",
     "NaturalJoin",
@@ -349,6 +352,56 @@ class ExactJoin(Operation):
     """The same, if each row of the first table has one of the second."""
 
     verb = "exact_join"
+    least_inputs = 2
+    most_inputs = 2
+
+    on: tuple[str, ...]
+    joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Operation):
+    """The pairs of rows of both tables that have the same key.
+
+    Attributes:
+        on: the columns that are compared, as ``"sym"`` or ``"sym = symbol"``; none: all pairs.
+        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all that are not compared.
+        reserve_bits: the bits of row keys for the rows of the second table that have one key.
+
+    """
+
+    verb = "join"
+    least_inputs = 2
+    most_inputs = 2
+
+    on: tuple[str, ...] = ()
+    joins: tuple[str, ...] = ()
+    reserve_bits: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOuterJoin(Operation):
+    """The same pairs, and the rows of the first table that have none, with nulls.
+
+    Attributes:
+        on: the columns that are compared.
+        joins: the columns of the second table; none: those whose names the first one does not have.
+
+    """
+
+    verb = "left_outer_join"
+    least_inputs = 2
+    most_inputs = 2
+
+    on: tuple[str, ...]
+    joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FullOuterJoin(Operation):
+    """A left outer join, and the rows of the second table that have no pair, with nulls."""
+
+    verb = "full_outer_join"
     least_inputs = 2
     most_inputs = 2
 

@@ -1,0 +1,407 @@
+"""The pairs of rows of two tables that have equal keys: ``join`` and ``left_outer_join``."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barrage_server.engine import TableUpdate, TableVersion
+from barrage_server.engine.group_index import GroupIndex, pack_rows
+from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
+from barrage_server.engine.order_index import Moves, OrderIndex
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import numbers_of
+from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.view import ColumnView
+from barrage_server.errors import LimitError
+from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
+from barrage_server.operations.join_columns import AddedColumns, JoinKeys
+from barrage_server.operations.pair_view import LeftView, Pairs, RightView
+from barrage_server.operations.rank_changes import Ranges, RankChanges, Ranks
+from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
+
+__all__ = ["CrossJoin"]
+
+_NUMBER: Final = pa.schema([("number", pa.int64())])
+_NOTHING: Final = np.zeros(0, np.int64)
+_KEY_BITS: Final = 63
+
+
+class _RightChange(NamedTuple):
+    """What a change of the right table has done to its groups.
+
+    Attributes:
+        groups: the groups concerned, ascending; all others refer to them by position.
+        before, after: the number of pairs that each left row of a group has.
+        ranks: how the ranks have changed.
+        modified: for each column that is added, the ranks of the rows that are modified.
+
+    """
+
+    groups: Int64Array
+    before: Int64Array
+    after: Int64Array
+    ranks: RankChanges
+    modified: list[Ranges]
+
+
+class CrossJoin(Operator):
+    """Keeps the group of each left row, the right rows in the order of their groups, and the left rows, too, once the
+    right table ticks. It keeps nothing for a pair.
+
+    A cycle costs the pairs that come, go, or are modified, and a shift for each left row of a group in which the ranks
+    of right rows change. The row key of a pair is that of its left row and the rank of its right row in the group.
+
+    Args:
+        left: the columns of the left input.
+        keys: the columns that are compared; none: all rows have one key.
+        added: the right columns that are added.
+        bits: the bits of row keys that are set aside for ranks in the beginning.
+        is_outer: whether a left row without right ones is in the result, with nulls.
+        follows_right: whether the right table ticks.
+        most_rows: the largest number of rows.
+
+    Raises:
+        LimitError: it would have more rows, or row keys are too large; of :meth:`start` and :meth:`follow`.
+
+    """
+
+    name: ClassVar[str] = "join"
+
+    def __init__(
+        self,
+        left: pa.Schema,
+        keys: JoinKeys,
+        added: AddedColumns,
+        *,
+        bits: int,
+        is_outer: bool,
+        follows_right: bool,
+        most_rows: int,
+    ) -> None:
+        self.schema = pa.schema([*left, *added.fields])
+        self._columns = added.numbers
+        self._right_keys = keys.right
+        self._bits = bits
+        self._is_outer = is_outer
+        self._most_rows = most_rows
+        self._groups = GroupIndex(keys.schema)
+        order = OrderIndex(versioned=False) if follows_right else None
+        self._left = GroupedRows(self._groups, keys.left, keys.types, order, keeps_versions=True)
+        self._order = OrderIndex()
+        self._right = GroupedRows(self._groups, keys.right, keys.types, self._order)
+        self._firsts = ColumnStore(_NUMBER)  # where the first right row of each group is in the order, or -1
+        self._known = 0  # groups that have a cell in _firsts
+        self._rows = RowSet.empty()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the groups, the orders and the maps."""
+        return self._groups.nbytes + self._left.nbytes + self._right.nbytes + self._firsts.nbytes
+
+    def start(self, inputs: Inputs) -> Outcome:
+        """Find the groups of all rows, and count the pairs before they are made."""
+        left, right = inputs
+        self._left.start(left)
+        self._right.start(right)
+        self._extend()
+        everything = np.arange(self._order.rows.size)
+        self._set_firsts(everything)
+        sizes = self._sizes(np.arange(self._groups.count))
+        counts = self._left.counts.array[: self._groups.count]
+        self._check_rows(float(np.dot(counts.astype(np.float64), sizes.astype(np.float64))))
+        needed = _bits_for(int(sizes.max(initial=0)))
+        available = _KEY_BITS - (left.row_set.last_key.bit_length() if left.row_set else 0)
+        self._bits = max(needed, min(self._bits, available))
+        self._check_keys(left)
+        keys = left.row_set.keys()
+        self._rows = self._pairs_of(keys, sizes[self._left.groups_of(keys)], self._bits)
+        return self._outcome(left, right, TableUpdate.of_added(self._rows, len(self.schema)))
+
+    def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
+        """Make the pairs of left rows that have changed, and of right ones with the left rows that stay."""
+        (left_change, right_change), (left, right) = changes, inputs
+        update = TableUpdate.empty(len(left.schema)) if left_change is None else left_change.update
+        departure = self._left.leave(left_change)
+        theirs = self._follow_right(right_change)
+        self._left.arrive(left, update.added, departure)
+        self._extend()
+        come = update.added | departure.rekeyed
+        mine, numbers = self._left_rows(theirs.groups, come)
+        here = np.bincount(numbers, minlength=len(theirs.groups))
+        come_sizes = self._sizes(self._left.groups_of(come.keys()))
+        gone_sizes = self._sizes_before(np.concatenate((departure.groups, departure.former)), theirs)
+        gained = float(come_sizes.sum(dtype=np.float64)) + _weighted(theirs.ranks.added, here)
+        lost = float(gone_sizes.sum(dtype=np.float64)) + _weighted(theirs.ranks.removed, here)
+        self._check_rows(self._rows.size + gained - lost)
+        old_bits, self._bits = self._bits, max(self._bits, _bits_for(int(theirs.after.max(initial=0))))
+        self._check_keys(left)
+        shifts = update.shifted
+        former_keys = shifts.unapply_keys(departure.rekeyed.keys())
+        removed = self._pairs_of(np.concatenate((update.removed.keys(), former_keys)), gone_sizes, old_bits)
+        removed |= _with_ranks(theirs.ranks.removed, shifts.unapply_keys(mine), numbers, old_bits)
+        added = self._pairs_of(come.keys(), come_sizes, self._bits)
+        added |= _with_ranks(theirs.ranks.added, mine, numbers, self._bits)
+        own_shifts = self._shifts(old_bits, shifts, theirs.ranks.shifted, mine, numbers, removed)
+        own = TableUpdate(added, removed, own_shifts, self._modified(update, come, theirs, mine, numbers, added))
+        self._rows = own.apply_to(self._rows)
+        self._pack(left, right)
+        return self._outcome(left, right, own)
+
+    # The right table.
+
+    def _follow_right(self, change: Change | None) -> _RightChange:
+        """Take over what the right rows have become."""
+        if change is None or change.update.is_empty:
+            empty = RankChanges(_NOTHING, _NOTHING, RowSet.empty(), RowSet.empty())
+            nothing = Ranges(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
+            return _RightChange(_NOTHING, _NOTHING, _NOTHING, empty, [nothing] * len(self._columns))
+        update, slots_before = change.update, self._order.rows
+        departure = self._right.leave(change)
+        gone = np.concatenate((departure.groups, departure.former))
+        gone_slots = np.concatenate((departure.slots, departure.was))
+        gone_ranks = slots_before.rank(gone_slots) - slots_before.rank(self._firsts_of(gone))
+        moves = self._right.arrive(change.after, update.added, departure)
+        self._extend()
+        come_rows = update.added | departure.rekeyed
+        come = self._right.groups_of(come_rows.keys())
+        come_slots = self._order.slots_of(come_rows.keys())
+        self._follow_order(moves, gone, gone_slots, come_slots)
+        modified = [
+            (update.modified[number] - departure.rekeyed if departure.rekeyed else update.modified[number]).keys()
+            for number in self._columns
+        ]
+        changed = [self._right.groups_of(rows) for rows in modified]
+        groups = np.unique(np.concatenate((gone, come, *changed)))
+        after = self._right.counts.array[groups]
+        gone_at, come_at = np.searchsorted(groups, gone), np.searchsorted(groups, come)
+        before = after + np.bincount(gone_at, minlength=len(groups)) - np.bincount(come_at, minlength=len(groups))
+        removed = Ranks(gone_at, gone_ranks).as_set()
+        added = Ranks(come_at, self._ranks(come, come_slots)).as_set()
+        if self._is_outer:  # a pair with nulls
+            alone, left_alone = np.flatnonzero(before == 0), np.flatnonzero(after == 0)
+            removed |= Ranks(alone, np.zeros(len(alone), np.int64)).as_set()
+            added |= Ranks(left_alone, np.zeros(len(left_alone), np.int64)).as_set()
+            before, after = np.maximum(before, 1), np.maximum(after, 1)
+        ranks = RankChanges(before, after, removed, added)
+        ranges = [
+            Ranks(np.searchsorted(groups, those), self._ranks(those, self._order.slots_of(rows))).ranges()
+            for those, rows in zip(changed, modified, strict=True)
+        ]
+        return _RightChange(groups, before, after, ranks, ranges)
+
+    def _follow_order(
+        self, moves: Moves | None, gone: Int64Array, gone_slots: Int64Array, come_slots: Int64Array
+    ) -> None:
+        """Find the first rows of groups anew, where rows have come, gone or moved in the order."""
+        if moves is None:
+            return
+        rows = self._order.rows
+        moved = rows & moves.shifted.destinations() if moves.shifted.size else RowSet.empty()
+        places = rows.rank(np.concatenate((come_slots, gone_slots, moved.keys())))
+        places = np.unique(np.concatenate((places, places + 1)))  # with those behind them
+        empty = np.unique(gone[self._right.counts.array[gone] == 0])
+        self._write_firsts(empty, np.full(len(empty), -1, np.int64))
+        self._set_firsts(places[places < rows.size])
+
+    def _set_firsts(self, places: Int64Array) -> None:
+        """Set the first rows of groups that are at some places, ascending, of the order."""
+        order, step = self._order, 1 << 16
+        for start in range(0, len(places), step):
+            part = places[start : start + step]
+            slots = order.rows.select(part)
+            groups = self._right.groups_of(order.keys_at(slots))
+            ahead = order.keys_at(order.rows.select(np.maximum(part - 1, 0)))
+            is_first = (part == 0) | (self._right.groups_of(ahead) != groups)
+            self._write_firsts(groups[is_first], slots[is_first])
+
+    def _write_firsts(self, groups: Int64Array, slots: Int64Array) -> None:
+        order = np.argsort(groups)
+        self._firsts.columns[0].write(groups[order], pa.array(slots[order]), self._firsts.undo)
+
+    def _firsts_of(self, groups: Int64Array) -> Int64Array:
+        return numbers_of(self._firsts.columns[0].read_current(groups))
+
+    def _ranks(self, groups: Int64Array, slots: Int64Array) -> Int64Array:
+        """The ranks of right rows in their groups."""
+        rows = self._order.rows
+        ranks: Int64Array = rows.rank(slots) - rows.rank(self._firsts_of(groups))
+        return ranks
+
+    def _extend(self) -> None:
+        """Have a cell for each group."""
+        count = self._groups.count
+        if count > self._known:
+            new = RowSet.from_range(self._known, count - 1)
+            self._firsts.columns[0].write(new, pa.array(np.full(new.size, -1, np.int64)), self._firsts.undo)
+            self._known = count
+        self._left.counts.reserve(count)
+        self._right.counts.reserve(count)
+
+    # Pairs.
+
+    def _sizes(self, groups: Int64Array) -> Int64Array:
+        """The number of pairs of each left row of these groups."""
+        sizes: Int64Array = self._right.counts.array[groups]
+        return np.maximum(sizes, 1) if self._is_outer else sizes
+
+    def _sizes_before(self, groups: Int64Array, theirs: _RightChange) -> Int64Array:
+        sizes = self._sizes(groups)
+        if len(theirs.groups):
+            places = np.minimum(np.searchsorted(theirs.groups, groups), len(theirs.groups) - 1)
+            sizes = np.where(theirs.groups[places] == groups, theirs.before[places], sizes)
+        return sizes
+
+    def _left_rows(self, groups: Int64Array, but: RowSet) -> tuple[Int64Array, Int64Array]:
+        """The left rows of groups, but some: their keys, by group, and the position of the group of each."""
+        order = self._left.order
+        if order is None or not len(groups) or not order.rows:
+            return _NOTHING, _NOTHING
+        first, end = self._left.bounds(groups)
+        counts = end - first
+        numbers = np.repeat(np.arange(len(groups)), counts)
+        places = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+        keys = order.keys_at(order.rows.select(places))
+        if but:
+            kept = ~but.contains(keys)
+            keys, numbers = keys[kept], numbers[kept]
+        return keys, numbers
+
+    @staticmethod
+    def _pairs_of(keys: Int64Array, sizes: Int64Array, bits: int) -> RowSet:
+        """All pairs of left rows, in any order."""
+        some = np.flatnonzero(sizes)
+        starts = keys[some] << bits
+        return _set_of(starts, starts + sizes[some] - 1)
+
+    def _shifts(
+        self,
+        old_bits: int,
+        shifts: RowSetShiftData,
+        ranks: Ranges,
+        mine: Int64Array,
+        numbers: Int64Array,
+        removed: RowSet,
+    ) -> RowSetShiftData:
+        """How pairs that stay have moved: with more bits for ranks, with their left rows, and with their ranks."""
+        steps = []
+        if old_bits != self._bits:
+            keys = self._rows.blocks(old_bits).keys()
+            keys = keys[keys > 0]
+            starts = keys << old_bits
+            steps.append((starts, starts + (1 << old_bits) - 1, (keys << self._bits) - starts))
+        if shifts.size:
+            bits = self._bits
+            steps.append((shifts.starts << bits, ((shifts.ends + 1) << bits) - 1, shifts.deltas << bits))
+        if len(ranks.groups):
+            steps.append(_expanded(ranks, mine, numbers, self._bits))
+        found = RowSetShiftData.empty()
+        if steps:
+            stayed = self._rows - removed
+            for step in steps:
+                found = found.then(RowSetShiftData.from_arrays(*step), stayed)
+        return found
+
+    def _modified(
+        self,
+        update: TableUpdate,
+        come: RowSet,
+        theirs: _RightChange,
+        mine: Int64Array,
+        numbers: Int64Array,
+        added: RowSet,
+    ) -> tuple[RowSet, ...]:
+        found: dict[int, RowSet] = {}
+        for rows in update.modified:
+            if id(rows) not in found:
+                keys = (rows - come if come else rows).keys()
+                found[id(rows)] = self._pairs_of(keys, self._sizes(self._left.groups_of(keys)), self._bits) - added
+        left = [found[id(rows)] for rows in update.modified]
+        right = [_with_ranks(ranks, mine, numbers, self._bits) for ranks in theirs.modified]
+        return (*left, *right)
+
+    # Both.
+
+    def _check_rows(self, rows: float) -> None:
+        if rows > self._most_rows:
+            raise LimitError(
+                f"The join would have {rows:,.0f} rows, and {self._most_rows:,} is the most. Compare more columns, or "
+                f"filter the tables before."
+            )
+
+    def _check_keys(self, left: TableVersion) -> None:
+        if left.row_set and left.row_set.last_key >= (MAX_KEY >> self._bits):
+            raise LimitError(
+                f"The row keys of the left table of a join are too large for {self._bits} more bits. Flatten it before."
+            )
+
+    def _pack(self, left: TableVersion, right: TableVersion) -> None:
+        """Number the groups that have rows anew, when most have none."""
+        count = self._groups.count
+        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):
+            return
+        self._left.gone = self._right.gone = 0
+        are_living = (self._left.counts.array[:count] > 0) | (self._right.counts.array[:count] > 0)
+        living = living_groups(self._groups, are_living, left.size + right.size)
+        if living is not None:
+            pack_rows(self._firsts, living, count)
+            self._groups.pack(living)
+            self._left.pack(left.row_set, living)
+            self._right.pack(right.row_set, living)
+            self._known = len(living)
+
+    def _outcome(self, left: TableVersion, right: TableVersion, update: TableUpdate) -> Outcome:
+        self._left.drop_before(left.row_set)
+        self._right.drop_before(right.row_set)
+        (groups,), (firsts,) = self._left.store.views(), self._firsts.views()
+        pairs = Pairs(self._bits, groups, firsts, self._order.rows, self._order.view())
+        views: list[ColumnView] = [LeftView(view, pairs) for view in left.views]
+        return Outcome(
+            self._rows, [*views, *(RightView(right.views[number], pairs) for number in self._columns)], update
+        )
+
+
+def _bits_for(size: int) -> int:
+    """Bits for the ranks of ``size`` rows."""
+    return max(size - 1, 0).bit_length()
+
+
+def _weighted(ranges: Ranges, here: npt.NDArray[np.int64]) -> float:
+    """The number of pairs of ranks with the ``here`` left rows of their groups."""
+    return float(np.dot(ranges.sizes.astype(np.float64), here[ranges.groups].astype(np.float64)))
+
+
+def _set_of(starts: Int64Array, ends: Int64Array) -> RowSet:
+    order = np.argsort(starts)
+    return RowSet.from_ranges(starts[order], ends[order])
+
+
+def _expanded(
+    ranges: Ranges, mine: Int64Array, numbers: Int64Array, bits: int
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """The pairs of ranges of ranks with all left rows of their groups: first and last ones, and how far they shift.
+
+    Args:
+        ranges: the ranges.
+        mine: the left rows, by group.
+        numbers: the group of each.
+        bits: the bits for ranks.
+
+    """
+    firsts = np.searchsorted(numbers, ranges.groups)
+    counts = np.searchsorted(numbers, ranges.groups, "right") - firsts
+    which = np.repeat(np.arange(len(counts)), counts)
+    places = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts - firsts, counts)
+    base = mine[places] << bits
+    starts, ends = base + ranges.starts[which], base + ranges.ends[which]
+    order = np.argsort(starts)
+    return starts[order], ends[order], ranges.deltas[which][order]
+
+
+def _with_ranks(ranges: Ranges, mine: Int64Array, numbers: Int64Array, bits: int) -> RowSet:
+    """The same as a set."""
+    starts, ends, _ = _expanded(ranges, mine, numbers, bits)
+    return RowSet.from_ranges(starts, ends)

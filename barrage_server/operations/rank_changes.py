@@ -1,0 +1,106 @@
+"""What has happened within groups of rows, and what that means for all pairs with the rows of another table."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from barrage_server.engine.plan import Int64Array
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["Ranges", "RankChanges", "Ranks"]
+
+_BITS: Final = 40
+"""Bits for ranks, where several groups are in one row set."""
+
+
+class Ranges(NamedTuple):
+    """Ranges of ranks, each within one group.
+
+    Attributes:
+        groups: the number of the group of each, ascending.
+        starts, ends: the first and the last rank of each.
+        deltas: how far each is shifted.
+
+    """
+
+    groups: Int64Array
+    starts: Int64Array
+    ends: Int64Array
+    deltas: Int64Array
+
+    @property
+    def sizes(self) -> Int64Array:
+        """The number of ranks of each."""
+        sizes: Int64Array = self.ends - self.starts + 1
+        return sizes
+
+
+class Ranks(NamedTuple):
+    """Ranks of rows in their groups.
+
+    Attributes:
+        groups: the number of the group of each, in any order.
+        ranks: their ranks.
+
+    """
+
+    groups: Int64Array
+    ranks: Int64Array
+
+    def as_set(self) -> RowSet:
+        """All of them as one set."""
+        return RowSet.from_keys((self.groups << _BITS) | self.ranks)
+
+    def ranges(self) -> Ranges:
+        """All of them as ranges."""
+        return _ranges(self.as_set())
+
+
+class RankChanges:
+    """The changes of groups whose rows have come and gone.
+
+    Args:
+        before, after: the number of rows of each group.
+        removed: the ranks before, of the rows that have gone.
+        added: the ranks after, of the rows that have come.
+
+    Attributes:
+        removed, added: the same as ranges.
+        shifted: the ranks, before, of those that stay and have another rank.
+
+    """
+
+    def __init__(self, before: Int64Array, after: Int64Array, removed: RowSet, added: RowSet) -> None:
+        self.removed, self.added = _ranges(removed), _ranges(added)
+        stayed, there = _whole(before) - removed, _whole(after) - added
+        shifts = RowSetShiftData.between(stayed, there)
+        firsts, lasts = shifts.starts >> _BITS, shifts.ends >> _BITS
+        # those that reach over several groups are cut
+        counts = lasts - firsts + 1
+        which = np.repeat(np.arange(len(counts)), counts)
+        groups = firsts[which] + np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+        low = np.maximum(shifts.starts[which], groups << _BITS)
+        high = np.minimum(shifts.ends[which], ((groups + 1) << _BITS) - 1)
+        first, end = stayed.rank(low), stayed.rank(high + 1)
+        some = first < end
+        mask = (1 << _BITS) - 1
+        self.shifted = Ranges(
+            groups[some],
+            stayed.select(first[some]) & mask,
+            stayed.select(end[some] - 1) & mask,
+            shifts.deltas[which][some],
+        )
+
+
+def _whole(sizes: Int64Array) -> RowSet:
+    groups = np.flatnonzero(sizes)
+    starts = groups << _BITS
+    return RowSet.from_ranges(starts, starts + sizes[groups] - 1)
+
+
+def _ranges(rows: RowSet) -> Ranges:
+    starts, ends = rows.ranges()
+    mask = (1 << _BITS) - 1
+    return Ranges(starts >> _BITS, starts & mask, ends & mask, np.zeros(len(starts), np.int64))
