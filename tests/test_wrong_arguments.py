@@ -67,6 +67,7 @@ class World:
         self.append = server.append_table("append", SCHEMA)
         self.keyed = server.keyed_table("keyed", SCHEMA, key="k")
         self.replaced = server.replaced_table("replaced", SCHEMA)
+        self.lists = self.append.group_by("k")
         self.ring = server.ring_table("ring", SCHEMA, capacity=3)
         self.publication = client.publish_live("published", bs.table(ROWS))
         self.followed = server.follow(f"{upstream.uri}/up")
@@ -347,6 +348,9 @@ def operations(world: World) -> dict[str, Case]:
             {"agg": bs.agg.sum_(), "by": "k"},
             {"agg": "aggregation", "by": "columns to choose"},
         ),
+        "head_by": (table.head_by, {"num_rows": 3, "by": "k"}, {"num_rows": "count", "by": "columns to choose"}),
+        "tail_by": (table.tail_by, {"num_rows": 3, "by": "k"}, {"num_rows": "count", "by": "columns to choose"}),
+        "ungroup": (world.lists.ungroup, {"cols": "x"}, {"cols": "names", "null_fill": "text"}),
         "count_by": (table.count_by, {"col": "n", "by": "k"}, {"col": "text", "by": "columns to choose"}),
     }
     return {

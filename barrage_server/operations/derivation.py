@@ -12,7 +12,9 @@ from barrage_server.errors import UnsupportedOperationError
 from barrage_server.operations import aggregations, build, equi_join, formulas, join
 from barrage_server.operations.budget import budget
 from barrage_server.operations.formula_view import Clock
+from barrage_server.operations.head_by import head_by
 from barrage_server.operations.sort import sort
+from barrage_server.operations.ungroup import ungroup
 from barrage_server.operations.where_in import where_in
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
@@ -50,6 +52,9 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plan.Snapshot: lambda inputs, _: build.snapshot(inputs),
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
+    plan.HeadBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by),
+    plan.TailBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by, from_end=True),
+    plan.Ungroup: lambda inputs, operation: ungroup(inputs, operation.columns, null_fill=operation.null_fill),
     plan.AggregateBy: lambda inputs, operation: aggregations.agg_by(inputs, operation.aggregations, operation.by),
     plan.AggregateAllBy: lambda inputs, operation: aggregations.agg_all_by(inputs, operation.aggregation, operation.by),
     plan.SelectDistinct: lambda inputs, operation: aggregations.select_distinct(inputs, operation.columns),

@@ -23,6 +23,7 @@ _SHARING: Final = (
     plan.Slice,
     plan.Flatten,
     plan.Reverse,
+    plan.Ungroup,
     plan.Snapshot,
     plan.MetaTable,
     plan.EmptyTable,

@@ -32,6 +32,7 @@ from barrage_server.plan.operation import (
     Flatten,
     FullOuterJoin,
     Head,
+    HeadBy,
     HeadShare,
     Join,
     LazyUpdate,
@@ -50,7 +51,9 @@ from barrage_server.plan.operation import (
     Sort,
     SortColumn,
     Tail,
+    TailBy,
     TailShare,
+    Ungroup,
     Update,
     UpdateView,
     View,
@@ -319,6 +322,29 @@ class Operable(ABC, Generic[Result]):
     def group_by(self, by: Texts | None = None) -> Result:
         """All other columns as lists, with the values of each group in the order of the rows."""
         return self.agg_all_by(group(), by)
+
+    def head_by(self, num_rows: int, by: Texts | None = None) -> Result:
+        """The first rows of each group, at most ``num_rows``; groups follow each other in the order of appearance.
+
+        The columns ``by`` come first in the result.
+        """
+        return self.operate(HeadBy(integer(num_rows, "num_rows"), _optional(by, "by")))
+
+    def tail_by(self, num_rows: int, by: Texts | None = None) -> Result:
+        """The last rows of each group, as :meth:`head_by` has the first ones."""
+        return self.operate(TailBy(integer(num_rows, "num_rows"), _optional(by, "by")))
+
+    def ungroup(self, cols: Texts | None = None, null_fill: bool = True) -> Result:
+        """A row for each item of the lists in ``cols``, with the other columns of their row.
+
+        Args:
+            cols: columns of lists; all that there are without.
+            null_fill: whether the shorter lists of a row end with nulls. Otherwise all must be of one length.
+
+        """
+        if not isinstance(null_fill, bool):
+            raise InvalidRequestError(f"null_fill must be True or False, not {shown(null_fill)}.")
+        return self.operate(Ungroup(() if cols is None else names(cols, "cols", single=True), null_fill))
 
     def snapshot(self) -> Result:
         """This table as it is now; the result does not change any more."""

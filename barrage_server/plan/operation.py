@@ -22,6 +22,7 @@ __all__ = [
     "Flatten",
     "FullOuterJoin",
     "Head",
+    "HeadBy",
     "HeadShare",
     "Join",
     "LazyUpdate",
@@ -40,7 +41,9 @@ __all__ = [
     "Sort",
     "SortColumn",
     "Tail",
+    "TailBy",
     "TailShare",
+    "Ungroup",
     "Update",
     "UpdateView",
     "View",
@@ -281,6 +284,48 @@ class AggregateAllBy(Operation):
 
     aggregation: Aggregation
     by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HeadBy(Operation):
+    """The first rows of each group, group by group.
+
+    Attributes:
+        rows: how many of each group, at most.
+        by: the columns that tell groups apart, as ``"sym"`` or ``"symbol = sym"``; none: all rows are one group.
+
+    """
+
+    verb = "head_by"
+
+    rows: int
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TailBy(Operation):
+    """The last rows of each group, group by group."""
+
+    verb = "tail_by"
+
+    rows: int
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ungroup(Operation):
+    """A row for each item of the lists of a row.
+
+    Attributes:
+        columns: the columns of lists; none: all that there are.
+        null_fill: whether the shorter lists of a row end with nulls; otherwise they must be of one length.
+
+    """
+
+    verb = "ungroup"
+
+    columns: tuple[str, ...] = ()
+    null_fill: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from barrage_server.plan.operation import (
     Flatten,
     FullOuterJoin,
     Head,
+    HeadBy,
     HeadShare,
     Join,
     LazyUpdate,
@@ -38,7 +39,9 @@ from barrage_server.plan.operation import (
     Sort,
     SortColumn,
     Tail,
+    TailBy,
     TailShare,
+    Ungroup,
     Update,
     UpdateView,
     View,
@@ -103,6 +106,10 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
         (lambda table, name=name: getattr(table, f"{name}_by")("a"), AggregateAllBy(bs.Aggregation(name), ("a",)))
         for name in ("sum", "abs_sum", "avg", "std", "var", "min", "max", "median", "first", "last")
     ),
+    (lambda table: table.head_by(2, "a"), HeadBy(2, ("a",))),
+    (lambda table: table.tail_by(2, ["a", "b"]), TailBy(2, ("a", "b"))),
+    (lambda table: table.ungroup(), Ungroup()),
+    (lambda table: table.ungroup("a", null_fill=False), Ungroup(("a",), null_fill=False)),
     (lambda table: table.group_by("a"), AggregateAllBy(agg.group(), ("a",))),
     (
         lambda table: table.agg_by(agg.count_where("n", [LARGE, "b > 1"]), "a"),
@@ -152,6 +159,9 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda table: table.where([5]), "filters must be formulas or conditions, not 5"),
     (lambda table: table.head(-1), "num_rows must be at least 0"),
     (lambda table: table.head(1.5), "num_rows must be an integer"),
+    (lambda table: table.head_by("2", "a"), "num_rows must be an integer"),
+    (lambda table: table.ungroup("a", "yes"), "null_fill must be True or False"),
+    (lambda table: table.ungroup(5), "cols"),
     (lambda table: table.head_pct(2), "pct is a number from 0 to 1, not 2"),
     (lambda table: table.tail_pct(float("nan")), "pct is a number from 0 to 1"),
     (lambda table: table.sort("a", "up"), 'order is "ascending" or "descending"'),

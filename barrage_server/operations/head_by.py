@@ -1,0 +1,163 @@
+"""The first or the last rows of each group: ``head_by`` and ``tail_by``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.arguments import integer
+from barrage_server.engine import Table, TableUpdate, TableVersion
+from barrage_server.engine.group_index import GroupIndex
+from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
+from barrage_server.engine.order_index import Moves, OrderIndex
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import RedirectedView
+from barrage_server.engine.traits import TableTraits
+from barrage_server.operations.checks import check_column_names, known_columns, pair
+from barrage_server.operations.grouped_rows import FEW_DEAD, GroupedRows, living_groups
+from barrage_server.operations.result import make
+from barrage_server.operations.traits import route_of
+from barrage_server.rowset import RowSet, RowSetShiftData
+
+__all__ = ["HeadBy", "head_by"]
+
+_NOTHING: Final = Moves(RowSet.EMPTY, RowSet.EMPTY, RowSetShiftData.empty())
+
+
+class HeadBy(Operator):
+    """Keeps the order of all rows by group, and which of them are the first or last ones; no values.
+
+    The rows of a group are together, and groups in the order in which they have appeared. A cycle costs the rows added,
+    removed, moved by shifts, and modified in a key column, and the rows of the result in their groups.
+
+    Args:
+        schema: the columns of the input.
+        keys: the numbers of the columns that tell groups apart, which come first in the result.
+        names: their names in the result.
+        rows: the rows of each group, at most.
+        from_end: whether they are the last ones.
+
+    """
+
+    name: ClassVar[str] = "head_by"
+
+    def __init__(
+        self, schema: pa.Schema, keys: Sequence[int], names: Sequence[str], rows: int, *, from_end: bool = False
+    ) -> None:
+        key_fields = [schema.field(number).with_name(name) for number, name in zip(keys, names, strict=True)]
+        others = [number for number in range(len(schema)) if number not in keys]
+        self.schema = pa.schema([*key_fields, *(schema.field(number) for number in others)])
+        self._columns = (*keys, *others)
+        self._most = rows
+        self._from_end = from_end
+        self._groups = GroupIndex(pa.schema(key_fields))
+        self._order = OrderIndex()
+        self._members = GroupedRows(self._groups, keys, [field.type for field in key_fields], self._order)
+        self._rows = RowSet.empty()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the groups and the order."""
+        return self._groups.nbytes + self._members.nbytes
+
+    def start(self, inputs: Inputs) -> Outcome:
+        """Take in all rows."""
+        (version,) = inputs
+        self._members.start(version)
+        self._rows = self._chosen(np.arange(self._groups.count, dtype=np.int64))
+        return self._outcome(version, TableUpdate.of_added(self._rows, len(self.schema)))
+
+    def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
+        """Put the rows that have changed into their groups, and choose anew in these."""
+        (change,), (version,) = changes, inputs
+        if change is None or change.update.is_empty:
+            return self._outcome(version, TableUpdate.empty(len(self.schema)))
+        update, before = change.update, self._rows
+        departure = self._members.leave(change)
+        moves = self._members.arrive(version, update.added, departure) or _NOTHING
+        came = self._members.groups_of((update.added | departure.rekeyed).keys())
+        touched = np.unique(np.concatenate((departure.groups, departure.former, came)))
+        touched = touched[self._members.counts.array[touched] > 0]
+        stayed = before - moves.removed
+        moved = moves.shifted.apply(stayed) if moves.shifted.size else stayed
+        self._rows = (moved - self._spans(touched)) | self._chosen(touched)
+        left = moved - self._rows
+        if left:
+            moved = moved - left
+            stayed = stayed - (moves.shifted.unapply(left) if moves.shifted.size else left)
+        own = TableUpdate(
+            self._rows - moved,
+            before - stayed,
+            moves.shifted.clip(stayed) if moves.shifted.size else moves.shifted,
+            tuple(self._places(update.modified[number]) & moved for number in self._columns),
+        )
+        self._pack(version)
+        return self._outcome(version, own)
+
+    def _bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The positions of the first row of each group, and of that behind its last one; of groups with rows."""
+        first, end = self._members.bounds(groups)
+        return first[first < end], end[first < end]
+
+    def _chosen(self, groups: Int64Array) -> RowSet:
+        """The rows of the result in some groups, in ascending order."""
+        first, end = self._bounds(groups)
+        if not self._most or not len(first):
+            return RowSet.empty()
+        rows = np.minimum(end - first, self._most)
+        first = end - rows if self._from_end else first
+        return self._order.rows.subset(RowSet.from_ranges(first, first + rows - 1))
+
+    def _spans(self, groups: Int64Array) -> RowSet:
+        """The keys from the first to the last row of some groups, in ascending order."""
+        first, end = self._bounds(groups)
+        rows = self._order.rows
+        return RowSet.from_ranges(rows.select(first), rows.select(end - 1)) if len(first) else RowSet.empty()
+
+    def _places(self, rows: RowSet) -> RowSet:
+        return RowSet.from_keys(self._order.slots_of(rows.keys())) if rows else rows
+
+    def _pack(self, version: TableVersion) -> None:
+        """Forget groups without rows when they outnumber the others."""
+        if self._members.gone <= max(FEW_DEAD, self._groups.count >> 2):
+            return
+        self._members.gone = 0
+        is_living = self._members.counts.array[: self._groups.count] > 0
+        living = living_groups(self._groups, is_living, version.size)
+        if living is not None:
+            self._groups.pack(living)
+            self._groups.store.views()  # nothing reads the key values as they were
+            self._members.pack(version.row_set, living)
+
+    def _outcome(self, version: TableVersion, update: TableUpdate) -> Outcome:
+        self._members.drop_before(version.row_set)
+        rows = self._order.view()
+        return Outcome(self._rows, [RedirectedView(version.views[number], rows) for number in self._columns], update)
+
+
+def head_by(
+    parents: Sequence[Table], rows: int, by: Sequence[str], *, from_end: bool = False, name: str | None = None
+) -> Table:
+    """The first rows of each group of rows that are equal in the columns ``by``, or the last ones.
+
+    Raises:
+        InvalidRequestError: ``rows`` is no number of rows, or the result would have a column twice.
+        UnknownColumnError: the table lacks a column.
+        UnsupportedTypeError: a column of ``by`` cannot tell groups apart.
+
+    """
+    (table,) = parents
+    count = integer(rows, "num_rows")
+    pairs = [pair(entry) for entry in by]
+    names = [result for result, _ in pairs]
+    keys = known_columns(table, [source for _, source in pairs], "by") if pairs else []
+    check_column_names([table.schema.names[number] for number in keys])
+    operator = HeadBy(table.schema, keys, names, count, from_end=from_end)
+    check_column_names(operator.schema.names)
+    renamed = dict(zip((table.schema.names[number] for number in keys), names, strict=True))
+    key_columns = [renamed.get(column, column) for column in table.key_columns]
+    traits = TableTraits(stated=route_of(table.traits))
+    return make([table], "tail_by" if from_end else "head_by", operator, traits, key_columns=key_columns, name=name)

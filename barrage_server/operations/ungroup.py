@@ -1,0 +1,272 @@
+"""A row for each item of the lists of a row: ``ungroup``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from barrage_server.engine import Table, TableUpdate, TableVersion
+from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.storage import from_storage, to_storage
+from barrage_server.engine.traits import TableTraits
+from barrage_server.engine.values import take
+from barrage_server.engine.view import ColumnView
+from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.operations.checks import known_columns
+from barrage_server.operations.result import make
+from barrage_server.operations.traits import route_of
+from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
+
+__all__ = ["Ungroup", "UngroupedView", "ungroup"]
+
+_LEAST_BITS: Final = 6
+"""Bits of a row key that number the items of a row, in the beginning."""
+
+
+class _Numbering:
+    """Row keys that are made of the key of a row and the number of an item. One object per version.
+
+    Args:
+        bits: the lower bits, which have the number of the item.
+
+    """
+
+    __slots__ = ("bits",)
+
+    def __init__(self, bits: int) -> None:
+        self.bits = bits
+
+    def spans(self, rows: RowSet) -> RowSet:
+        """All keys that items of ``rows`` may have."""
+        starts, ends = rows.ranges()
+        return RowSet.from_ranges(starts << self.bits, (ends << self.bits) | ((1 << self.bits) - 1))
+
+    def rows(self, keys: Int64Array, lengths: Int64Array) -> RowSet:
+        """The keys of the items of rows with ascending ``keys``, and so many items each."""
+        some = lengths > 0
+        starts = keys[some] << self.bits
+        return RowSet.from_ranges(starts, starts + lengths[some] - 1)
+
+    def shifts(self, shifted: RowSetShiftData) -> RowSetShiftData:
+        """The shifts of the items of all rows that shifts move."""
+        ends = (shifted.ends << self.bits) | ((1 << self.bits) - 1)
+        return RowSetShiftData.from_arrays(shifted.starts << self.bits, ends, shifted.deltas << self.bits)
+
+    def translated(self, rows: RowSet, other: _Numbering) -> RowSet:
+        """The keys that items have in another numbering."""
+        keys = rows.keys()
+        return RowSet.from_sorted_keys(((keys >> self.bits) << other.bits) | (keys & ((1 << self.bits) - 1)))
+
+    def plan(self, plan: ReadPlan) -> tuple[ReadPlan, Int64Array, Int64Array]:
+        """The rows of some items; for each item the place of its row among them, and its number."""
+        known = plan.in_source
+        if known is None or known[0] is not self:
+            rows = plan.keys >> self.bits
+            is_first = np.ones(len(rows), np.bool_)
+            is_first[1:] = rows[1:] != rows[:-1]
+            numbers = plan.keys & ((1 << self.bits) - 1)
+            found = ReadPlan.from_keys(rows[is_first]), np.cumsum(is_first) - 1, numbers
+            known = plan.in_source = (self, found)
+        inner: tuple[ReadPlan, Int64Array, Int64Array] = known[1]
+        return inner
+
+
+class UngroupedView(ColumnView):
+    """A column of the input for each item of its rows.
+
+    Args:
+        view: the column.
+        numbering: the keys of items. One object for all columns of a version, which share the work of finding the rows.
+        is_list: whether the items of its lists are wanted, not its values.
+
+    """
+
+    __slots__ = ("_is_list", "_numbering", "_view", "depth", "is_frozen", "type")
+
+    def __init__(self, view: ColumnView, numbering: _Numbering, *, is_list: bool) -> None:
+        self.type = _item_type(view.type) if is_list else view.type
+        self.is_frozen = False
+        self.depth = view.depth + 1
+        self._view = view
+        self._numbering = numbering
+        self._is_list = is_list
+
+    def read(self, plan: ReadPlan) -> pa.Array:
+        """Read each row once, and give each item its own; null behind the end of a list."""
+        rows, places, numbers = self._numbering.plan(plan)
+        values = self._view.read(rows)
+        if not self._is_list:
+            return take(values, places)
+        lists = to_storage(values)
+        lengths = _lengths(lists)
+        starts = np.cumsum(lengths) - lengths
+        is_there = numbers < lengths[places]
+        items = lists.flatten()  # without those under nulls
+        if is_there.all():
+            return from_storage(take(items, starts[places] + numbers), self.type)
+        chosen = pa.array(np.where(is_there, starts[places] + numbers, 0), mask=~is_there)
+        return from_storage(items.take(chosen) if len(items) else pa.nulls(len(chosen), items.type), self.type)
+
+    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
+        """The end of the key space: values are copied in any case."""
+        return MAX_KEY
+
+    def compact(self) -> None:
+        """As the column does."""
+        self._view.compact()
+
+
+class Ungroup(Operator):
+    """Keeps which row keys there are: those of the input, followed by the number of the item. No values.
+
+    A cycle costs the items of the rows that are added, removed, or modified in a list, and the ranges of the other rows
+    that are modified or moved by shifts. When a list is too long for the bits that number its items, all rows get other
+    keys.
+
+    Args:
+        schema: the columns of the input.
+        lists: the numbers of those whose items are wanted.
+        null_fill: whether the shorter lists of a row end with nulls; otherwise they must be of one length.
+
+    """
+
+    name: ClassVar[str] = "ungroup"
+
+    def __init__(self, schema: pa.Schema, lists: Sequence[int], *, null_fill: bool) -> None:
+        self.schema = pa.schema(
+            [
+                pa.field(field.name, _item_type(field.type)) if number in lists else field
+                for number, field in enumerate(schema)
+            ]
+        )
+        self._lists = tuple(lists)
+        self._null_fill = null_fill
+        self._numbering = _Numbering(_LEAST_BITS)
+        self._rows = RowSet.empty()
+
+    def start(self, inputs: Inputs) -> Outcome:
+        """Number the items of all rows."""
+        (version,) = inputs
+        lengths = self._lengths(version, version.row_set)
+        self._numbering = self._reaching(version, lengths)
+        self._rows = self._numbering.rows(version.row_set.keys(), lengths)
+        return self._outcome(version, TableUpdate.of_added(self._rows, len(self.schema)))
+
+    def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
+        """Number the items of the rows that have changed."""
+        (change,), (version,) = changes, inputs
+        if change is None or change.update.is_empty:
+            return self._outcome(version, TableUpdate.empty(len(self.schema)))
+        update, before, old = change.update, self._rows, self._numbering
+        relisted = RowSet.union_all(update.modified[number] for number in self._lists)
+        new = update.added | relisted
+        lengths = self._lengths(version, new)
+        self._numbering = numbering = self._reaching(version, lengths)
+        stayed = before - old.spans(update.removed) if update.removed else before
+        shifted = old.shifts(update.shifted) if update.shifted.size else update.shifted
+        moved = shifted.apply(stayed) if shifted.size else stayed
+        if numbering is not old:
+            moved = old.translated(moved, numbering)
+        here = moved - numbering.spans(relisted) if relisted else moved
+        self._rows = here | numbering.rows(new.keys(), lengths) if new else here
+        left = moved - self._rows
+        if left:
+            moved = moved - left
+            gone = left if numbering is old else numbering.translated(left, old)
+            stayed = stayed - (shifted.unapply(gone) if shifted.size else gone)
+        if numbering is not old:
+            shifted = RowSetShiftData.between(stayed, moved)
+        elif shifted.size:
+            shifted = shifted.clip(stayed)
+        modified = tuple(numbering.spans(rows) & moved if rows else rows for rows in update.modified)
+        return self._outcome(version, TableUpdate(self._rows - moved, before - stayed, shifted, modified))
+
+    def _lengths(self, version: TableVersion, rows: RowSet) -> Int64Array:
+        """How many items rows have: as many as the longest of their lists."""
+        found = [np.zeros(0, np.int64)]
+        for part in version.pieces(rows, self._lists):
+            lengths = [_lengths(to_storage(column)) for column in version.read(part, self._lists)]
+            if not self._null_fill:
+                self._check(lengths)
+            found.append(np.maximum.reduce(lengths))
+        return np.concatenate(found)
+
+    def _check(self, lengths: list[Int64Array]) -> None:
+        first, *others = lengths
+        for number, other in zip(self._lists[1:], others, strict=True):
+            differs = np.flatnonzero(first != other)
+            if len(differs):
+                names = self.schema.names
+                raise InvalidRequestError(
+                    f"The lists of a row must be of one length without null_fill: in one row {names[self._lists[0]]!r} "
+                    f"has {first[differs[0]]} items, and {names[number]!r} has {other[differs[0]]}."
+                )
+
+    def _reaching(self, version: TableVersion, lengths: Int64Array) -> _Numbering:
+        """The present numbering, or one with more bits for lists that are too long for it."""
+        bits = self._numbering.bits
+        needed = int(lengths.max() - 1).bit_length() if len(lengths) else 0
+        if needed > bits:
+            bits = needed + 1
+        if version.row_set and version.row_set.last_key >= MAX_KEY >> bits:
+            raise LimitError("The row keys of the table are too large to number the items of rows. Flatten it first.")
+        return self._numbering if bits == self._numbering.bits else _Numbering(bits)
+
+    def _outcome(self, version: TableVersion, update: TableUpdate) -> Outcome:
+        numbering = _Numbering(self._numbering.bits)
+        views = [
+            UngroupedView(view, numbering, is_list=number in self._lists) for number, view in enumerate(version.views)
+        ]
+        return Outcome(self._rows, views, update)
+
+
+def ungroup(
+    parents: Sequence[Table], columns: Sequence[str], *, null_fill: bool = True, name: str | None = None
+) -> Table:
+    """A row for each item of the lists in ``columns``, in all columns of lists without; rows without items have none.
+
+    Raises:
+        InvalidRequestError: a column has no lists, or there is none that has; without ``null_fill`` also when a row has
+            lists of several lengths.
+        UnknownColumnError: the table lacks a column.
+        LimitError: row keys are too large.
+
+    """
+    (table,) = parents
+    if columns:
+        numbers = known_columns(table, columns, "cols")
+        for number in numbers:
+            field = table.schema.field(number)
+            if not _is_list(field.type):
+                raise InvalidRequestError(f"Column {field.name!r} cannot be ungrouped: it has the type {field.type}.")
+    else:
+        numbers = [number for number, field in enumerate(table.schema) if _is_list(field.type)]
+        if not numbers:
+            raise InvalidRequestError(f"Table '{table.name}' has no columns of lists to ungroup.")
+    operator = Ungroup(table.schema, list(dict.fromkeys(numbers)), null_fill=null_fill)
+    return make([table], "ungroup", operator, TableTraits(stated=route_of(table.traits)), name=name)
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(
+        pat.is_list(data_type)
+        or pat.is_large_list(data_type)
+        or pat.is_fixed_size_list(data_type)
+        or pat.is_list_view(data_type)
+        or pat.is_large_list_view(data_type)
+    )
+
+
+def _item_type(data_type: pa.DataType) -> pa.DataType:
+    return data_type.value_type
+
+
+def _lengths(lists: pa.Array) -> Int64Array:
+    """The numbers of items; a list that is null has none."""
+    return np.asarray(pc.list_value_length(lists).fill_null(0).cast(pa.int64()).to_numpy(zero_copy_only=False))
