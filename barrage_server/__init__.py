@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         LiveTable,
         Publication,
         PublishResult,
+        RemoteTable,
         RetryPolicy,
         TableInfo,
         TableList,
@@ -166,6 +167,7 @@ __all__ = [
     "PublishResult",
     "ReadOnlyError",
     "RelayStatistics",
+    "RemoteTable",
     "ReplacedTable",
     "ReplicaTable",
     "RetryPolicy",
@@ -212,8 +214,8 @@ __all__ = [
 
 _NAMES: Final = {
     "client": (
-        "KEEP AsyncUpdates Client Dialect Keep LiveState LiveTable Publication PublishResult RetryPolicy TableInfo "
-        "TableList Update Updates connect"
+        "KEEP AsyncUpdates Client Dialect Keep LiveState LiveTable Publication PublishResult RemoteTable RetryPolicy "
+        "TableInfo TableList Update Updates connect"
     ),
     "engine": (
         "AppendTable ArrowStream BlinkTable CycleLog CycleNote KeyedTable ReplacedTable ReplicaTable RingTable Table "

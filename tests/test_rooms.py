@@ -46,7 +46,7 @@ BELOW: dict[str, set[str]] = {
         "publish",
         "journal",
     },
-    "client": {"errors", "process", "address", "flight", "pem", "rowset", "wire", "engine", "subscription"},
+    "client": {"errors", "process", "address", "flight", "pem", "rowset", "wire", "plan", "engine", "subscription"},
     "spark": {"errors", "process", "extras", "address", "flight", "pem", "rowset", "wire"},
     "relay": {
         "errors",

@@ -71,6 +71,7 @@ class World:
         self.ring = server.ring_table("ring", SCHEMA, capacity=3)
         self.publication = client.publish_live("published", bs.table(ROWS))
         self.followed = server.follow(f"{upstream.uri}/up")
+        self.remote = client.table("t").where("x > 0")
         updates = live.updates(20)
         live.set_viewport(0, 1)
         server.table("t").append(ROWS)  # type: ignore[attr-defined]
@@ -198,6 +199,21 @@ def calls(world: World) -> dict[str, Case]:
                 "on_update": "function",
             },
         ),
+        "RemoteTable.to_arrow": (world.remote.to_arrow, {}, {"columns": "columns", "viewport": "viewport"}),
+        "RemoteTable.subscribe": (
+            world.remote.subscribe,
+            {},
+            {
+                "columns": "columns",
+                "viewport": "viewport",
+                "interval_ms": "count",
+                "dialect": "choice",
+                "timeout": "seconds",
+                "onto": "table",
+                "on_update": "function",
+            },
+        ),
+        "RemoteTable.bind": (world.remote.bind, {"name": "n"}, {"name": "text"}),
         "Client.publish": (
             client.publish,
             {"name": "n", "data": ROWS},
@@ -400,6 +416,7 @@ CLASSES = [
     bs.Server,
     bs.Client,
     bs.LiveTable,
+    bs.RemoteTable,
     bs.Publication,
     bs.FollowedTable,
     bs.Update,

@@ -6,6 +6,7 @@ from barrage_server.client.info import TableInfo, TableList
 from barrage_server.client.iteration import AsyncUpdates, Updates
 from barrage_server.client.live import LiveTable
 from barrage_server.client.publication import Publication
+from barrage_server.client.remote_table import RemoteTable
 from barrage_server.client.state import LiveState
 from barrage_server.client.update import Update
 from barrage_server.client.upload import PublishResult
@@ -23,6 +24,7 @@ __all__ = [
     "LiveTable",
     "Publication",
     "PublishResult",
+    "RemoteTable",
     "RetryPolicy",
     "TableInfo",
     "TableList",

@@ -18,7 +18,7 @@ from barrage_server.client.access import Access
 from barrage_server.client.failures import translated
 from barrage_server.client.keepalive import PROBE_PAUSE, KeepAlive
 from barrage_server.client.login import HeaderReader
-from barrage_server.client.names import descriptor_of
+from barrage_server.client.names import TableAddress
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.errors import (
     AuthenticationError,
@@ -178,15 +178,15 @@ class Channel:
                 f"{self._place.location} for it, or the port of Deephaven's, 10000 mostly."
             )
 
-    def schema(self, name: str) -> pa.Schema:
+    def schema(self, address: TableAddress) -> pa.Schema:
         """The schema of a table, as the server states it.
 
         Raises:
             UnknownTableError: there is no such table.
         """
-        descriptor = descriptor_of(name, self.server_kind)
 
         def ask() -> pa.Schema:
+            descriptor = address.descriptor(self.server_kind)
             with translated(self.address):
                 schema = self.client().get_schema(descriptor, self.short()).schema
             check_schema(schema)

@@ -11,32 +11,28 @@ from typing import Any, Final, Self, overload
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from barrage_server.arguments import callback, choice, integer, optional_names, seconds, shown, text
+from barrage_server.arguments import choice, integer, optional_names, shown, text
 from barrage_server.client.access import Access
-from barrage_server.client.content import Content
 from barrage_server.client.failures import translated
-from barrage_server.client.info import TableInfo, TableList
-from barrage_server.client.interruptible import run_interruptible
+from barrage_server.client.info import TableList
 from barrage_server.client.live import LiveTable
 from barrage_server.client.lookup import look_up, table_info
-from barrage_server.client.names import checked_name
+from barrage_server.client.names import NamedAddress, checked_name
 from barrage_server.client.publication import Publication
+from barrage_server.client.reading import follow, read_once
+from barrage_server.client.remote_table import RemoteTable, remote_table
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.session import Session
-from barrage_server.client.snapshot import take_snapshot
-from barrage_server.client.subscription_worker import SubscriptionWorker
 from barrage_server.client.update import Update
 from barrage_server.client.upload import PublishResult, Uploadable, Uploader, act
-from barrage_server.client.view import View, column_names
-from barrage_server.client.window import Viewport, positions_of
+from barrage_server.client.window import Viewport
 from barrage_server.engine import ReplicaTable, Table, UpdateGraph
 from barrage_server.engine.schemas import SchemaLike, as_schema
-from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
+from barrage_server.errors import InvalidRequestError
 from barrage_server.flight.retry import RetryPolicy
 from barrage_server.pem import Pem
 from barrage_server.public import public
 from barrage_server.subscription import Dialect
-from barrage_server.wire.metadata import SubscriptionOptions
 from barrage_server.wire.protocol import (
     CREATE_ACTION,
     DROP_ACTION,
@@ -130,13 +126,15 @@ class Client:
         found = (table_info(info) for info in self._channel.logged_in(ask))
         return TableList(sorted((info for info in found if info is not None), key=lambda info: info.name))
 
-    def table(self, name: str) -> TableInfo:
-        """One table of the server.
+    def table(self, name: str) -> RemoteTable:
+        """One table of the server, with the methods that have the server compute other tables from it.
+
+        >>> large = client.table("trades").where("size > 1000").sort_descending("price")
 
         Raises what :meth:`ping` does, and:
             UnknownTableError: there is none of that name.
         """
-        return look_up(self._channel, name)
+        return remote_table(self._session, look_up(self._channel, name))
 
     def snapshot(
         self, name: str, columns: Sequence[str] | None = None, viewport: Viewport = None, *, reverse: bool = False
@@ -154,15 +152,7 @@ class Client:
             UnavailableError: the server is unreachable.
             DeadlineError: the server sent nothing for as long as the client's timeout.
         """
-        checked_name(name)
-        view = View(positions_of(viewport), bool(reverse), column_names(columns))
-        return self._channel.logged_in(
-            lambda: run_interruptible(
-                lambda progress: take_snapshot(self._channel, name, view, progress),
-                timeout=self._session.timeout,
-                what=f"snapshot of '{name}'",
-            )
-        )
+        return read_once(self._session, NamedAddress(name), columns, viewport, reverse=reverse)
 
     def statistics(self) -> dict[str, Any]:
         """The server's statistics: tables, subscriptions, memory. Sizes are bytes, times seconds.
@@ -212,35 +202,18 @@ class Client:
             InvalidRequestError: an argument is out of its range.
             UnsupportedOperationError: the dialect is one that a Deephaven server lacks.
         """
-        checked_name(name)
-        integer(interval_ms, "interval_ms", most=(1 << 31) - 1)
-        if timeout is not None:
-            seconds(timeout, "timeout")
-        if on_update is not None:
-            callback(on_update, "on_update")
-        if onto is not None and not isinstance(onto, ReplicaTable):
-            raise InvalidRequestError(f"onto is the table of a live table that has ended, not {shown(onto)}.")
-        spoken = self._dialect(dialect)
-        view = View(positions_of(viewport), bool(reverse), column_names(columns))
-        worker = SubscriptionWorker(
-            self._channel,
-            name,
-            view,
-            Content(self.graph if onto is None else onto.graph, name, onto),
-            options=SubscriptionOptions(min_update_interval_ms=interval_ms, columns_as_list=True),
-            dialect=spoken,
-            retry=self._session.retry,
+        return follow(
+            self._session,
+            NamedAddress(name),
+            columns,
+            viewport,
+            reverse=reverse,
+            interval_ms=interval_ms,
+            dialect=dialect,
+            timeout=timeout,
+            onto=onto,
             on_update=on_update,
         )
-        live = LiveTable(worker, self._session.timeout)
-        self._session.own(live)
-        worker.start()
-        try:
-            live.wait_for_content(self._session.timeout if timeout is None else timeout)
-        except BaseException:
-            live.close()
-            raise
-        return live
 
     # Publishing.
 
@@ -487,12 +460,3 @@ class Client:
         check_target(named, keys, rows, wanted, is_new=False)
         chosen = wanted or (PublishMode.UPSERT if keys else PublishMode.APPEND)
         return CommitRequest("", checked_name(name), 0, mode=chosen, key=keys, kind=named, capacity=rows)
-
-    def _dialect(self, dialect: Dialect | str | None) -> Dialect | None:
-        try:
-            wanted = None if dialect is None else Dialect(dialect)
-        except ValueError:
-            raise InvalidRequestError(f"dialect is 'key-space' or 'flattened', not {dialect!r}.") from None
-        if wanted is Dialect.KEY_SPACE and self._channel.server_kind is ServerKind.DEEPHAVEN:
-            raise UnsupportedOperationError("A Deephaven server writes viewports flattened; leave dialect out.")
-        return wanted

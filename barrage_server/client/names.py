@@ -1,7 +1,8 @@
-"""How tables are named in calls: by name here, by path and ticket on the wire."""
+"""How tables are addressed in calls: by name here, by path and ticket on the wire."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,9 +12,52 @@ from barrage_server.client.server_kind import ServerKind
 from barrage_server.errors import InvalidRequestError
 from barrage_server.wire.tickets import ApplicationTicket, name_of_path, parse_path, path_of_name, scope_ticket
 
-__all__ = ["checked_name", "descriptor_of", "listed_name", "ticket_of"]
+__all__ = ["NamedAddress", "TableAddress", "checked_name", "descriptor_of", "listed_name", "ticket_of"]
 
 _APPLICATION: Final = ("app", "field")
+
+
+class TableAddress(ABC):
+    """What calls name a table of the server by.
+
+    Attributes:
+        name: what it is called here, in errors and logs.
+    """
+
+    name: str
+
+    @abstractmethod
+    def ticket(self, server_kind: ServerKind) -> bytes:
+        """Its ticket. May call the server."""
+
+    @abstractmethod
+    def descriptor(self, server_kind: ServerKind) -> flight.FlightDescriptor:
+        """Its Flight descriptor. May call the server."""
+
+    def lost(self) -> bool:
+        """Forget a ticket that the server may not know any more; whether there is a new one then."""
+        return False
+
+    def use(self) -> None:  # noqa: B027  (a name keeps nothing)
+        """Keep what it names, until :meth:`leave` was called as often."""
+
+    def leave(self) -> None:  # noqa: B027
+        """Undo one :meth:`use`."""
+
+
+class NamedAddress(TableAddress):
+    """The name of a table."""
+
+    def __init__(self, name: str) -> None:
+        self.name = checked_name(name)
+
+    def ticket(self, server_kind: ServerKind) -> bytes:
+        """The ticket of the name."""
+        return ticket_of(self.name, server_kind)
+
+    def descriptor(self, server_kind: ServerKind) -> flight.FlightDescriptor:
+        """The path of the name."""
+        return descriptor_of(self.name, server_kind)
 
 
 def checked_name(name: str) -> str:

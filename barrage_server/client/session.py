@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
+from typing import Final
 
 from barrage_server.arguments import shown
 from barrage_server.client.access import Access
 from barrage_server.client.channel import Channel
+from barrage_server.client.held_result import Releases
 from barrage_server.client.live import LiveTable
 from barrage_server.client.publication import Publication
 from barrage_server.engine import UpdateGraph
@@ -20,6 +22,9 @@ __all__ = ["Session"]
 
 logger = logging.getLogger("barrage_server.client")
 
+_GOODBYE_SECONDS: Final = 2.0
+"""Seconds that the release of results may take at the end."""
+
 
 class Session:
     """A connection, which closes its open streams with it. Its arguments are those of ``connect``.
@@ -29,6 +34,7 @@ class Session:
         timeout: most seconds of a short call, and most seconds without progress of a longer one.
         retry: how subscriptions reconnect after a lost connection.
         graph: the update graph of all replicas.
+        releases: lets the results of plans go on the server.
 
     Raises:
         InvalidRequestError: an argument is wrong.
@@ -45,6 +51,7 @@ class Session:
         self.timeout = timeout
         self.retry = retry if retry is not None else RetryPolicy()
         self.graph = graph if graph is not None else UpdateGraph()
+        self.releases = Releases(self.channel)
         self._lock = threading.Lock()
         self._open: weakref.WeakSet[LiveTable | Publication] = weakref.WeakSet()
 
@@ -63,6 +70,7 @@ class Session:
                 entry.close()
             except BarrageError as error:
                 logger.warning("%r ended with %s", entry, error)
+        self.releases.close(_GOODBYE_SECONDS)
         self.channel.close()
 
     def html(self) -> str:

@@ -12,7 +12,7 @@ from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
 from barrage_server.client.failures import translated
 from barrage_server.client.interruptible import Progress
-from barrage_server.client.names import ticket_of
+from barrage_server.client.names import TableAddress
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.stream import SubscriptionStream, completed
 from barrage_server.client.view import View, tell_left_out, unreadable
@@ -22,31 +22,31 @@ from barrage_server.subscription import Window
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionOptions, SubscriptionRequest
 from barrage_server.wire.reader import IncomingMessage, MessageReader
-from barrage_server.wire.tickets import DPHN, scope_ticket
+from barrage_server.wire.tickets import DPHN
 
 __all__ = ["take_snapshot"]
 
 
-def take_snapshot(channel: Channel, name: str, view: View, progress: Progress) -> pa.Table:
+def take_snapshot(channel: Channel, address: TableAddress, view: View, progress: Progress) -> pa.Table:
     """The present content of ``view``, as of one version of the table."""
     is_whole = view.columns is None and view.positions is None
     if is_whole and channel.server_kind is not ServerKind.DEEPHAVEN:
-        return _whole_table(channel, name, progress)
-    schema = channel.schema(name)
-    window = view.window(schema, name)
+        return _whole_table(channel, address, progress)
+    schema = channel.schema(address)
+    window = view.window(schema, address.name)
     if view.columns is None:
-        tell_left_out(schema, name)
+        tell_left_out(schema, address.name)
         if is_whole and len(window.columns) == len(schema):
-            return _whole_table(channel, name, progress)
+            return _whole_table(channel, address, progress)
     if channel.sends_ragged_batches:
-        return _first_content(channel, name, window, progress)
-    return _windowed(channel, name, window, progress)
+        return _first_content(channel, address, window, progress)
+    return _windowed(channel, address, window, progress)
 
 
-def _whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
+def _whole_table(channel: Channel, address: TableAddress, progress: Progress) -> pa.Table:
     """All rows and columns, by DoGet: batches are used as they come."""
     with translated(channel.address):
-        ticket = flight.Ticket(ticket_of(name, channel.server_kind))
+        ticket = flight.Ticket(address.ticket(channel.server_kind))
         reader = channel.client().do_get(ticket, channel.options())
         progress.cancel_with(reader.cancel)
         intake = Intake(reader.schema)
@@ -66,14 +66,14 @@ def _whole_table(channel: Channel, name: str, progress: Progress) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _first_content(channel: Channel, name: str, window: Window, progress: Progress) -> pa.Table:
+def _first_content(channel: Channel, address: TableAddress, window: Window, progress: Progress) -> pa.Table:
     """The rows and columns of ``window``, by a subscription that ends with its first content.
 
     For servers that answer snapshot requests for some columns with columns of different lengths, which pyarrow cannot
     read. Subscriptions can request columns as lists.
     """
     request = SubscriptionRequest(
-        ticket_of(name, channel.server_kind),
+        address.ticket(channel.server_kind),
         window.columns,
         window.positions,
         SubscriptionOptions(columns_as_list=True),
@@ -84,7 +84,7 @@ def _first_content(channel: Channel, name: str, window: Window, progress: Progre
     try:
         progress.cancel_with(stream.cancel)
         reader = MessageReader(stream.schema(), left_out=unreadable)
-        content = Content(UpdateGraph(), name)
+        content = Content(UpdateGraph(), address.name)
         content.begin(user_schema(reader.schema), window, dialect)
         with channel.kept_alive():
             for message in stream.messages(reader):
@@ -97,9 +97,10 @@ def _first_content(channel: Channel, name: str, window: Window, progress: Progre
         stream.close()
 
 
-def _windowed(channel: Channel, name: str, window: Window, progress: Progress) -> pa.Table:
+def _windowed(channel: Channel, address: TableAddress, window: Window, progress: Progress) -> pa.Table:
     """The rows and columns of ``window``, by a Barrage snapshot request."""
-    request = SnapshotRequest(scope_ticket(name), window.columns, window.positions, reverse_viewport=window.reverse)
+    ticket = address.ticket(channel.server_kind)
+    request = SnapshotRequest(ticket, window.columns, window.positions, reverse_viewport=window.reverse)
     with translated(channel.address):
         descriptor = flight.FlightDescriptor.for_command(DPHN)
         writer, reader = channel.client().do_exchange(descriptor, channel.options())

@@ -14,7 +14,7 @@ from barrage_server.client.annotations import user_schema
 from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
 from barrage_server.client.failures import is_passing
-from barrage_server.client.names import ticket_of
+from barrage_server.client.names import TableAddress
 from barrage_server.client.positions import Positions
 from barrage_server.client.read_ahead import ReadAhead
 from barrage_server.client.server_kind import ServerKind
@@ -56,7 +56,7 @@ class SubscriptionWorker:
     def __init__(
         self,
         channel: Channel,
-        name: str,
+        address: TableAddress,
         view: View,
         content: Content,
         *,
@@ -65,7 +65,7 @@ class SubscriptionWorker:
         retry: RetryPolicy,
         on_update: Callable[[Update], object] | None = None,
     ) -> None:
-        self.name = name
+        self.name = name = address.name
         self.status = Status(name)
         self.content = content
         self.positions = Positions(collects=on_update is None)
@@ -76,6 +76,8 @@ class SubscriptionWorker:
         if on_update is not None:
             self.callbacks.add(on_update)
         self._channel = channel
+        self._address = address
+        self._ticket = b""  # of the present stream
         self._options = options
         self._dialect = dialect
         self._retry = retry
@@ -90,7 +92,12 @@ class SubscriptionWorker:
         Raises:
             LimitError: this process can start no further thread.
         """
-        start_thread(self._thread)
+        self._address.use()
+        try:
+            start_thread(self._thread)
+        except BaseException:
+            self._address.leave()
+            raise
         wake_at_end(self)
         end_with_process(self, Ending.SUBSCRIPTION)
 
@@ -169,12 +176,14 @@ class SubscriptionWorker:
         except Exception as error:  # the thread is the last to see it: it must reach the user, and the log
             logger.exception("following table %r failed", self.name)
             self._fail(InternalError(f"Following table '{self.name}' failed: {type(error).__name__}: {error}"))
+        finally:
+            self._address.leave()
         self.status.tell()
 
     def _follow(self) -> None:
         lost_at = 0.0
         delays: Iterator[float] = iter(())
-        is_first = True
+        is_first, is_renewed = True, False
         while not self.status.state.is_final:
             seen = self.status.messages
             try:
@@ -183,8 +192,12 @@ class SubscriptionWorker:
                 with self.status.changed:
                     if self.status.is_over:
                         return
+                    is_renewed = is_renewed and self.status.messages == seen
                     if self._reopen:
                         self._reopen = False
+                        continue
+                    if self._address.lost() and isinstance(error, UnknownTableError) and not is_renewed:
+                        is_renewed = True  # the server has let the result of a plan go
                         continue
                     if self.status.state is LiveState.CONNECTING and is_first and isinstance(error, UnavailableError):
                         is_first = False  # the idle connection was closed by the server just now
@@ -222,12 +235,13 @@ class SubscriptionWorker:
         columns = None
         if view.columns is not None or self._channel.server_kind is ServerKind.DEEPHAVEN:
             # By number on the wire. A Deephaven server may have columns that cannot be requested here.
-            schema = self._channel.schema(self.name)
+            schema = self._channel.schema(self._address)
             columns = view.window(schema, self.name).columns
             if view.columns is None:
                 tell_left_out(schema, self.name)
                 columns = columns if len(columns) < len(schema) else None
         dialect = self._dialect or self._channel.server_kind.dialect
+        self._ticket = self._address.ticket(self._channel.server_kind)
         request = self._request(columns, view.positions, reverse=view.reverse)
         point = self._resume_point(view, dialect)
         stream, wire_schema = self._channel.logged_in(lambda: self._open(request, dialect, point))
@@ -316,8 +330,7 @@ class SubscriptionWorker:
     def _request(
         self, columns: tuple[int, ...] | None, positions: RowSet | None, *, reverse: bool
     ) -> SubscriptionRequest:
-        ticket = ticket_of(self.name, self._channel.server_kind)
-        return SubscriptionRequest(ticket, columns, positions, self._options, reverse and positions is not None)
+        return SubscriptionRequest(self._ticket, columns, positions, self._options, reverse and positions is not None)
 
     def _send(self, stream: SubscriptionStream, window: Window) -> None:
         try:

@@ -1,0 +1,188 @@
+"""The result of a plan that the server keeps for this client, and the release of such results."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow.flight as flight
+
+from barrage_server.client.channel import Channel
+from barrage_server.client.names import TableAddress
+from barrage_server.client.server_kind import ServerKind
+from barrage_server.client.upload import act
+from barrage_server.errors import BarrageError
+from barrage_server.flight.errors import error_of
+from barrage_server.plan.json_form import plan_to_json
+from barrage_server.plan.plan import Plan
+from barrage_server.process import start_thread
+from barrage_server.wire.plan_messages import (
+    OPERATE_ACTION,
+    RELEASE_ACTION,
+    OperateResult,
+    PlanOutput,
+    ReleaseRequest,
+)
+
+__all__ = ["HeldResult", "Releases"]
+
+logger = logging.getLogger("barrage_server.client")
+
+_AT_ONCE: Final = 1_000
+"""Tickets of one call."""
+
+
+class Releases:
+    """Lets results go on the server, on a thread of its own: handles are freed wherever Python frees them.
+
+    Args:
+        channel: the connection.
+
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        # the one kind of queue that may be used by what runs while another of its calls is under way
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._held: set[str] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+        weakref.finalize(self, self._queue.put, None).atexit = False
+
+    def hold(self, ticket: str, holder: object) -> weakref.finalize[[str, int], Any]:
+        """Release a result when ``holder`` is freed, or with the connection, unless it is released before.
+
+        Raises:
+            LimitError: this process can start no further thread.
+
+        """
+        with self._lock:
+            if self._pid != os.getpid():  # those of the parent are its own
+                self._pid, self._thread, self._held = os.getpid(), None, set()
+            if self._thread is None:
+                thread = threading.Thread(
+                    target=_release, args=(self._channel, self._queue), name="barrage-releases", daemon=True
+                )
+                start_thread(thread)
+                self._thread = thread
+            self._held.add(ticket)
+        forget = weakref.finalize(holder, self.put, ticket, os.getpid())
+        forget.atexit = False
+        return forget
+
+    def put(self, ticket: str, process: int) -> None:
+        """Have a result of this process released soon. May be called while an object is freed."""
+        if process == os.getpid():
+            self._held.discard(ticket)
+            self._queue.put(ticket)
+
+    def close(self, timeout: float) -> None:
+        """Release all results, and end the thread, which may take ``timeout`` seconds."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None and self._pid == os.getpid():
+            for ticket in tuple(self._held):
+                self.put(ticket, self._pid)
+            self._queue.put(None)
+            thread.join(timeout)
+
+
+def _release(channel: Channel, tickets: queue.SimpleQueue[str | None]) -> None:
+    """Release what comes, until None does."""
+    is_last = False
+    while not is_last:
+        found: list[str] = []
+        while not is_last and (not found or (len(found) < _AT_ONCE and not tickets.empty())):
+            following = tickets.get()
+            if following is None:
+                is_last = True
+                break
+            found.append(following)
+        if found:
+            try:
+                act(channel, RELEASE_ACTION, ReleaseRequest(tuple(found)).to_json())
+            except BarrageError as error:  # they run out there
+                logger.debug("%d results were not released: %s", len(found), error)
+
+
+class HeldResult(TableAddress):
+    """The result of a plan: computed when it is first asked for, and kept by the server until nothing here uses it.
+
+    Args:
+        channel: the connection.
+        name: what it is called here.
+        plan: makes the plan; its first output is meant.
+        releases: lets tickets go.
+
+    """
+
+    def __init__(self, channel: Channel, name: str, plan: Callable[[], Plan], releases: Releases) -> None:
+        self.name = name
+        self._channel = channel
+        self._plan = plan
+        self._releases = releases
+        self._lock = threading.Lock()
+        self._computing = threading.Lock()
+        self._users = 0
+        self._output: PlanOutput | None = None
+        self._forget: weakref.finalize[[str, int], Any] | None = None
+        self._pid = os.getpid()
+
+    def output(self) -> PlanOutput:
+        """What the server says of the result; computes it unless it is there.
+
+        Raises:
+            BarrageError: it cannot be computed; the error of the server.
+
+        """
+        with self._computing:
+            with self._lock:
+                if self._output is not None and self._pid == os.getpid():
+                    return self._output
+            found = self._compute()
+            with self._lock:
+                self._output, self._pid = found, os.getpid()
+                self._forget = self._releases.hold(found.ticket or "", self)
+            return found
+
+    def _compute(self) -> PlanOutput:
+        self._channel.need("operations on tables to other clients than its own")
+        (output,) = OperateResult.from_json(act(self._channel, OPERATE_ACTION, plan_to_json(self._plan()))).outputs
+        if output.error is not None:
+            raise error_of(output.error, output.text or "")
+        return output
+
+    def ticket(self, server_kind: ServerKind) -> bytes:  # noqa: ARG002  (only servers of this project have results)
+        """Its ticket; computes the result unless it is there."""
+        return (self.output().ticket or "").encode()
+
+    def descriptor(self, server_kind: ServerKind) -> flight.FlightDescriptor:
+        """Its descriptor; computes the result unless it is there."""
+        return flight.FlightDescriptor.for_command(self.ticket(server_kind))
+
+    def lost(self) -> bool:
+        """Compute it anew when it is next asked for; whether it was computed before."""
+        with self._lock:
+            forget, self._forget, self._output = self._forget, None, None
+        if forget is not None:
+            forget()
+        return forget is not None
+
+    def use(self) -> None:
+        """Keep it until :meth:`leave`."""
+        with self._lock:
+            self._users += 1
+
+    def leave(self) -> None:
+        """Let it go, if this was the last use of it."""
+        with self._lock:
+            self._users -= 1
+            is_used = self._users > 0
+        if not is_used:
+            self.lost()

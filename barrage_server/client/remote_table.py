@@ -1,0 +1,316 @@
+"""Tables of a server, and plans of tables that the server is to compute from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+import pyarrow as pa
+
+from barrage_server.arguments import shown
+from barrage_server.client.annotations import user_schema
+from barrage_server.client.failures import translated
+from barrage_server.client.held_result import HeldResult
+from barrage_server.client.info import TableInfo
+from barrage_server.client.live import LiveTable
+from barrage_server.client.lookup import look_up
+from barrage_server.client.names import NamedAddress, TableAddress, checked_name
+from barrage_server.client.reading import follow, read_once
+from barrage_server.client.session import Session
+from barrage_server.client.update import Update
+from barrage_server.client.upload import act
+from barrage_server.client.window import Viewport
+from barrage_server.engine import ReplicaTable
+from barrage_server.engine.frames import to_pandas, to_polars
+from barrage_server.errors import InvalidRequestError, UnknownTableError
+from barrage_server.plan.operable import Operable
+from barrage_server.plan.operation import Operation
+from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step
+from barrage_server.public import public
+from barrage_server.subscription import Dialect
+from barrage_server.wire.plan_messages import BIND_ACTION, BindRequest
+from barrage_server.wire.schema import key_columns, table_attributes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+__all__ = ["RemoteTable", "remote_table"]
+
+T = TypeVar("T")
+
+_LONGEST_NAME: Final = 200
+
+
+@public
+class RemoteTable(TableInfo, Operable["RemoteTable"]):
+    """A table of a server, or one that the server is to compute from others.
+
+    :meth:`Client.table` gives the first, with what the server said of it at that moment. Each of the methods that make
+    tables from tables gives the second: a plan, which asks the server for nothing until content, schema or size are
+    asked for. Then the server computes it, and keeps it, ticking, until it is closed, or nothing here refers to it any
+    more. Use it as a context manager, or :meth:`close` it.
+
+    >>> best = client.table("trades").where("size > 5").last_by("sym")
+    >>> with best.subscribe(viewport=range(100)) as live:
+    ...     print(live.to_pandas())
+
+    A plan that the server does not know any more, because it was restarted or was asked for nothing for long, is
+    computed again.
+
+    Attributes:
+        name: the table's name on the server; of a plan, its first table and its operations.
+        schema: the columns.
+        size: the rows: of a table of the server when it was looked up, of a plan now.
+        attributes: what the server promises about the table, such as ``AppendOnly`` or ``BlinkTable``.
+        key_columns: the columns whose values identify a row; empty when there are none.
+    """
+
+    __setattr__ = object.__setattr__  # what is said of a table is frozen by having no setters
+
+    def __init__(
+        self,
+        session: Session,
+        address: TableAddress,
+        info: TableInfo | None = None,
+        operation: Operation | None = None,
+        inputs: tuple[RemoteTable, ...] = (),
+    ) -> None:
+        self._session = session
+        self._address = address
+        self._info = info
+        self._operation = operation
+        self._inputs = inputs
+        self._is_closed = False
+        address.use()
+
+    # What it is.
+
+    @property
+    def name(self) -> str:
+        """What it is called in errors and logs; of a table of the server its name."""
+        return self._address.name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, without the annotations of the protocol. Of a plan: has it computed."""
+        return self._described().schema
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """What the server promises about the table. Of a plan: has it computed."""
+        return self._described().attributes
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns whose values identify a row. Of a plan: has it computed."""
+        return self._described().key_columns
+
+    @property
+    def size(self) -> int:
+        """The rows: of a table of the server when it was looked up, of a plan now; -1 when the server does not say."""
+        if self._operation is None:
+            return self._described().size
+        channel = self._session.channel
+
+        def ask() -> int:
+            descriptor = self._address.descriptor(channel.server_kind)
+            with translated(channel.address):
+                found: int = channel.client().get_flight_info(descriptor, channel.short()).total_records
+                return found
+
+        return self._again(lambda: channel.logged_in(ask))
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the table can be known never to change. Has a plan computed."""
+        address = self._address
+        return isinstance(address, HeldResult) and bool(self._again(address.output).is_static)
+
+    def _described(self) -> TableInfo:
+        info = self._info
+        if info is None:
+            address = self._address
+            assert isinstance(address, HeldResult)
+            output = self._again(address.output)
+            assert output.schema is not None
+            schema = output.schema
+            info = TableInfo(
+                self.name, user_schema(schema), output.size or 0, table_attributes(schema), key_columns(schema)
+            )
+            self._info = info
+        return info
+
+    # What is made of it.
+
+    def operate(self, operation: Operation, *others: RemoteTable) -> RemoteTable:
+        """The plan of the result of ``operation`` on this table and ``others``. Asks the server for nothing.
+
+        What is wrong with formulas and columns is told when the server is asked for the result.
+
+        Raises:
+            InvalidRequestError: one of the tables is none of this client.
+
+        """
+        for other in others:
+            if not isinstance(other, RemoteTable):
+                raise InvalidRequestError(
+                    f"The tables of an operation on a server are tables of client.table(), and one is {shown(other)}."
+                )
+            if other._session is not self._session:
+                raise InvalidRequestError(f"The table '{other.name}' belongs to another client.")
+        inputs = (self, *others)
+        name = f"{self.name}.{operation.verb}"[-_LONGEST_NAME:]
+        address = HeldResult(self._session.channel, name, lambda: _plan_of(operation, inputs), self._session.releases)
+        return RemoteTable(self._session, address, None, operation, inputs)
+
+    # What is read of it.
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, viewport: Viewport = None, *, reverse: bool = False
+    ) -> pa.Table:
+        """The present content, or a part of it; see :meth:`Client.snapshot`.
+
+        Raises what that does, and the errors of the operations.
+        """
+        return self._again(lambda: read_once(self._session, self._address, columns, viewport, reverse=reverse))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The present content as a pandas data frame; DependencyError when pandas is missing."""
+        return to_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """The present content as a polars data frame; DependencyError when polars is missing."""
+        return to_polars(self.to_arrow())
+
+    def subscribe(
+        self,
+        columns: Sequence[str] | None = None,
+        viewport: Viewport = None,
+        *,
+        reverse: bool = False,
+        interval_ms: int = 50,
+        dialect: Dialect | str | None = None,
+        timeout: float | None = None,
+        onto: ReplicaTable | None = None,
+        on_update: Callable[[Update], object] | None = None,
+    ) -> LiveTable:
+        """Follow the table, or a window of it; see :meth:`Client.subscribe`.
+
+        The live table needs this one no more: close it, or forget it. After a lost connection the server computes the
+        table again.
+
+        Raises what :meth:`Client.subscribe` does, and the errors of the operations.
+        """
+        self._check_open()
+        return follow(
+            self._session,
+            self._address,
+            columns,
+            viewport,
+            reverse=reverse,
+            interval_ms=interval_ms,
+            dialect=dialect,
+            timeout=timeout,
+            onto=onto,
+            on_update=on_update,
+        )
+
+    def bind(self, name: str) -> RemoteTable:
+        """Serve the result under a name, until that table is dropped; the table of that name.
+
+        Raises what computing it does, and:
+            InvalidRequestError: it is a table of the server.
+            AlreadyExistsError: there is another table of that name.
+            ForbiddenError: the right to make that table is missing.
+            LimitError: there are too many tables.
+
+        """
+        address, channel = self._address, self._session.channel
+        checked_name(name)
+        if not isinstance(address, HeldResult):
+            raise InvalidRequestError(f"'{self.name}' is a table of the server, and has a name.")
+
+        def ask() -> None:
+            ticket = address.ticket(channel.server_kind).decode()
+            act(channel, BIND_ACTION, BindRequest(ticket, name).to_json())
+
+        self._again(ask)
+        return remote_table(self._session, look_up(channel, name))
+
+    def close(self) -> None:
+        """Let the server forget the result, as soon as no subscription needs it. May be called repeatedly."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._address.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __eq__(self, other: object) -> bool:
+        if self._operation is not None or (isinstance(other, RemoteTable) and other._operation is not None):
+            return self is other
+        if not isinstance(other, TableInfo):
+            return NotImplemented
+        return _fields(self) == _fields(other)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled and copied as what is said of it, without the connection."""
+        return TableInfo, _fields(self)
+
+    __hash__ = None  # type: ignore[assignment]  # as those of other descriptions, which have dictionaries
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self._operation is None else f"<RemoteTable {self.name!r}>"
+
+    def _repr_html_(self) -> str:
+        """The columns, for notebooks; of a plan its name, without a call."""
+        return super()._repr_html_() if self._operation is None else f"<i>{escape(self.name)}</i>"
+
+    def _again(self, ask: Callable[[], T]) -> T:
+        """``ask()``; once more if the server did not know the result any more."""
+        self._check_open()
+        try:
+            return ask()
+        except UnknownTableError:
+            if not self._address.lost():
+                raise
+            return ask()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InvalidRequestError(f"The table '{self.name}' was closed; make it again.")
+
+
+def remote_table(session: Session, info: TableInfo) -> RemoteTable:
+    """A table that the server has."""
+    return RemoteTable(session, NamedAddress(info.name), info)
+
+
+def _fields(info: TableInfo) -> tuple[object, ...]:
+    return info.name, info.schema, info.size, info.attributes, info.key_columns
+
+
+def _plan_of(operation: Operation, inputs: tuple[RemoteTable, ...]) -> Plan:
+    """The plan of one operation, and of all those before it; each once."""
+    steps: list[Step] = []
+    known: dict[int, Source] = {}
+    waiting: list[tuple[RemoteTable, bool]] = [(table, False) for table in reversed(inputs)]
+    while waiting:  # depth first, without recursion: plans may be long
+        table, is_ready = waiting.pop()
+        if id(table) in known:
+            continue
+        if table._operation is None:
+            known[id(table)] = NamedTable(table.name)
+        elif is_ready:
+            steps.append(Step(table._operation, tuple(known[id(one)] for one in table._inputs)))
+            known[id(table)] = Result(len(steps) - 1)
+        else:
+            waiting.append((table, True))
+            waiting += [(one, False) for one in reversed(table._inputs)]
+    steps.append(Step(operation, tuple(known[id(one)] for one in inputs)))
+    return Plan(tuple(steps), (len(steps) - 1,))
