@@ -7,7 +7,6 @@ import gc
 import pickle
 import queue
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -287,17 +286,21 @@ def test_a_deephaven_server_is_told_of(monkeypatch: pytest.MonkeyPatch, client: 
         plan.to_arrow()
 
 
+class RemoteWorld:
+    """Tables of a server, by the names that the cases of tables in the process have for theirs."""
+
+    def __init__(self, client: bs.Client | None) -> None:
+        self.client = client
+
+    def __getattr__(self, name: str) -> Any:
+        if self.client is None:
+            return RemoteWorld(None)
+        return self.client.table("append").group_by("k") if name == "lists" else self.client.table(name)
+
+
 def remote_cases(client: bs.Client | None) -> dict[str, Any]:
     """The cases of the methods of tables, on tables of a server."""
-
-    class _Any:
-        def __getattr__(self, name: str) -> Any:
-            return _Any()
-
-    if client is None:
-        world = SimpleNamespace(append=_Any(), keyed=_Any())
-    else:
-        world = SimpleNamespace(append=client.table("append"), keyed=client.table("keyed"))
+    world = RemoteWorld(client)
     found = operations(world)  # type: ignore[arg-type]
     return {name: case for name, case in found.items() if name.startswith("AppendTable.") or name == "merge"}
 
