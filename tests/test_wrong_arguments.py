@@ -346,7 +346,7 @@ def operations(world: World) -> dict[str, Case]:
                 {"table": quotes, "on": "k", "joins": "y = x"},
                 {"table": "table", "on": "columns to join", "joins": "columns to choose"},
             )
-            for name in ("left_outer_join", "full_outer_join")
+            for name in ("left_outer_join", "full_outer_join", "aj", "raj")
         },
         "exact_join": (
             table.exact_join,

@@ -10,6 +10,7 @@ from barrage_server.engine import Table
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.errors import UnsupportedOperationError
 from barrage_server.operations import aggregations, build, equi_join, formulas, join
+from barrage_server.operations.as_of import as_of_join
 from barrage_server.operations.budget import budget
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
@@ -43,6 +44,8 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     ),
     plan.LeftOuterJoin: lambda inputs, operation: equi_join.left_outer_join(inputs, operation.on, operation.joins),
     plan.FullOuterJoin: lambda inputs, operation: equi_join.full_outer_join(inputs, operation.on, operation.joins),
+    plan.AsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins),
+    plan.ReverseAsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins, reverse=True),
     plan.View: lambda inputs, operation: formulas.view(inputs, operation.columns),
     plan.UpdateView: lambda inputs, operation: formulas.update_view(inputs, operation.columns),
     plan.LazyUpdate: lambda inputs, operation: formulas.lazy_update(inputs, operation.columns),

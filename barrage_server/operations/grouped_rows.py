@@ -12,7 +12,7 @@ import pyarrow as pa
 from barrage_server.engine import TableVersion
 from barrage_server.engine.group_index import GroupIndex
 from barrage_server.engine.operator import Change
-from barrage_server.engine.order_index import Moves, OrderIndex
+from barrage_server.engine.order_index import Before, Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.store import ColumnStore
@@ -83,7 +83,7 @@ class GroupedRows:
         self.order = order
         self.gone = 0
         self._groups = groups
-        self._columns = tuple(columns)
+        self._columns = self._watched = tuple(columns)
         self._types = tuple(types)
         self._keeps_versions = keeps_versions
         self._dropped = 0  # blocks of row keys that are not used any more
@@ -97,7 +97,7 @@ class GroupedRows:
         """Take in all rows."""
         numbers = joined(self._add(version, version.row_set))
         if self.order is not None:
-            self.order.fill(version.row_set.keys()[np.argsort(numbers, kind="stable")])
+            self.order.fill(version.row_set.keys()[self.sorted(version, version.row_set, numbers)[0]])
 
     def leave(self, change: Change | None) -> Departure:
         """Take out the rows that have gone or have other keys, and follow those that shifts have moved.
@@ -117,7 +117,7 @@ class GroupedRows:
             self.store.columns[0].move(before, after, self.store.undo if self._keeps_versions else None)
             if self.order is not None:
                 self.order.shift(before, after)
-        rekeyed = RowSet.union_all(update.modified[number] for number in self._columns)
+        rekeyed = RowSet.union_all(update.modified[number] for number in self._watched)
         former = self.groups_of(rekeyed.keys())
         if self.order is not None:
             was = self.order.slots_of(rekeyed.keys())
@@ -143,6 +143,12 @@ class GroupedRows:
         was = np.full(rows.size, -1, np.int64)
         if departure.rekeyed:
             was[rows.find(departure.rekeyed.keys())] = departure.was
+        order, before = self.sorted(version, rows, numbers)
+        return self.order.change(gone, rows.keys()[order], was[order], before)
+
+    def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before]:
+        """The positions of ``rows`` with these groups in order, and how they compare in that order with others."""
+        del version
         order = np.argsort(numbers, kind="stable")
         keys, numbers = rows.keys()[order], numbers[order]
 
@@ -151,7 +157,7 @@ class GroupedRows:
             answer: npt.NDArray[np.bool_] = (mine < theirs) | ((mine == theirs) & (keys[items] < others))
             return answer
 
-        return self.order.change(gone, keys, was[order], before)
+        return order, before
 
     def groups_of(self, keys: Int64Array) -> Int64Array:
         """The groups of rows, by their row keys in any order."""

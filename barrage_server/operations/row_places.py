@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
+from barrage_server.rowset import MAX_KEY
 
-__all__ = ["RowPlaces"]
+__all__ = ["MappedView", "RowPlaces"]
 
 
 class RowPlaces(NamedTuple):
@@ -46,3 +48,39 @@ class RowPlaces(NamedTuple):
         stored = to_storage(values)
         with_null = pa.concat_arrays([stored, pa.nulls(1, stored.type)])  # behind the last value
         return from_storage(take(with_null, self.places), view.type)
+
+
+class MappedView(ColumnView):
+    """A column of another table. Which row of it each row has, a map says; null where there is none.
+
+    Args:
+        view: the column.
+        rows: the map: for each row its key in the other table, or -1. One object for all columns of a version, which
+            share the look-up.
+
+    """
+
+    __slots__ = ("_rows", "_view", "depth", "is_frozen", "type")
+
+    def __init__(self, view: ColumnView, rows: ColumnView) -> None:
+        self.type = view.type
+        self.is_frozen = False
+        self.depth = view.depth + 1
+        self._view = view
+        self._rows = rows
+
+    def read(self, plan: ReadPlan) -> pa.Array:
+        """Read the rows in the order of their table, and put their values where they belong."""
+        known = plan.in_source
+        if known is None or known[0] is not self._rows:
+            known = plan.in_source = (self._rows, RowPlaces.of(numbers_of(self._rows.read(plan))))
+        return known[1].read(self._view)
+
+    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
+        """The end of the key space: values are copied in any case."""
+        return MAX_KEY
+
+    def compact(self) -> None:
+        """As the column and the map do."""
+        self._view.compact()
+        self._rows.compact()

@@ -27,6 +27,7 @@ from barrage_server.plan.aggregation import (
 from barrage_server.plan.operation import (
     AggregateAllBy,
     AggregateBy,
+    AsOfJoin,
     DropColumns,
     ExactJoin,
     Flatten,
@@ -44,6 +45,7 @@ from barrage_server.plan.operation import (
     Operation,
     RenameColumns,
     Reverse,
+    ReverseAsOfJoin,
     Select,
     SelectDistinct,
     Slice,
@@ -219,6 +221,31 @@ class Operable(ABC, Generic[Result]):
     def exact_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
         """A :meth:`natural_join` in which each row has a row of ``table``: it fails when one has none."""
         return self.operate(ExactJoin(texts(on, "on"), _optional(joins, "joins")), table)
+
+    def aj(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
+        """The rows of this table, with columns of the last row of ``table`` before each, or at it; null without one.
+
+        >>> trades.aj(quotes, on=["sym", "time >= quoted"], joins=["bid", "ask"])
+
+        Args:
+            table: the right table, in any order. Of rows with equal stamps the last one is taken.
+            on: the columns that are equal, as ``"sym"`` or ``"sym = symbol"``, and last the stamps: ``"time"``,
+                ``"time >= quoted"`` or ``"time > quoted"``.
+            joins: the columns of ``table``: ``"price"`` or ``"last = price"``; without it all that are not compared,
+                and the stamps of ``table`` if this table has no column of that name.
+
+        """
+        return self.operate(AsOfJoin(texts(on, "on"), _optional(joins, "joins")), table)
+
+    def raj(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
+        """The rows of this table, with columns of the first row of ``table`` behind each, or at it; null without one.
+
+        >>> trades.raj(quotes, on=["sym", "time <= quoted"], joins=["bid", "ask"])
+
+        Of rows of ``table`` with equal stamps the first one is taken. The arguments are those of :meth:`aj`; the last
+        entry of ``on`` is ``"time"``, ``"time <= quoted"`` or ``"time < quoted"``.
+        """
+        return self.operate(ReverseAsOfJoin(texts(on, "on"), _optional(joins, "joins")), table)
 
     def join(
         self, table: Result, on: Texts | None = None, joins: Texts | None = None, reserve_bits: int = 10

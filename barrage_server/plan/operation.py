@@ -16,6 +16,7 @@ from barrage_server.plan.condition import Condition
 __all__ = [
     "AggregateAllBy",
     "AggregateBy",
+    "AsOfJoin",
     "DropColumns",
     "EmptyTable",
     "ExactJoin",
@@ -34,6 +35,7 @@ __all__ = [
     "Operation",
     "RenameColumns",
     "Reverse",
+    "ReverseAsOfJoin",
     "Select",
     "SelectDistinct",
     "Slice",
@@ -447,6 +449,36 @@ class FullOuterJoin(Operation):
     """A left outer join, and the rows of the second table that have no pair, with nulls."""
 
     verb = "full_outer_join"
+    least_inputs = 2
+    most_inputs = 2
+
+    on: tuple[str, ...]
+    joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AsOfJoin(Operation):
+    """The rows of the first table, with columns of the row of the second one that is the last before it, or at it.
+
+    Attributes:
+        on: the columns that are equal, and last the stamps, as ``"time"`` or ``"time >= quoted"``.
+        joins: the columns of the second table, as ``"price"`` or ``"last = price"``; none: all others.
+
+    """
+
+    verb = "aj"
+    least_inputs = 2
+    most_inputs = 2
+
+    on: tuple[str, ...]
+    joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseAsOfJoin(Operation):
+    """The same with the first row of the second table behind the row, or at it, as ``"time <= quoted"``."""
+
+    verb = "raj"
     least_inputs = 2
     most_inputs = 2
 

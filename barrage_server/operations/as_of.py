@@ -1,0 +1,326 @@
+"""The rows of one table, with columns of the row of another one that is nearest in an order: ``aj`` and ``raj``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine import Table, TableUpdate, TableVersion
+from barrage_server.engine.group_index import GroupIndex
+from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import numbers_of
+from barrage_server.engine.store import ColumnStore
+from barrage_server.errors import InvalidRequestError
+from barrage_server.operations.checks import known_columns, pair
+from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
+from barrage_server.operations.history import readable_with
+from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
+from barrage_server.operations.ordering import is_sortable
+from barrage_server.operations.result import make
+from barrage_server.operations.row_places import MappedView
+from barrage_server.operations.stamped_rows import Stamped, StampedRows
+from barrage_server.operations.traits import of_columns, route_of
+from barrage_server.rowset import RowSet
+
+__all__ = ["AsOfJoin", "as_of_join"]
+
+_NUMBER: Final = pa.schema([("number", pa.int64())])
+_NO_ROW, _GONE = -1, -2
+_BLOCK: Final = 1 << 16
+_BLOCK_BITS: Final = 16
+_RELATIONS: Final = (">=", "<=", ">", "<")
+
+
+class AsOfJoin(Operator):
+    """Keeps the right row of each left row, the right rows by group and stamp, and the left rows, too, once the right
+    table ticks.
+
+    A cycle costs the rows that change on both sides, each some comparisons, and the left rows between the stamps of
+    right rows that come, go, are modified or get another row key, and the next ones.
+
+    Args:
+        left: the columns of the left input.
+        keys: the columns that are equal; there may be none.
+        stamps: the numbers of the columns of both that are compared by size, which have one type.
+        added: the right columns that are added.
+        is_backward: whether the right row is the last one that is not behind the left one; else the first one that is
+            not before it.
+        takes_equal: whether a right row with an equal stamp counts.
+        follows_right: whether the right table ticks.
+        keeps_history: whether rows stay readable after they have left, as far as they do in the left input.
+
+    """
+
+    name: ClassVar[str] = "aj"
+
+    def __init__(
+        self,
+        left: pa.Schema,
+        keys: JoinKeys,
+        stamps: tuple[int, int],
+        added: AddedColumns,
+        *,
+        is_backward: bool,
+        takes_equal: bool,
+        follows_right: bool,
+        keeps_history: bool = False,
+    ) -> None:
+        self.schema = pa.schema([*left, *added.fields])
+        self._columns = added.numbers
+        self._is_backward = is_backward
+        self._equal_behind = is_backward != takes_equal  # right rows with the stamp of a left one, for the latter
+        self._keeps_history = keeps_history
+        self._follows_right = follows_right
+        self._groups = GroupIndex(keys.schema)
+        self._left = StampedRows(self._groups, keys.left, keys.types, stamps[0], is_ordered=follows_right)
+        self._right = StampedRows(self._groups, keys.right, keys.types, stamps[1])
+        self._rows = ColumnStore(_NUMBER)  # the right row of each left row, or -1
+        self._readable = RowSet.empty()
+        self._dropped = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the groups, the orders and the map."""
+        return self._groups.nbytes + self._left.nbytes + self._right.nbytes + self._rows.nbytes
+
+    def start(self, inputs: Inputs) -> Outcome:
+        """Order the rows, and look for the right row of each left one."""
+        left, right = inputs
+        self._left.start(left)
+        self._right.start(right)
+        for begin in range(0, left.size, _BLOCK):
+            part = left.row_set.slice(begin, begin + _BLOCK)
+            self._rows.columns[0].write(part, pa.array(self._found(part)), None)
+        return self._outcome(left, right, TableUpdate.of_added(left.row_set, len(self.schema)))
+
+    def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
+        """Look anew for the right rows of left ones that have changed, or that are near right ones that have."""
+        (left_change, right_change), (left, right) = changes, inputs
+        update = TableUpdate.empty(len(left.schema)) if left_change is None else left_change.update
+        departure = self._left.leave(left_change)
+        self._left.version = left
+        if left_change is not None:
+            before, after = left_change.moved()
+            if len(before):
+                self._rows.columns[0].move(before, after, self._rows.undo)
+        touched: list[Stamped] = []
+        removed = RowSet.empty()
+        if right_change is not None:
+            touched = self._follow_right(right_change)
+            removed = right_change.update.removed
+        self._right.version = right
+        self._left.arrive(left, update.added, departure)
+        self._rows.columns[0].write(update.added, pa.array(self._found(update.added)), self._rows.undo)
+        near = departure.rekeyed | (RowSet.union_all(map(self._left_rows, touched)) - update.added)
+        keys, found = near.keys(), self._found(near)
+        former = self._rows_of(keys)
+        known = former.copy()
+        if right_change is not None:
+            if right_change.update.shifted.size:
+                self._shift(right_change, near | update.added)
+                known = np.where(former < 0, former, right_change.update.shifted.apply_keys(former))
+            known[removed.contains(former)] = _GONE
+        self._rows.columns[0].write(keys[found != former], pa.array(found[found != former]), self._rows.undo)
+        others = RowSet.from_sorted_keys(keys[found != known])
+        modified = [others | (rows - update.added) for rows in self._modified(right_change)]
+        own = TableUpdate(update.added, update.removed, update.shifted, (*update.modified, *modified))
+        self._pack(left, right)
+        return self._outcome(left, right, own)
+
+    def _follow_right(self, change: Change) -> list[Stamped]:
+        """Take over what the right rows have become; the groups and stamps where rows have come or gone."""
+        update = change.update
+        removed = update.removed
+        stamps = self._right.stamps(removed, change.before)
+        departure = self._right.leave(change)
+        rekeyed = departure.rekeyed
+        former = update.shifted.unapply(rekeyed) if update.shifted.size and rekeyed else rekeyed
+        touched = [(departure.groups, stamps), (departure.former, self._right.stamps(former, change.before))]
+        self._right.arrive(change.after, update.added, departure)
+        touched.append(self._right.stamped(update.added | rekeyed))
+        return [stamped for stamped in touched if len(stamped[0])]
+
+    def _shift(self, change: Change, but: RowSet) -> None:
+        """Take note that right rows have other row keys, in the left rows that have them."""
+        before, after = change.moved()
+        rows = self._left_rows(self._right.stamped(RowSet.from_sorted_keys(after))) - but
+        keys = rows.keys()
+        former = self._rows_of(keys)
+        mine = RowSet.from_sorted_keys(before).contains(former)
+        moved = pa.array(change.update.shifted.apply_keys(former[mine]))
+        self._rows.columns[0].write(keys[mine], moved, self._rows.undo)
+
+    def _modified(self, change: Change | None) -> list[RowSet]:
+        """For each column that is added, the left rows whose right row has another value in it."""
+        found = []
+        for number in self._columns:
+            rows = RowSet.empty() if change is None else change.update.modified[number]
+            if rows:
+                near = self._left_rows(self._right.stamped(rows))
+                rows = RowSet.from_sorted_keys(near.keys()[rows.contains(self._rows_of(near.keys()))])
+            found.append(rows)
+        return found
+
+    def _found(self, rows: RowSet) -> Int64Array:
+        """The right rows of left rows."""
+        found = np.full(rows.size, _NO_ROW, np.int64)
+        order = self._right.order
+        if not rows or order is None or not order.rows:
+            return found
+        groups, stamps = self._left.stamped(rows)
+        places = self._right.rank((groups, stamps), before_equal=self._equal_behind)
+        if self._is_backward:
+            places = places - 1
+        there = np.flatnonzero((places >= 0) & (places < order.rows.size))
+        keys = self._right.keys_at(places[there])
+        mine = self._right.groups_of(keys) == groups[there]
+        found[there[mine]] = keys[mine]
+        return found
+
+    def _left_rows(self, stamped: Stamped) -> RowSet:
+        """The left rows between right stamps, which need not be there, and the next ones that are."""
+        groups, _ = stamped
+        order = self._left.order
+        if order is None or not order.rows or not len(groups):
+            return RowSet.empty()
+        self._left.counts.reserve(self._groups.count)
+        begin, end = self._left.bounds(groups)
+        here = self._left.rank(stamped, before_equal=not self._equal_behind)
+        # the next right row with another stamp
+        there = self._right.rank(stamped, before_equal=not self._is_backward)
+        there = there if self._is_backward else there - 1
+        assert self._right.order is not None
+        known = np.flatnonzero((there >= 0) & (there < self._right.order.rows.size))
+        keys = self._right.keys_at(there[known])
+        mine = self._right.groups_of(keys) == groups[known]
+        known, keys = known[mine], keys[mine]
+        ordered, where = np.unique(keys, return_inverse=True)
+        next_stamps = self._right.stamps(RowSet.from_sorted_keys(ordered)).take(pa.array(where))
+        limit = self._left.rank((groups[known], next_stamps), before_equal=not self._equal_behind)
+        if self._is_backward:
+            begin, end[known] = here, limit
+        else:
+            begin[known], end = limit, here
+        some = begin < end
+        starts, ends = begin[some], end[some] - 1
+        first = np.argsort(starts)
+        places = RowSet.union_all([RowSet.from_ranges(*_merged(starts[first], ends[first]))])
+        return RowSet.from_keys(order.keys_at(order.rows.subset(places).keys()))
+
+    def _rows_of(self, keys: Int64Array) -> Int64Array:
+        return numbers_of(self._rows.columns[0].read_current(keys))
+
+    def _pack(self, left: TableVersion, right: TableVersion) -> None:
+        """Number the groups that have rows anew, when most have none."""
+        count = self._groups.count
+        if self._left.gone + self._right.gone <= max(FEW_DEAD, count >> 2):
+            return
+        self._left.gone = self._right.gone = 0
+        for rows in (self._left, self._right):
+            rows.counts.reserve(count)
+        are_living = (self._left.counts.array[:count] > 0) | (self._right.counts.array[:count] > 0)
+        living = living_groups(self._groups, are_living, left.size + right.size)
+        if living is not None:
+            self._groups.pack(living)
+            self._left.pack(left.row_set, living)
+            self._right.pack(right.row_set, living)
+
+    def _outcome(self, left: TableVersion, right: TableVersion, update: TableUpdate) -> Outcome:
+        self._left.drop_before(left.row_set)
+        self._right.drop_before(right.row_set)
+        if left.readable and left.readable.first_key >> _BLOCK_BITS > self._dropped:
+            self._dropped = left.readable.first_key >> _BLOCK_BITS
+            self._rows.columns[0].drop_before(self._dropped << _BLOCK_BITS)
+        (rows,) = self._rows.views()
+        views = [*left.views, *(MappedView(right.views[number], rows) for number in self._columns)]
+        if not self._keeps_history:
+            return Outcome(left.row_set, views, update)
+        self._readable = readable_with(self._readable, left.row_set, left)
+        return Outcome(left.row_set, views, update, self._readable)
+
+
+def as_of_join(
+    parents: Sequence[Table], on: Sequence[str], joins: Sequence[str], *, reverse: bool = False, name: str | None = None
+) -> Table:
+    """The rows of the first table, with columns of the row of the second one that is the last before it, or at it.
+
+    Of right rows with equal stamps the last one is taken. With ``reverse`` it is the first one behind the left row, or
+    at it, and of equal ones the first.
+
+    Args:
+        parents: the left and the right table.
+        on: the columns that are equal, as ``"sym"`` or ``"sym = symbol"``, and last the stamps: ``"time"``,
+            ``"time >= quoted"`` or ``"time > quoted"``; with ``reverse`` ``"time <= quoted"`` or ``"time < quoted"``.
+        joins: the columns of the right table: ``"price"`` or ``"last = price"``; none: all that are not compared, and
+            the right stamps if the left table has no column of that name.
+        reverse: whether the right row is behind the left one.
+        name: its name in messages and logs.
+
+    Raises:
+        UnknownColumnError: a table lacks a column.
+        InvalidRequestError: columns to compare are of different types, or a result column is there already.
+        UnsupportedTypeError: columns of a type cannot be keys.
+
+    """
+    left, right = parents
+    if not on:
+        raise InvalidRequestError("An as-of join needs columns that are compared, the stamps last: on=['sym', 'time'].")
+    mine, relation, theirs = _relation(on[-1], reverse=reverse)
+    pairs = [pair(entry) for entry in on[:-1]]
+    keys = join_keys(left, right, pairs)
+    (left_stamp,), (right_stamp,) = known_columns(left, [mine], "on"), known_columns(right, [theirs], "on")
+    field = compared_columns(left, right, left.schema.field(left_stamp), right.schema.field(right_stamp))
+    if not is_sortable(field.type):
+        raise InvalidRequestError(f"Column {mine!r} has no order: it has the type {field.type}.")
+    compared = {second for _, second in pairs} | ({theirs} if theirs in left.schema.names else set())
+    added = added_columns(left, right, joins, [each for each in right.schema.names if each not in compared])
+    traits = of_columns(left.traits)
+    if right.is_refreshing:
+        traits = replace(traits, append_only=False, add_only=False, is_blink=False)
+    traits = replace(traits, stated=route_of(left.traits, right.traits))
+    operator = AsOfJoin(
+        left.schema,
+        keys,
+        (left_stamp, right_stamp),
+        added,
+        is_backward=not reverse,
+        takes_equal="=" in relation,
+        follows_right=right.is_refreshing,
+        keeps_history=traits.is_blink,
+    )
+    called = "raj" if reverse else "aj"
+    return make([left, right], called, operator, traits, key_columns=left.key_columns, name=name)
+
+
+def _relation(entry: str, *, reverse: bool) -> tuple[str, str, str]:
+    """The left stamps, the relation and the right stamps of the last entry of ``on``."""
+    known = ("<=", "<") if reverse else (">=", ">")
+    for relation in _RELATIONS:
+        left, found, right = (part.strip() for part in entry.partition(relation))
+        if found:
+            if left and right and found in known and not any(sign in right for sign in "<>="):
+                return left, found, right
+            break
+    else:
+        if entry.strip() and "=" not in entry:
+            return entry.strip(), known[0], entry.strip()
+    name = "raj" if reverse else "aj"
+    raise InvalidRequestError(
+        f"The last entry of on is 'time', 'time {known[0]} quoted' or 'time {known[1]} quoted' in {name}, not "
+        f"{entry[:100]!r}."
+    )
+
+
+def _merged(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Ranges that are sorted by their starts, with those that overlap or touch as one."""
+    if not len(starts):
+        return starts, ends
+    reached = np.maximum.accumulate(ends)
+    is_first = np.append(True, starts[1:] > reached[:-1] + 1)
+    last = np.append(np.flatnonzero(is_first)[1:] - 1, len(starts) - 1)
+    return starts[is_first], reached[last]

@@ -1,0 +1,119 @@
+"""The rows of one input of an as-of join: by the groups of their keys, then by a stamp."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barrage_server.engine import TableVersion
+from barrage_server.engine.group_index import GroupIndex
+from barrage_server.engine.operator import Change
+from barrage_server.engine.order_index import Before, OrderIndex
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import pick
+from barrage_server.operations.grouped_rows import Departure, GroupedRows
+from barrage_server.operations.ordering import Key, comes_before, order_of
+from barrage_server.rowset import RowSet
+
+__all__ = ["Stamped", "StampedRows"]
+
+_KEYS = (Key(0),)
+
+Stamped = tuple[Int64Array, pa.Array]
+"""Groups and stamps of rows or intervals."""
+
+
+class StampedRows(GroupedRows):
+    """The rows by group, then by a stamp, then by row key. It reads stamps where they are.
+
+    Args:
+        groups, columns, types: as of :class:`~barrage_server.operations.grouped_rows.GroupedRows`.
+        stamp: the number of the column with the stamps.
+        is_ordered: whether rows are to be found.
+
+    Attributes:
+        version: the present version, which must be set in every cycle.
+
+    """
+
+    version: TableVersion
+
+    def __init__(
+        self,
+        groups: GroupIndex,
+        columns: Sequence[int],
+        types: Sequence[pa.DataType],
+        stamp: int,
+        *,
+        is_ordered: bool = True,
+    ) -> None:
+        super().__init__(groups, columns, types, OrderIndex(versioned=False) if is_ordered else None)
+        self._watched = (*self._columns, stamp)
+        self._stamp = stamp
+
+    def start(self, version: TableVersion) -> None:
+        """Take in all rows."""
+        self.version = version
+        super().start(version)
+
+    def leave(self, change: Change | None) -> Departure:
+        """Take out the rows that have gone, or have another key or stamp."""
+        if change is not None:
+            self.version = change.after
+        return super().leave(change)
+
+    def stamped(self, rows: RowSet, version: TableVersion | None = None) -> Stamped:
+        """The present groups of rows, and their stamps in ``version``, by default the present one."""
+        return self.groups_of(rows.keys()), self.stamps(rows, version)
+
+    def stamps(self, rows: RowSet, version: TableVersion | None = None) -> pa.Array:
+        """The stamps of rows in ``version``, by default the present one."""
+        version = self.version if version is None else version
+        column = [self._stamp]
+        parts = [version.read(part, column)[0] for part in version.pieces(rows, column)]
+        if not parts:
+            return pa.array([], version.schema.field(self._stamp).type)
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+    def rank(self, stamped: Stamped, *, before_equal: bool) -> Int64Array:
+        """For groups and stamps the position in the order of the first row behind them.
+
+        Args:
+            stamped: the groups and stamps.
+            before_equal: whether rows with an equal stamp are behind.
+
+        """
+        assert self.order is not None
+        groups, stamps = stamped
+        view = self.version.views[self._stamp]
+        stamps = stamps if stamps.type == view.type else stamps.cast(view.type)
+        ties = np.full(len(groups), before_equal)
+        return self.order.rank(len(groups), self._compared(groups, stamps, lambda items, _: ties[items]))
+
+    def keys_at(self, places: Int64Array) -> Int64Array:
+        """The row keys of the rows at positions of the order."""
+        assert self.order is not None
+        return self.order.keys_at(self.order.rows.select(places))
+
+    def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before]:
+        """The positions of ``rows`` with these groups in order, and how they compare with others."""
+        stamps = self.stamps(rows, version)
+        order = order_of([pa.array(numbers), stamps], (Key(0), Key(1)), rows.size)
+        keys, groups, stamps = rows.keys()[order], numbers[order], stamps.take(pa.array(order))
+        return order, self._compared(groups, stamps, lambda items, others: keys[items] < others)
+
+    def _compared(self, groups: Int64Array, stamps: pa.Array, ties: Before) -> Before:
+        def before(items: Int64Array, others: Int64Array) -> npt.NDArray[np.bool_]:
+            mine, theirs = groups[items], self.groups_of(others)
+            answer: npt.NDArray[np.bool_] = mine < theirs
+            same = np.flatnonzero(mine == theirs)
+            if len(same):
+                values = stamps.take(pa.array(items[same]))
+                stored = pick([self.version.views[self._stamp]], others[same])
+                answer[same] = comes_before([values], stored, _KEYS, ties(items[same], others[same]))
+            return answer
+
+        return before

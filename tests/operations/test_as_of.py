@@ -1,0 +1,217 @@
+"""Rows with columns of the nearest row of another table, against a search through all of its rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, UpdateGraph
+from barrage_server.errors import BarrageError, InvalidRequestError, UnknownColumnError, UnsupportedTypeError
+from barrage_server.operations.as_of import as_of_join
+from tests.operations.oracle import Row, Rows, Watch, plain_rows
+from tests.operations.pairs import FORMS, PairCase, check_pair, key_of
+
+
+def in_order(value: Any) -> tuple[int, Any]:
+    """Null first, NaN last and equal to itself."""
+    if value is None:
+        return (0, 0)
+    return (2, 0) if isinstance(value, float) and math.isnan(value) else (1, value)
+
+
+def nearest(row: Row, right: Rows, keys: list[int], stamp: int, relation: str) -> Row | None:
+    """The last row with the greatest stamp before ``row``, or the first with the least stamp behind it."""
+    mine = in_order(row[stamp])
+    found: Row | None = None
+    for other in right:
+        theirs = in_order(other[stamp])
+        if key_of(row, keys) != key_of(other, keys):
+            continue
+        if not {">=": theirs <= mine, ">": theirs < mine, "<=": theirs >= mine, "<": theirs > mine}[relation]:
+            continue
+        if (
+            found is None
+            or (relation in (">=", ">") and theirs >= in_order(found[stamp]))
+            or (relation in ("<=", "<") and theirs < in_order(found[stamp]))
+        ):
+            found = other
+    return found
+
+
+def case_of(keys: list[int], stamp: int, relation: str) -> PairCase:
+    names = ["key", "number", "text", "flag", "items"]
+    on = [*(names[key] for key in keys), f"{names[stamp]} {relation} {names[stamp]}"]
+    needed = [*keys, stamp]
+
+    def expected(left: Rows, right: Rows) -> Rows:
+        found = [(row, nearest(row, right, keys, stamp, relation)) for row in left]
+        return [(*row, *((None,) * 3 if other is None else (other[0], other[1], other[4]))) for row, other in found]
+
+    return PairCase(
+        lambda left, right: as_of_join(
+            [left, right], on, ["k = key", "n = number", "l = items"], reverse=relation in ("<=", "<")
+        ),
+        expected,
+        [*([number] for number in range(5)), *[needed] * 3],
+        [*([[]] * 5), *([number, *needed] for number in (0, 1, 4))],
+    )
+
+
+@pytest.mark.parametrize("relation", [">=", ">", "<=", "<"])
+@pytest.mark.parametrize("right_form", FORMS)
+@given(seed=st.integers(0, 1 << 32), keys=st.sampled_from([[], [3], [2, 3]]), stamp=st.sampled_from([0, 1, 2]))
+@settings(deadline=None, max_examples=6)
+def test_each_row_has_the_nearest_one(relation: str, right_form: str, seed: int, keys: list[int], stamp: int) -> None:
+    """After any changes of one side or both, with stamps that are numbers, text, null, NaN and equal."""
+    if stamp in keys:
+        keys = [3]
+    check_pair(case_of(keys, stamp, relation), seed, right_form=right_form)
+
+
+def tables() -> tuple[KeyedTable, KeyedTable]:
+    graph = UpdateGraph()
+    left = KeyedTable(graph, "trades", {"id": "int64", "sym": "string", "time": "int64"}, ["id"])
+    right = KeyedTable(graph, "quotes", {"n": "int64", "sym": "string", "quoted": "int64", "bid": "float64"}, ["n"])
+    return left, right
+
+
+def test_what_a_change_modifies() -> None:
+    """The rows between the stamp that comes or goes and the next one, in the columns of the right table."""
+    left, right = tables()
+    left.upsert({"id": [1, 2, 3, 4], "sym": ["a"] * 4, "time": [1, 2, 3, 4]})
+    right.upsert({"n": [1, 2], "sym": ["a", "a"], "quoted": [1, 4], "bid": [1.0, 4.0]})
+    made = left.aj(right, ["sym", "time >= quoted"], ["bid", "at = quoted"])
+    watch = Watch(made)
+    right.upsert({"n": [3], "sym": ["a"], "quoted": [3], "bid": [3.0]})
+    right.upsert({"n": [3], "sym": ["a"], "quoted": [3], "bid": [3.5]})
+    right.upsert({"n": [3], "sym": ["a"], "quoted": [2], "bid": [3.5]})
+    right.delete({"n": [1]})
+    assert [[list(rows) for rows in update.modified[3:]] for update in watch.updates] == [
+        [[2], [2]],
+        [[2], []],
+        [[1], [1, 2]],
+        [[0], [0]],
+    ]
+    assert plain_rows(made) == [(1, "a", 1, None, None), (2, "a", 2, 3.5, 2), (3, "a", 3, 3.5, 2), (4, "a", 4, 4.0, 4)]
+    watch.check_held()
+
+
+def test_of_equal_stamps_the_last_or_the_first_is_taken() -> None:
+    left, right = tables()
+    left.upsert({"id": [1], "sym": ["a"], "time": [5]})
+    right.upsert({"n": [1, 2, 3], "sym": ["a"] * 3, "quoted": [5] * 3, "bid": [1.0, 2.0, 3.0]})
+    before = left.aj(right, ["sym", "time >= quoted"], "bid")
+    behind = left.raj(right, ["sym", "time <= quoted"], "bid")
+    assert (plain_rows(before)[0][3], plain_rows(behind)[0][3]) == (3.0, 1.0)
+    assert plain_rows(left.aj(right, ["sym", "time > quoted"], "bid"))[0][3] is None
+    right.delete({"n": [1, 3]})
+    assert (plain_rows(before)[0][3], plain_rows(behind)[0][3]) == (2.0, 2.0)
+
+
+def test_the_columns_without_joins() -> None:
+    left, right = tables()
+    assert left.aj(right, ["sym", "time >= quoted"]).schema.names == ["id", "sym", "time", "n", "quoted", "bid"]
+    same = right.rename_columns("time = quoted")
+    assert left.aj(same, ["sym", "time"]).schema.names == ["id", "sym", "time", "n", "bid"]
+    assert left.key_columns == left.aj(same, ["sym", "time"]).key_columns
+
+
+def test_no_value_is_copied() -> None:
+    left, right = tables()
+    names = ["a" * 10_000] * 1_000
+    left.upsert({"id": np.arange(1_000), "sym": names, "time": np.arange(1_000)})
+    right.upsert({"n": np.arange(1_000), "sym": names, "quoted": np.arange(1_000), "bid": np.zeros(1_000)})
+    made = left.aj(right, ["sym", "time >= quoted"], ["s = sym", "bid"])
+    assert made.nbytes - left.nbytes - right.nbytes < 700_000
+
+
+def test_keys_that_have_gone_on_both_sides_are_forgotten() -> None:
+    left, right = tables()
+    made = left.aj(right, ["sym", "time >= quoted"], "bid")
+    watch = Watch(made)
+    sizes = []
+    for batch in range(12):
+        keys = np.arange(batch * 600, (batch + 1) * 600)
+        names = [f"s{key:06}" for key in keys]
+        right.upsert({"n": keys, "sym": names, "quoted": keys, "bid": keys * 1.0})
+        left.upsert({"id": keys, "sym": names, "time": keys})
+        assert made.to_arrow()["bid"].to_pylist() == (keys * 1.0).tolist()
+        left.delete({"id": keys})
+        right.delete({"n": keys})
+        sizes.append(made.nbytes - left.nbytes - right.nbytes)
+    assert max(sizes[6:]) <= 1.2 * max(sizes[:6])
+    watch.check_held()
+
+
+def test_rows_of_a_blink_table_take_what_there_is() -> None:
+    graph = UpdateGraph()
+    left = BlinkTable(graph, "left", {"t": "int64"})
+    right = AppendTable(graph, "right", {"at": "int64"})
+    right.append({"at": [10]})
+    made, still = left.aj(right, "t >= at"), left.aj(right.snapshot(), "t >= at")
+    for stamp in (5, 15, 25):
+        left.append({"t": [stamp, stamp + 1]})
+        wanted = [(stamp, 10 if stamp > 10 else None), (stamp + 1, 10 if stamp > 10 else None)]
+        assert plain_rows(made) == plain_rows(still) == wanted
+    assert still.traits.is_blink and not made.traits.is_blink
+
+
+def test_a_cycle_reads_few_rows() -> None:
+    """Those that have changed, and the left rows that get another right one; of others some are compared."""
+    left, right = tables()
+    count = 20_000
+    names = [f"s{n % 10}" for n in range(count)]
+    right.upsert({"n": np.arange(count), "sym": names, "quoted": np.arange(count), "bid": np.zeros(count)})
+    left.upsert({"id": np.arange(count), "sym": names, "time": np.arange(count)})
+    made = left.aj(right, ["sym", "time >= quoted"], "bid")
+    read: list[int] = []
+    pieces = type(left.version).pieces
+
+    def counted(self: Any, rows: Any, columns: Any) -> Any:
+        read.append(rows.size)
+        return pieces(self, rows, columns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(left.version), "pieces", counted)
+        right.delete({"n": [5]})
+        left.upsert({"id": [3], "sym": ["s5"], "time": [7]})
+    assert sum(read) < 20
+    assert made.to_arrow()["bid"].null_count == 2
+
+
+WRONG: dict[str, tuple[list[str], list[str], type[BarrageError], str]] = {
+    "left column": (["sm = sym", "time >= quoted"], [], UnknownColumnError, "'trades' has no column 'sm'"),
+    "right stamps": (["sym", "time"], [], UnknownColumnError, "'quotes' has no column 'time'"),
+    "types": (["sym", "time >= bid"], [], InvalidRequestError, "'time' of 'trades' is int64, and 'bid' of 'quotes'"),
+    "name": (["sym", "time >= quoted"], ["sym"], InvalidRequestError, "'sym' twice"),
+    "direction": (["sym", "time <= quoted"], [], InvalidRequestError, "'time >= quoted' or 'time > quoted' in aj, not"),
+    "no relation": (["sym", "time = quoted"], [], InvalidRequestError, "The last entry of on is 'time'"),
+    "two relations": (["sym", "time >= a >= b"], [], InvalidRequestError, "The last entry of on is 'time'"),
+    "nothing": ([], [], InvalidRequestError, "the stamps last"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_does_not_fit_is_refused_at_once(case: str) -> None:
+    on, joins, error, text = WRONG[case]
+    left, right = tables()
+    with pytest.raises(error, match=text):
+        as_of_join([left, right], on, joins)
+    assert len(left.children) == 0
+
+
+def test_values_that_cannot_be_keys_or_stamps_are_refused() -> None:
+    graph = UpdateGraph()
+    left, right = (AppendTable(graph, name, {"k": pa.list_(pa.int64()), "t": "int64"}) for name in "lr")
+    with pytest.raises(UnsupportedTypeError):
+        as_of_join([left, right], ["k", "t"], ["r = t"])
+    with pytest.raises(InvalidRequestError, match="Column 'k' has no order: it has the type list"):
+        as_of_join([left, right], ["k"], ["r = t"])
+    with pytest.raises(InvalidRequestError, match="'time <= quoted' or 'time < quoted' in raj"):
+        left.raj(right, "t >= t", "r = t")
