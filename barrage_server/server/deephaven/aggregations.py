@@ -18,6 +18,7 @@ _PLAIN: Final = {
     "abs_sum": agg.abs_sum,
     "avg": agg.avg,
     "first": agg.first,
+    "group": agg.group,
     "last": agg.last,
     "max": agg.max_,
     "min": agg.min_,
@@ -25,12 +26,14 @@ _PLAIN: Final = {
     "sum": agg.sum_,
     "var": agg.var,
 }
+_SURROGATES: Final = range(0xD800, 0xE000)
 _TYPES: Final = proto.ComboAggregateRequest
 _COMBINED: Final = {
     _TYPES.SUM: agg.sum_,
     _TYPES.ABS_SUM: agg.abs_sum,
     _TYPES.AVG: agg.avg,
     _TYPES.FIRST: agg.first,
+    _TYPES.GROUP: agg.group,
     _TYPES.LAST: agg.last,
     _TYPES.MIN: agg.min_,
     _TYPES.MAX: agg.max_,
@@ -53,6 +56,10 @@ def aggregation_of(message: proto.Aggregation) -> Aggregation:
             return replace(specified(message.columns.spec), columns=tuple(message.columns.match_pairs))
         case "count":
             return agg.count_(message.count.column_name)
+        case "count_where":
+            return agg.count_where(message.count_where.column_name, tuple(message.count_where.filters))
+        case "formula":
+            return agg.formula(message.formula.selectable.raw)
         case None:
             raise InvalidRequestError("An aggregation of the request is empty.")
         case other:
@@ -79,6 +86,17 @@ def specified(spec: proto.AggSpec) -> Aggregation:
             return agg.sorted_first(_columns(spec.sorted_first))
         case "sorted_last":
             return agg.sorted_last(_columns(spec.sorted_last))
+        case "count_distinct":
+            return agg.count_distinct(count_nulls=spec.count_distinct.count_nulls)
+        case "distinct":
+            return agg.distinct(include_nulls=spec.distinct.include_nulls)
+        case "unique":
+            return agg.unique(
+                include_nulls=spec.unique.include_nulls,
+                non_unique_sentinel=_sentinel(spec.unique.non_unique_sentinel),
+            )
+        case "formula":
+            return agg.formula(spec.formula.formula, spec.formula.param_token)
         case "weighted_avg":
             return agg.weighted_avg(spec.weighted_avg.weight_column)
         case "weighted_sum":
@@ -98,6 +116,19 @@ def combined_of(message: proto.ComboAggregateRequest.Aggregate) -> Aggregation:
     if message.type == _TYPES.PERCENTILE and not message.avg_median:
         return replace(agg.pct(message.percentile), columns=columns)
     raise _unsupported(str(message.type))
+
+
+def _sentinel(message: proto.AggSpec.AggSpecNonUniqueSentinel) -> str | bool | int | float | None:
+    """The value for groups without a single one; null without."""
+    kind = message.WhichOneof("type")
+    if kind is None or kind == "null_value":
+        return None
+    if kind == "char_value":
+        if not 0 <= message.char_value < 1 << 16 or message.char_value in _SURROGATES:
+            raise InvalidRequestError(f"The sentinel {message.char_value} is no character.")
+        return chr(message.char_value)
+    found: str | bool | int | float = getattr(message, kind)
+    return found
 
 
 def _columns(message: proto.AggSpec.AggSpecSorted) -> Sequence[str]:

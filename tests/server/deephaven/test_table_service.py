@@ -51,6 +51,11 @@ def texts(*values: str) -> dict[str, Any]:
     return {"column_specs": list(values)}
 
 
+def of_columns(pair: str, **spec: Any) -> table_pb2.Aggregation:
+    columns = table_pb2.Aggregation.AggregationColumns(spec=table_pb2.AggSpec(**spec), match_pairs=[pair])
+    return table_pb2.Aggregation(columns=columns)
+
+
 ONE_TABLE: list[tuple[str, Any, dict[str, list[Any]]]] = [
     ("Update", texts("m = n * 2"), {"m": [10, 2, 8, 4, 6]}),
     ("LazyUpdate", texts("m = n * 2"), {"m": [10, 2, 8, 4, 6]}),
@@ -92,6 +97,32 @@ ONE_TABLE: list[tuple[str, Any, dict[str, list[Any]]]] = [
             "group_by_columns": ["sym"],
         },
         {"sym": ["a", "b", None], "most": [5, 3, 2], "rows": [2, 2, 1]},
+    ),
+    (
+        "Aggregate",
+        {
+            "aggregations": [
+                of_columns("n", count_distinct=table_pb2.AggSpec.AggSpecCountDistinct()),
+                of_columns("one = n", unique=table_pb2.AggSpec.AggSpecUnique(non_unique_sentinel={"long_value": -1})),
+                of_columns("all = n", group=table_pb2.AggSpec.AggSpecGroup()),
+                of_columns("half = n", formula=table_pb2.AggSpec.AggSpecFormula(formula="sum(x) / 2", param_token="x")),
+                table_pb2.Aggregation(
+                    count_where=table_pb2.Aggregation.AggregationCountWhere(column_name="large", filters=["n > 2"])
+                ),
+                table_pb2.Aggregation(
+                    formula=table_pb2.Aggregation.AggregationFormula(selectable={"raw": "span = max(n) - min(n)"})
+                ),
+            ],
+            "group_by_columns": ["sym"],
+        },
+        {
+            "n": [2, 2, 1],
+            "one": [-1, -1, 2],
+            "all": [[5, 4], [1, 3], [2]],
+            "half": [4.5, 2.0, 1.0],
+            "large": [2, 1, 0],
+            "span": [1, 2, 0],
+        },
     ),
     (
         "ComboAggregate",
