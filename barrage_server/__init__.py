@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Updates,
         connect,
     )
+    from barrage_server.clock import time_table
     from barrage_server.engine import (
         AppendTable,
         ArrowStream,
@@ -210,9 +211,11 @@ __all__ = [
     "empty_table",
     "merge",
     "table",
+    "time_table",
 ]
 
 _NAMES: Final = {
+    "clock": "time_table",
     "client": (
         "KEEP AsyncUpdates Client Dialect Keep LiveState LiveTable Publication PublishResult RemoteTable RetryPolicy "
         "TableInfo TableList Update Updates connect"
@@ -231,7 +234,7 @@ _NAMES: Final = {
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",
     "server": (
-        "CredentialFile Credentials Front Fsync Limits Principal Right Role ServedTables StreamGauges "
+        "CredentialFile Credentials Front Fsync Limits Principal Right Role ServedTables ResultStatistics StreamGauges "
         "SubscriptionGauges TableStatistics WebTokens"
     ),
     "subscription": "SubscriptionLimits",

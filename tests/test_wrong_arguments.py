@@ -37,6 +37,8 @@ WRONG: dict[str, list[Any]] = {
     "integer": [None, "3", 3.5, [], object()],
     "schema or none": [3, "int64", ["a"], {"a": 3}, {"a": "nonsense"}, {"k": "string"}],
     "any rows": [None, 3, "rows", [1], {"k": 3}, {}, object(), {3: [1]}, {"k": [object()]}],
+    "period": [None, 3.5, "nonsense", "2024-06-15", b"PT1S", [], object(), True, 0, -1, 999, 1 << 70],
+    "moment": [3.5, "nonsense", "PT1S", b"2024", [], object(), True, 1 << 70],
     "choice": [3, "nonsense", b"append", []],
     "formulas": [None, 3, b"y = x", "", [], [3], "y =", "y = nope", "y = x +", "y = __import__('os')", object()],
     "conditions": [None, 3, b"x > 1", "", [3], "x >", "nope > 1", "x + 1", object()],
@@ -373,6 +375,11 @@ def operations(world: World) -> dict[str, Case]:
         **{f"AppendTable.{name}": case for name, case in found.items()},
         "merge": (bs.merge, {"tables": [table, table]}, {"tables": "tables", "order_by": "choice"}),
         "empty_table": (bs.empty_table, {"size": 3}, {"size": "count", "graph": "table"}),
+        "time_table": (
+            bs.time_table,
+            {"period": "PT1S"},
+            {"period": "period", "start_time": "moment", "blink_table": "text", "graph": "table"},
+        ),
     }
 
 

@@ -13,7 +13,7 @@ from barrage_server.engine.static import StaticTable
 from barrage_server.engine.table import Table
 from barrage_server.engine.update import TableUpdate
 
-__all__ = ["alias"]
+__all__ = ["alias", "own"]
 
 
 def alias(table: Table, name: str) -> Table:
@@ -35,6 +35,27 @@ def alias(table: Table, name: str) -> Table:
     made = DerivedTable([table], name, Same(table.schema), key_columns=table.key_columns, traits=traits)
     table.graph.attach(made)
     return made
+
+
+def own(source: Table) -> DerivedTable:
+    """A table that is what ``source`` is, which nobody else knows: so it cannot be written to."""
+    made = _Owner([source], source.name, Same(source.schema), traits=source.traits)
+    source.graph.attach(made)
+    return made
+
+
+class _Owner(DerivedTable):
+    """The only one that holds its source."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of storage of the source."""
+        return sum(parent.nbytes for parent in self.parents)
+
+    @property
+    def state_bytes(self) -> int:
+        """The same: nobody else holds it."""
+        return self.nbytes
 
 
 class Same(Operator):

@@ -27,6 +27,7 @@ _SHARING: Final = (
     plan.Snapshot,
     plan.MetaTable,
     plan.EmptyTable,
+    plan.TimeTable,
 )
 """Operations that hold row sets and views alone."""
 _CELL_BYTES: Final = 9

@@ -45,6 +45,7 @@ __all__ = [
     "Tail",
     "TailBy",
     "TailShare",
+    "TimeTable",
     "Ungroup",
     "Update",
     "UpdateView",
@@ -260,6 +261,26 @@ class EmptyTable(Operation):
     most_inputs = 0
 
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTable(Operation):
+    """A row for each period that has passed. It has no input.
+
+    Attributes:
+        period: nanoseconds from one row to the next, or a text such as ``"PT1S"``.
+        start: of the first row, in nanoseconds since 1970 UTC, or a text such as ``"2024-06-15T10:00:00Z"``; none: now.
+        blink: whether rows live for one cycle.
+
+    """
+
+    verb = "time_table"
+    least_inputs = 0
+    most_inputs = 0
+
+    period: int | str
+    start: int | str | None = None
+    blink: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from barrage_server.clock import time_table
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.errors import LimitError
 from barrage_server.log import count
 from barrage_server.plan.derivation import Allowance, derive
-from barrage_server.plan.operation import EmptyTable, Operation
+from barrage_server.plan.operation import EmptyTable, Operation, TimeTable
 from barrage_server.publish.caller_counts import CallerCounts, share_of_one
 from barrage_server.server.access import Right
 from barrage_server.server.limits import Limits
@@ -116,10 +117,13 @@ class Results:
         return result
 
     def _derived(self, operation: Operation, inputs: Sequence[Table]) -> Table:
-        if isinstance(operation, EmptyTable):
-            from barrage_server.operations import empty_table
+        match operation:
+            case EmptyTable(rows):
+                from barrage_server.operations import empty_table
 
-            return empty_table(operation.rows, self._graph)
+                return empty_table(rows, self._graph)
+            case TimeTable(period, start, blink):
+                return time_table(period, start, blink, self._graph)
         derived: Table = derive(operation, inputs, self._allowance)
         return derived
 

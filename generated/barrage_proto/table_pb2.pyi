@@ -35,6 +35,22 @@ class EmptyTableRequest(_message.Message):
     size: int
     def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., size: _Optional[int] = ...) -> None: ...
 
+class TimeTableRequest(_message.Message):
+    __slots__ = ("result_id", "start_time_nanos", "start_time_string", "period_nanos", "period_string", "blink_table")
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_NANOS_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_STRING_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_NANOS_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_STRING_FIELD_NUMBER: _ClassVar[int]
+    BLINK_TABLE_FIELD_NUMBER: _ClassVar[int]
+    result_id: _deephaven_pb2.Ticket
+    start_time_nanos: int
+    start_time_string: str
+    period_nanos: int
+    period_string: str
+    blink_table: bool
+    def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., start_time_nanos: _Optional[int] = ..., start_time_string: _Optional[str] = ..., period_nanos: _Optional[int] = ..., period_string: _Optional[str] = ..., blink_table: _Optional[bool] = ...) -> None: ...
+
 class SelectOrUpdateRequest(_message.Message):
     __slots__ = ("result_id", "source_id", "column_specs")
     RESULT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +141,18 @@ class HeadOrTailRequest(_message.Message):
     num_rows: int
     def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., source_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., num_rows: _Optional[int] = ...) -> None: ...
 
+class HeadOrTailByRequest(_message.Message):
+    __slots__ = ("result_id", "source_id", "num_rows", "group_by_column_specs")
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    NUM_ROWS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_BY_COLUMN_SPECS_FIELD_NUMBER: _ClassVar[int]
+    result_id: _deephaven_pb2.Ticket
+    source_id: _deephaven_pb2.TableReference
+    num_rows: int
+    group_by_column_specs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., source_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., num_rows: _Optional[int] = ..., group_by_column_specs: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class SliceRequest(_message.Message):
     __slots__ = ("result_id", "source_id", "first_position_inclusive", "last_position_exclusive")
     RESULT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -160,6 +188,18 @@ class SnapshotTableRequest(_message.Message):
     result_id: _deephaven_pb2.Ticket
     source_id: _deephaven_pb2.TableReference
     def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., source_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ...) -> None: ...
+
+class UngroupRequest(_message.Message):
+    __slots__ = ("result_id", "source_id", "null_fill", "columns_to_ungroup")
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    NULL_FILL_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_TO_UNGROUP_FIELD_NUMBER: _ClassVar[int]
+    result_id: _deephaven_pb2.Ticket
+    source_id: _deephaven_pb2.TableReference
+    null_fill: bool
+    columns_to_ungroup: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., source_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., null_fill: _Optional[bool] = ..., columns_to_ungroup: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class MergeTablesRequest(_message.Message):
     __slots__ = ("result_id", "source_ids", "key_column")
@@ -692,8 +732,9 @@ class SearchCondition(_message.Message):
 class BatchTableRequest(_message.Message):
     __slots__ = ("ops",)
     class Operation(_message.Message):
-        __slots__ = ("empty_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "merge", "combo_aggregate", "flatten", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "where_in", "aggregate_all", "aggregate", "snapshot", "meta_table", "slice")
+        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "where_in", "aggregate_all", "aggregate", "snapshot", "meta_table", "slice")
         EMPTY_TABLE_FIELD_NUMBER: _ClassVar[int]
+        TIME_TABLE_FIELD_NUMBER: _ClassVar[int]
         DROP_COLUMNS_FIELD_NUMBER: _ClassVar[int]
         UPDATE_FIELD_NUMBER: _ClassVar[int]
         LAZY_UPDATE_FIELD_NUMBER: _ClassVar[int]
@@ -706,6 +747,9 @@ class BatchTableRequest(_message.Message):
         SORT_FIELD_NUMBER: _ClassVar[int]
         HEAD_FIELD_NUMBER: _ClassVar[int]
         TAIL_FIELD_NUMBER: _ClassVar[int]
+        HEAD_BY_FIELD_NUMBER: _ClassVar[int]
+        TAIL_BY_FIELD_NUMBER: _ClassVar[int]
+        UNGROUP_FIELD_NUMBER: _ClassVar[int]
         MERGE_FIELD_NUMBER: _ClassVar[int]
         COMBO_AGGREGATE_FIELD_NUMBER: _ClassVar[int]
         FLATTEN_FIELD_NUMBER: _ClassVar[int]
@@ -721,6 +765,7 @@ class BatchTableRequest(_message.Message):
         META_TABLE_FIELD_NUMBER: _ClassVar[int]
         SLICE_FIELD_NUMBER: _ClassVar[int]
         empty_table: EmptyTableRequest
+        time_table: TimeTableRequest
         drop_columns: DropColumnsRequest
         update: SelectOrUpdateRequest
         lazy_update: SelectOrUpdateRequest
@@ -733,6 +778,9 @@ class BatchTableRequest(_message.Message):
         sort: SortTableRequest
         head: HeadOrTailRequest
         tail: HeadOrTailRequest
+        head_by: HeadOrTailByRequest
+        tail_by: HeadOrTailByRequest
+        ungroup: UngroupRequest
         merge: MergeTablesRequest
         combo_aggregate: ComboAggregateRequest
         flatten: FlattenRequest
@@ -747,7 +795,7 @@ class BatchTableRequest(_message.Message):
         snapshot: SnapshotTableRequest
         meta_table: MetaTableRequest
         slice: SliceRequest
-        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
+        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
     OPS_FIELD_NUMBER: _ClassVar[int]
     ops: _containers.RepeatedCompositeFieldContainer[BatchTableRequest.Operation]
     def __init__(self, ops: _Optional[_Iterable[_Union[BatchTableRequest.Operation, _Mapping]]] = ...) -> None: ...

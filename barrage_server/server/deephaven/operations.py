@@ -37,6 +37,7 @@ class Planned:
 
 CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
     "EmptyTable": ("empty_table", table_pb2.EmptyTableRequest),
+    "TimeTable": ("time_table", table_pb2.TimeTableRequest),
     "DropColumns": ("drop_columns", table_pb2.DropColumnsRequest),
     "Update": ("update", table_pb2.SelectOrUpdateRequest),
     "LazyUpdate": ("lazy_update", table_pb2.SelectOrUpdateRequest),
@@ -49,6 +50,9 @@ CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
     "Sort": ("sort", table_pb2.SortTableRequest),
     "Head": ("head", table_pb2.HeadOrTailRequest),
     "Tail": ("tail", table_pb2.HeadOrTailRequest),
+    "HeadBy": ("head_by", table_pb2.HeadOrTailByRequest),
+    "TailBy": ("tail_by", table_pb2.HeadOrTailByRequest),
+    "Ungroup": ("ungroup", table_pb2.UngroupRequest),
     "MergeTables": ("merge", table_pb2.MergeTablesRequest),
     "NaturalJoinTables": ("natural_join", table_pb2.NaturalJoinTablesRequest),
     "ExactJoinTables": ("exact_join", table_pb2.ExactJoinTablesRequest),
@@ -93,6 +97,13 @@ def _inputs(request: Any) -> Sequence[Reference]:
     return found
 
 
+def _time_table(request: table_pb2.TimeTableRequest) -> plan.Operation:
+    by_text = request.WhichOneof("period") == "period_string"
+    # Deephaven's clients send 0 for now
+    starts_at = request.start_time_string or request.start_time_nanos or None
+    return plan.TimeTable(request.period_string if by_text else request.period_nanos, starts_at, request.blink_table)
+
+
 def _sort(request: table_pb2.SortTableRequest) -> plan.Operation:
     sorts = list(request.sorts)
     if [one.direction for one in sorts] == [_DESCRIPTORS.REVERSE]:
@@ -133,6 +144,7 @@ def _view(request: table_pb2.SelectOrUpdateRequest) -> plan.Operation:
 
 _READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
     "empty_table": lambda request: plan.EmptyTable(request.size),
+    "time_table": _time_table,
     "drop_columns": lambda request: plan.DropColumns(tuple(request.column_names)),
     "update": lambda request: plan.Update(tuple(request.column_specs)),
     "lazy_update": lambda request: plan.LazyUpdate(tuple(request.column_specs)),
@@ -145,6 +157,9 @@ _READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
     "sort": _sort,
     "head": lambda request: plan.Head(request.num_rows),
     "tail": lambda request: plan.Tail(request.num_rows),
+    "head_by": lambda request: plan.HeadBy(request.num_rows, tuple(request.group_by_column_specs)),
+    "tail_by": lambda request: plan.TailBy(request.num_rows, tuple(request.group_by_column_specs)),
+    "ungroup": lambda request: plan.Ungroup(tuple(request.columns_to_ungroup), request.null_fill),
     "merge": lambda request: plan.Merge(request.key_column or None),
     "natural_join": _natural_join,
     "exact_join": lambda request: plan.ExactJoin(tuple(request.columns_to_match), tuple(request.columns_to_add)),

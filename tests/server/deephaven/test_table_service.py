@@ -68,6 +68,8 @@ ONE_TABLE: list[tuple[str, Any, dict[str, list[Any]]]] = [
     ("UnstructuredFilter", {"filters": ["n > 2", "sym == `a`"]}, {"n": [5, 4]}),
     ("Head", {"num_rows": 2}, {"n": [5, 1]}),
     ("Tail", {"num_rows": 2}, {"n": [2, 3]}),
+    ("HeadBy", {"num_rows": 1, "group_by_column_specs": ["sym"]}, {"n": [5, 1, 2], "sym": ["a", "b", None]}),
+    ("TailBy", {"num_rows": 1, "group_by_column_specs": ["sym"]}, {"n": [4, 3, 2], "sym": ["a", "b", None]}),
     ("Slice", {"first_position_inclusive": 1, "last_position_exclusive": -1}, {"n": [1, 4, 2]}),
     ("Flatten", {}, {"n": [5, 1, 4, 2, 3]}),
     ("Snapshot", {}, {"n": [5, 1, 4, 2, 3]}),
@@ -149,6 +151,8 @@ REQUESTS: dict[str, Any] = {
     "Filter": table_pb2.FilterTableRequest,
     "Head": table_pb2.HeadOrTailRequest,
     "Tail": table_pb2.HeadOrTailRequest,
+    "HeadBy": table_pb2.HeadOrTailByRequest,
+    "TailBy": table_pb2.HeadOrTailByRequest,
     "Slice": table_pb2.SliceRequest,
     "Flatten": table_pb2.FlattenRequest,
     "Snapshot": table_pb2.SnapshotTableRequest,
@@ -285,6 +289,35 @@ def test_a_table_of_nothing_is_static_and_so_is_what_is_computed_from_it(client:
     )
     assert made.is_static and computed.is_static and made.size == 4
     assert list(numbers(client.read(2), "x")) == [0, 1, 4, 9]
+
+
+def test_lists_are_made_and_taken_apart(client: Computing) -> None:
+    group = table_pb2.AggSpec(group=table_pb2.AggSpec.AggSpecGroup())
+    client.call(
+        "AggregateAll",
+        table_pb2.AggregateAllRequest(result_id=result(1), source_id=scope("t"), spec=group, group_by_columns=["sym"]),
+    )
+    client.call("Ungroup", table_pb2.UngroupRequest(result_id=result(2), source_id=export(1), null_fill=True))
+    assert client.read(2).to_pydict() == {"sym": ["a", "a", "b", "b", None], "n": [5, 4, 1, 3, 2]}
+
+
+def test_a_time_table_ticks_and_is_computed_from(server: Server, client: Computing) -> None:
+    request = table_pb2.TimeTableRequest(result_id=result(1), start_time_nanos=0, period_string="PT0.02S")
+    (made,) = client.call("TimeTable", request)
+    (computed,) = client.call(
+        "Update", table_pb2.SelectOrUpdateRequest(result_id=result(2), source_id=export(1), column_specs=["x = ii * 2"])
+    )
+    assert not made.is_static and not computed.is_static
+    with client.follow(2) as follower:
+        follower.wait(lambda follower: len(follower.rows) >= 4)
+        assert [row[1] for row in follower.content()[:4]] == [0, 2, 4, 6]
+    client.close()
+
+    def is_gone() -> bool:
+        gc.collect()
+        return not server.statistics().results
+
+    until(is_gone)
 
 
 def test_a_result_ticks_for_its_subscribers(server: Server, client: Computing) -> None:

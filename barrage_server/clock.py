@@ -1,0 +1,163 @@
+"""The time that goes by for tables: one thread of the process, for as long as there are tables that have to be told it.
+
+The rooms with tables have no clock; this module hands it to them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Final
+
+from barrage_server.arguments import instance, integer, shown
+from barrage_server.engine import Table, UpdateGraph
+from barrage_server.engine.alias import own
+from barrage_server.engine.time_table import BlinkTimeTable, Ticking, TimeTable
+from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
+from barrage_server.formula.literals import parse_duration, parse_instant
+from barrage_server.process import start_thread
+
+__all__ = ["Clock", "time_table"]
+
+logger = logging.getLogger("barrage_server.engine")
+
+LEAST_PERIOD: Final = 1_000
+_MOST: Final = (1 << 62) - 1
+_ROWS_AT_START: Final = 1 << 24
+_ROUND_SECONDS: Final = 0.01
+"""Least time between two cycles: a shorter period gives several rows in one."""
+_IDLE_SECONDS: Final = 1.0
+"""Most time between two looks at which tables there are: they go without a word."""
+
+
+def time_table(
+    period: int | str, start_time: int | str | None = None, blink_table: bool = False, graph: UpdateGraph | None = None
+) -> Table:
+    """A table with a row for each ``period`` that has passed, whose column ``Timestamp`` has its moment.
+
+    >>> bs.time_table("PT1S").update("x = ii % 10")
+
+    Args:
+        period: nanoseconds, at least 1,000, or a duration such as ``"PT0.1S"``. Cycles are at least 10 ms apart: a
+            shorter period gives several rows in one.
+        start_time: of the first row: nanoseconds since 1970 UTC, or a moment such as ``"2024-06-15T10:00:00Z"``. Now
+            without, rounded down to a whole period.
+        blink_table: whether rows live for one cycle.
+        graph: the update graph of the tables that it is used with, such as ``server.graph``; its own without.
+
+    Raises:
+        InvalidRequestError: an argument makes no sense.
+        LimitError: there would be more than 16,777,216 rows right away.
+
+    """
+    instance(graph, UpdateGraph, "graph")
+    if not isinstance(blink_table, bool):
+        raise InvalidRequestError(f"blink_table must be True or False, not {shown(blink_table)}.")
+    every = integer(_nanoseconds(period, "period", parse_duration, "PT1S"), "period", least=LEAST_PERIOD, most=_MOST)
+    now = time.time_ns()
+    if start_time is None:
+        start = now - now % every
+    else:
+        found = _nanoseconds(start_time, "start_time", parse_instant, "2024-06-15T10:00:00Z")
+        start = integer(found, "start_time", least=-_MOST, most=_MOST)
+    rows = (now - start) // every + 1
+    if rows > _ROWS_AT_START and not blink_table:
+        raise LimitError(
+            f"The table would have {rows:,} rows right away, and {_ROWS_AT_START:,} is the most. Start it later, or "
+            f"let the period be longer."
+        )
+    kind = BlinkTimeTable if blink_table else TimeTable
+    if blink_table and rows > 0:
+        start += every * (rows - 1)  # those that have passed are not seen any more
+    table = kind(UpdateGraph() if graph is None else graph, "time_table", start, every)
+    while table.next_at <= now:
+        table.advance(now)
+    made = own(table)
+    CLOCK.add(table)
+    return made
+
+
+def _nanoseconds(value: int | str, what: str, parse: Callable[[str], int | None], example: str) -> int:
+    if not isinstance(value, str):
+        return value
+    text = value.strip().strip("'")
+    found = parse(text) if len(text) <= 100 else None
+    if found is None:
+        raise InvalidRequestError(f"{what} must be nanoseconds or a text such as '{example}', not {shown(value)}.")
+    return found
+
+
+class Clock:
+    """Tells tables the time, on a thread of its own. Holds them weakly."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._tables: list[weakref.ref[Ticking]] = []
+        self._runs = False
+
+    def add(self, table: Ticking) -> None:
+        """Tell ``table`` the time from now on, until it fails or nobody holds it any more.
+
+        Raises:
+            LimitError: the process can start no further thread.
+
+        """
+        with self._changed:
+            self._tables.append(weakref.ref(table))
+            if self._runs:
+                self._changed.notify()
+                return
+            self._runs = True
+            try:
+                start_thread(threading.Thread(target=self._run, name="barrage-clock", daemon=True))
+            except BaseException:
+                self._runs = False
+                self._tables.pop()
+                raise
+
+    def __len__(self) -> int:
+        with self._changed:
+            return sum(entry() is not None for entry in self._tables)
+
+    def _run(self) -> None:
+        while True:
+            self._advance(time.time_ns())
+            with self._changed:
+                seconds = self._wait_seconds(time.time_ns())
+                if seconds is None:
+                    self._runs = False
+                    return
+                self._changed.wait(seconds)
+
+    def _wait_seconds(self, now: int) -> float | None:
+        """How long to wait for the next row; None when there are no tables any more."""
+        self._tables = [entry for entry in self._tables if entry() is not None]
+        times = [table.next_at for entry in self._tables if (table := entry()) is not None]
+        if not times:
+            return None
+        return min(_IDLE_SECONDS, max(_ROUND_SECONDS, (min(times) - now) / 1e9))
+
+    def _advance(self, now: int) -> None:
+        """A cycle for each graph with a table that has a row due."""
+        with self._changed:
+            due = [table for entry in self._tables if (table := entry()) is not None and table.next_at <= now]
+        graphs: dict[UpdateGraph, list[Ticking]] = {}
+        for table in due:
+            graphs.setdefault(table.graph, []).append(table)
+        for graph, tables in graphs.items():
+            try:
+                with graph.cycle():
+                    for table in tables:
+                        table.advance(now)
+            except Exception as error:  # of a closed graph, or a table that has failed: it gets no further rows
+                if not isinstance(error, BarrageError):
+                    logger.exception("time tables stopped")
+                gone = {id(table) for table in tables}
+                with self._changed:
+                    self._tables = [entry for entry in self._tables if id(entry()) not in gone]
+
+
+CLOCK: Final = Clock()

@@ -1,0 +1,101 @@
+"""Tables of moments: a row for each period, as time goes by."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.append import AppendTable, BlinkTable
+from barrage_server.engine.graph import UpdateGraph
+
+__all__ = ["BlinkTimeTable", "Ticking", "TimeTable"]
+
+TIMESTAMP: Final = "Timestamp"
+_SCHEMA: Final = pa.schema([(TIMESTAMP, pa.timestamp("ns", tz="UTC"))])
+_AT_ONCE: Final = 1 << 20
+"""Rows of one cycle; what is missing then comes with the next."""
+
+
+class Ticking(Protocol):
+    """A table that has to be told the time."""
+
+    graph: UpdateGraph
+
+    @property
+    def next_at(self) -> int:
+        """When its next row is due, in nanoseconds since 1970 UTC."""
+
+    def advance(self, now: int) -> None:
+        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC."""
+
+
+class _Beat:
+    """Moments that follow each other at a fixed distance.
+
+    Attributes:
+        next_at: the next one, in nanoseconds since 1970 UTC.
+
+    """
+
+    def __init__(self, start: int, period: int) -> None:
+        self.next_at = start
+        self._period = period
+
+    def take(self, now: int) -> pa.RecordBatch | None:
+        """The rows of those that are due at ``now``; None without any."""
+        if now < self.next_at:
+            return None
+        count = min(_AT_ONCE, (now - self.next_at) // self._period + 1)
+        moments = self.next_at + self._period * np.arange(count, dtype=np.int64)
+        self.next_at += self._period * count
+        return pa.record_batch([pa.array(moments).cast(_SCHEMA.field(0).type)], schema=_SCHEMA)
+
+
+class TimeTable(AppendTable):
+    """A row for each period since ``start``, with its moment in the column ``Timestamp``.
+
+    Whoever makes it tells it the time, by :meth:`advance`.
+
+    Args:
+        graph: the update graph whose cycles move it.
+        name: its name in messages and logs.
+        start: the moment of the first row, in nanoseconds since 1970 UTC.
+        period: nanoseconds from one row to the next, at least 1.
+
+    """
+
+    def __init__(self, graph: UpdateGraph, name: str, start: int, period: int) -> None:
+        super().__init__(graph, name, _SCHEMA)
+        self._beat = _Beat(start, period)
+
+    @property
+    def next_at(self) -> int:
+        """When its next row is due, in nanoseconds since 1970 UTC."""
+        return self._beat.next_at
+
+    def advance(self, now: int) -> None:
+        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC; about a million at most."""
+        rows = self._beat.take(now)
+        if rows is not None:
+            self.append(rows)
+
+
+class BlinkTimeTable(BlinkTable):
+    """The same, with rows that live for one cycle."""
+
+    def __init__(self, graph: UpdateGraph, name: str, start: int, period: int) -> None:
+        super().__init__(graph, name, _SCHEMA)
+        self._beat = _Beat(start, period)
+
+    @property
+    def next_at(self) -> int:
+        """When its next row is due, in nanoseconds since 1970 UTC."""
+        return self._beat.next_at
+
+    def advance(self, now: int) -> None:
+        """Add the rows that are due at ``now``, in nanoseconds since 1970 UTC; about a million at most."""
+        rows = self._beat.take(now)
+        if rows is not None:
+            self.append(rows)
