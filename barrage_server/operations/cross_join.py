@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine import TableUpdate, TableVersion
@@ -28,6 +27,8 @@ __all__ = ["CrossJoin"]
 _NUMBER: Final = pa.schema([("number", pa.int64())])
 _NOTHING: Final = np.zeros(0, np.int64)
 _KEY_BITS: Final = 63
+MOST_RANGES: Final = 1 << 24
+"""Ranges of pairs that change with right rows in a cycle, some hundred bytes each. Beyond, groups change as a whole."""
 
 
 class _RightChange(NamedTuple):
@@ -35,7 +36,7 @@ class _RightChange(NamedTuple):
 
     Attributes:
         groups: the groups concerned, ascending; all others refer to them by position.
-        before, after: the number of pairs that each left row of a group has.
+        before: the number of pairs that each left row of a group had.
         ranks: how the ranks have changed.
         modified: for each column that is added, the ranks of the rows that are modified.
 
@@ -43,9 +44,20 @@ class _RightChange(NamedTuple):
 
     groups: Int64Array
     before: Int64Array
-    after: Int64Array
     ranks: RankChanges
     modified: list[Ranges]
+
+    def bounded(self, here: Int64Array) -> _RightChange:
+        """The same, or all pairs as new ones, where that spares the memory of many ranges.
+
+        Args:
+            here: the number of left rows of each group.
+
+        """
+        ranges = (self.ranks.removed, self.ranks.added, self.ranks.shifted, *self.modified)
+        if sum(float(here[each.groups].sum()) for each in ranges) <= MOST_RANGES:
+            return self
+        return self._replace(ranks=self.ranks.as_replaced(), modified=[Ranges.none()] * len(self.modified))
 
 
 class CrossJoin(Operator):
@@ -134,17 +146,18 @@ class CrossJoin(Operator):
         here = np.bincount(numbers, minlength=len(theirs.groups))
         come_sizes = self._sizes(self._left.groups_of(come.keys()))
         gone_sizes = self._sizes_before(np.concatenate((departure.groups, departure.former)), theirs)
-        gained = float(come_sizes.sum(dtype=np.float64)) + _weighted(theirs.ranks.added, here)
-        lost = float(gone_sizes.sum(dtype=np.float64)) + _weighted(theirs.ranks.removed, here)
+        theirs = theirs.bounded(here)
+        gained = float(come_sizes.sum(dtype=np.float64)) + theirs.ranks.added.number_of_pairs(here)
+        lost = float(gone_sizes.sum(dtype=np.float64)) + theirs.ranks.removed.number_of_pairs(here)
         self._check_rows(self._rows.size + gained - lost)
-        old_bits, self._bits = self._bits, max(self._bits, _bits_for(int(theirs.after.max(initial=0))))
+        old_bits, self._bits = self._bits, max(self._bits, _bits_for(int(self._sizes(theirs.groups).max(initial=0))))
         self._check_keys(left)
         shifts = update.shifted
         former_keys = shifts.unapply_keys(departure.rekeyed.keys())
         removed = self._pairs_of(np.concatenate((update.removed.keys(), former_keys)), gone_sizes, old_bits)
-        removed |= _with_ranks(theirs.ranks.removed, shifts.unapply_keys(mine), numbers, old_bits)
+        removed |= theirs.ranks.removed.pairs(shifts.unapply_keys(mine), numbers, old_bits)
         added = self._pairs_of(come.keys(), come_sizes, self._bits)
-        added |= _with_ranks(theirs.ranks.added, mine, numbers, self._bits)
+        added |= theirs.ranks.added.pairs(mine, numbers, self._bits)
         own_shifts = self._shifts(old_bits, shifts, theirs.ranks.shifted, mine, numbers, removed)
         own = TableUpdate(added, removed, own_shifts, self._modified(update, come, theirs, mine, numbers, added))
         self._rows = own.apply_to(self._rows)
@@ -157,8 +170,7 @@ class CrossJoin(Operator):
         """Take over what the right rows have become."""
         if change is None or change.update.is_empty:
             empty = RankChanges(_NOTHING, _NOTHING, RowSet.empty(), RowSet.empty())
-            nothing = Ranges(_NOTHING, _NOTHING, _NOTHING, _NOTHING)
-            return _RightChange(_NOTHING, _NOTHING, _NOTHING, empty, [nothing] * len(self._columns))
+            return _RightChange(_NOTHING, _NOTHING, empty, [Ranges.none()] * len(self._columns))
         update, slots_before = change.update, self._order.rows
         departure = self._right.leave(change)
         gone = np.concatenate((departure.groups, departure.former))
@@ -191,7 +203,7 @@ class CrossJoin(Operator):
             Ranks(np.searchsorted(groups, those), self._ranks(those, self._order.slots_of(rows))).ranges()
             for those, rows in zip(changed, modified, strict=True)
         ]
-        return _RightChange(groups, before, after, ranks, ranges)
+        return _RightChange(groups, before, ranks, ranges)
 
     def _follow_order(
         self, moves: Moves | None, gone: Int64Array, gone_slots: Int64Array, come_slots: Int64Array
@@ -297,7 +309,7 @@ class CrossJoin(Operator):
             bits = self._bits
             steps.append((shifts.starts << bits, ((shifts.ends + 1) << bits) - 1, shifts.deltas << bits))
         if len(ranks.groups):
-            steps.append(_expanded(ranks, mine, numbers, self._bits))
+            steps.append(ranks.with_rows(mine, numbers, self._bits))
         found = RowSetShiftData.empty()
         if steps:
             stayed = self._rows - removed
@@ -320,7 +332,7 @@ class CrossJoin(Operator):
                 keys = (rows - come if come else rows).keys()
                 found[id(rows)] = self._pairs_of(keys, self._sizes(self._left.groups_of(keys)), self._bits) - added
         left = [found[id(rows)] for rows in update.modified]
-        right = [_with_ranks(ranks, mine, numbers, self._bits) for ranks in theirs.modified]
+        right = [ranks.pairs(mine, numbers, self._bits) for ranks in theirs.modified]
         return (*left, *right)
 
     # Both.
@@ -369,39 +381,6 @@ def _bits_for(size: int) -> int:
     return max(size - 1, 0).bit_length()
 
 
-def _weighted(ranges: Ranges, here: npt.NDArray[np.int64]) -> float:
-    """The number of pairs of ranks with the ``here`` left rows of their groups."""
-    return float(np.dot(ranges.sizes.astype(np.float64), here[ranges.groups].astype(np.float64)))
-
-
 def _set_of(starts: Int64Array, ends: Int64Array) -> RowSet:
     order = np.argsort(starts)
     return RowSet.from_ranges(starts[order], ends[order])
-
-
-def _expanded(
-    ranges: Ranges, mine: Int64Array, numbers: Int64Array, bits: int
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """The pairs of ranges of ranks with all left rows of their groups: first and last ones, and how far they shift.
-
-    Args:
-        ranges: the ranges.
-        mine: the left rows, by group.
-        numbers: the group of each.
-        bits: the bits for ranks.
-
-    """
-    firsts = np.searchsorted(numbers, ranges.groups)
-    counts = np.searchsorted(numbers, ranges.groups, "right") - firsts
-    which = np.repeat(np.arange(len(counts)), counts)
-    places = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts - firsts, counts)
-    base = mine[places] << bits
-    starts, ends = base + ranges.starts[which], base + ranges.ends[which]
-    order = np.argsort(starts)
-    return starts[order], ends[order], ranges.deltas[which][order]
-
-
-def _with_ranks(ranges: Ranges, mine: Int64Array, numbers: Int64Array, bits: int) -> RowSet:
-    """The same as a set."""
-    starts, ends, _ = _expanded(ranges, mine, numbers, bits)
-    return RowSet.from_ranges(starts, ends)

@@ -30,11 +30,44 @@ class Ranges(NamedTuple):
     ends: Int64Array
     deltas: Int64Array
 
+    @classmethod
+    def none(cls) -> Ranges:
+        """No ranges."""
+        nothing = np.zeros(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing)
+
     @property
     def sizes(self) -> Int64Array:
         """The number of ranks of each."""
         sizes: Int64Array = self.ends - self.starts + 1
         return sizes
+
+    def number_of_pairs(self, here: Int64Array) -> float:
+        """The number of pairs with the ``here`` rows of each group of the other table."""
+        return float(np.dot(self.sizes.astype(np.float64), here[self.groups].astype(np.float64)))
+
+    def with_rows(self, rows: Int64Array, groups: Int64Array, bits: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The pairs of these ranges with all rows of their groups: first and last ones, and how far they shift.
+
+        Args:
+            rows: the row keys of rows of the other table, by group.
+            groups: the group of each.
+            bits: the bits of pairs for ranks.
+
+        """
+        firsts = np.searchsorted(groups, self.groups)
+        counts = np.searchsorted(groups, self.groups, "right") - firsts
+        which = np.repeat(np.arange(len(counts)), counts)
+        places = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts - firsts, counts)
+        base = rows[places] << bits
+        starts, ends = base + self.starts[which], base + self.ends[which]
+        order = np.argsort(starts)
+        return starts[order], ends[order], self.deltas[which][order]
+
+    def pairs(self, rows: Int64Array, groups: Int64Array, bits: int) -> RowSet:
+        """The same pairs as a set. Takes what :meth:`with_rows` does."""
+        starts, ends, _ = self.with_rows(rows, groups, bits)
+        return RowSet.from_ranges(starts, ends)
 
 
 class Ranks(NamedTuple):
@@ -74,6 +107,7 @@ class RankChanges:
 
     def __init__(self, before: Int64Array, after: Int64Array, removed: RowSet, added: RowSet) -> None:
         self.removed, self.added = _ranges(removed), _ranges(added)
+        self._before, self._after = before, after
         stayed, there = _whole(before) - removed, _whole(after) - added
         shifts = RowSetShiftData.between(stayed, there)
         firsts, lasts = shifts.starts >> _BITS, shifts.ends >> _BITS
@@ -92,6 +126,10 @@ class RankChanges:
             stayed.select(end[some] - 1) & mask,
             shifts.deltas[which][some],
         )
+
+    def as_replaced(self) -> RankChanges:
+        """The same groups, as if all of their rows had gone and others had come: few ranges."""
+        return RankChanges(self._before, self._after, _whole(self._before), _whole(self._after))
 
 
 def _whole(sizes: Int64Array) -> RowSet:

@@ -20,6 +20,7 @@ from barrage_server.errors import (
     UnsupportedTypeError,
 )
 from barrage_server.operations import build
+from barrage_server.operations import cross_join as cross_join_module
 from barrage_server.operations.equi_join import cross_join, full_outer_join, left_outer_join
 from tests.operations.oracle import Rows, Watch, plain_rows
 from tests.operations.pairs import FORMS, PairCase, check_pair, key_of
@@ -82,6 +83,16 @@ def test_each_pair_with_one_key_is_a_row(kind: str, right_form: str, seed: int, 
 @settings(deadline=None, max_examples=20)
 def test_keys_of_several_columns(kind: str, seed: int) -> None:
     check_pair(cases(["text", "number = number"], [2, 1])[kind], seed)
+
+
+@given(seed=st.integers(0, 1 << 32), kind=st.sampled_from(["join", "left outer"]), most=st.sampled_from([0, 5]))
+@settings(deadline=None, max_examples=20)
+def test_many_changes_of_pairs_take_bounded_memory(kind: str, seed: int, most: int) -> None:
+    """All pairs of the keys concerned are new then. Here a few are many."""
+    case = cases(["flag"], [3])[kind]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cross_join_module, "MOST_RANGES", most)
+        check_pair(case, seed)
 
 
 @given(seed=st.integers(0, 1 << 32))
