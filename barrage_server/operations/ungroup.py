@@ -25,8 +25,8 @@ from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
 
 __all__ = ["Ungroup", "UngroupedView", "ungroup"]
 
-_LEAST_BITS: Final = 6
-"""Bits of a row key that number the items of a row, in the beginning."""
+_LEAST_BITS: Final = 3
+"""Bits of a row key that number the items of a row, at least. Row sets are cheapest when they are dense."""
 
 
 class _Numbering:
@@ -47,11 +47,15 @@ class _Numbering:
         starts, ends = rows.ranges()
         return RowSet.from_ranges(starts << self.bits, (ends << self.bits) | ((1 << self.bits) - 1))
 
-    def rows(self, keys: Int64Array, lengths: Int64Array) -> RowSet:
-        """The keys of the items of rows with ascending ``keys``, and so many items each."""
-        some = lengths > 0
-        starts = keys[some] << self.bits
-        return RowSet.from_ranges(starts, starts + lengths[some] - 1)
+    def rows(self, keys: Int64Array, lengths: Int64Array, first: Int64Array | int = 0) -> RowSet:
+        """The keys of the items of rows with ascending ``keys`` and so many items each, from number ``first`` on."""
+        starts, ends = (keys << self.bits) + first, (keys << self.bits) + lengths - 1
+        some = starts <= ends
+        return RowSet.from_ranges(starts[some], ends[some])
+
+    def count(self, rows: RowSet, keys: Int64Array) -> Int64Array:
+        """How many of ``rows`` are items of each row."""
+        return rows.rank((keys + 1) << self.bits) - rows.rank(keys << self.bits)
 
     def shifts(self, shifted: RowSetShiftData) -> RowSetShiftData:
         """The shifts of the items of all rows that shifts move."""
@@ -168,24 +172,36 @@ class Ungroup(Operator):
         new = update.added | relisted
         lengths = self._lengths(version, new)
         self._numbering = numbering = self._reaching(version, lengths)
-        stayed = before - old.spans(update.removed) if update.removed else before
+        removed = before & old.spans(update.removed) if update.removed else RowSet.empty()
+        stayed = before - removed if removed else before
         shifted = old.shifts(update.shifted) if update.shifted.size else update.shifted
         moved = shifted.apply(stayed) if shifted.size else stayed
         if numbering is not old:
             moved = old.translated(moved, numbering)
-        here = moved - numbering.spans(relisted) if relisted else moved
-        self._rows = here | numbering.rows(new.keys(), lengths) if new else here
-        left = moved - self._rows
+        there = numbering.count(moved, relisted.keys())
+        now = lengths[new.find(relisted.keys())]
+        left = numbering.rows(relisted.keys(), there, now)  # items of lists that have become shorter
         if left:
             moved = moved - left
             gone = left if numbering is old else numbering.translated(left, old)
-            stayed = stayed - (shifted.unapply(gone) if shifted.size else gone)
+            gone = shifted.unapply(gone) if shifted.size else gone
+            removed, stayed = removed | gone, stayed - gone
         if numbering is not old:
             shifted = RowSetShiftData.between(stayed, moved)
         elif shifted.size:
             shifted = shifted.clip(stayed)
-        modified = tuple(numbering.spans(rows) & moved if rows else rows for rows in update.modified)
-        return self._outcome(version, TableUpdate(self._rows - moved, before - stayed, shifted, modified))
+        known = np.zeros(len(lengths), np.int64)
+        known[new.find(relisted.keys())] = there
+        added = numbering.rows(new.keys(), lengths, known)
+        kept = np.minimum(there, now)
+        self._rows = moved | added if added else moved
+        modified = [
+            numbering.rows(rows.keys(), kept[relisted.find(rows.keys())])
+            if number in self._lists
+            else numbering.spans(rows) & moved
+            for number, rows in enumerate(update.modified)
+        ]
+        return self._outcome(version, TableUpdate(added, removed, shifted, tuple(modified)))
 
     def _lengths(self, version: TableVersion, rows: RowSet) -> Int64Array:
         """How many items rows have: as many as the longest of their lists."""
