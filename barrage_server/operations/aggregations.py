@@ -23,6 +23,7 @@ from barrage_server.operations.counted import CountWhere
 from barrage_server.operations.distinct import DISTINCT, CountDistinct, Distinct, Unique
 from barrage_server.operations.formulas import condition_of
 from barrage_server.operations.group_formula import GroupFormula
+from barrage_server.operations.kept import KEPT, Kept
 from barrage_server.operations.members import Listed
 from barrage_server.operations.ordering import is_sortable
 from barrage_server.operations.ranking import RANKED
@@ -138,7 +139,7 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
         names = [text(name, "The name of a count") for name in aggregation.columns]
         return [_count(table, name, aggregation) for name in names]
     further = _further(table, aggregation)
-    make_accumulator = _maker(aggregation)
+    make_accumulator = _maker(table, aggregation)
     known, found = columns_by_name(table.schema), []
     for result, source in map(pair, aggregation.columns):
         wanted = [source, *further]
@@ -215,7 +216,8 @@ def _further(table: Table, aggregation: Aggregation) -> Sequence[str]:
         hint = f" Did you mean {close[0]!r}?" if close else f" There are: {', '.join(_NAMES)}."
         raise InvalidRequestError(f"There is no aggregation {function[:100]!r}.{hint}")
     if function in RANKED or function == "group":
-        _check_rows_stay(table, function)
+        if function not in KEPT:
+            _check_rows_stay(table, function)
         if function.startswith("sorted_") and not aggregation.order_by:
             raise InvalidRequestError(f"{function} needs columns that rows are ordered by.")
         return aggregation.order_by
@@ -234,7 +236,7 @@ def _check_rows_stay(table: Table, function: str) -> None:
         )
 
 
-def _maker(aggregation: Aggregation) -> _Maker:
+def _maker(table: Table, aggregation: Aggregation) -> _Maker:
     function, with_nulls = aggregation.function, aggregation.with_nulls
     match function:
         case "group":
@@ -247,6 +249,8 @@ def _maker(aggregation: Aggregation) -> _Maker:
             return lambda types: Distinct(types, with_nulls=with_nulls)
     if function in FUNCTIONS:
         return FUNCTIONS[function][0]
+    if function in KEPT and (table.traits.is_blink or table.traits.append_only or not table.is_refreshing):
+        return lambda types: Kept(types, **KEPT[function])
     ranked = RANKED[function]
     return lambda types: ranked(types, checks.part(aggregation.share, "percentile"))
 

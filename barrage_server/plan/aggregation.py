@@ -7,9 +7,10 @@ values, and formulas.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from barrage_server.arguments import names, shown, text
 from barrage_server.errors import InvalidRequestError
@@ -43,6 +44,22 @@ __all__ = [
 ]
 
 Texts: TypeAlias = str | Sequence[str]
+
+_ELSEWHERE: Final = {
+    "average": "avg",
+    "collect": "group",
+    "list": "group",
+    "mean": "avg",
+    "n_unique": "count_distinct",
+    "nunique": "count_distinct",
+    "percentile": "pct",
+    "quantile": "pct",
+    "size": "count_",
+    "stddev": "std",
+    "stdev": "std",
+    "variance": "var",
+}
+"""What functions are called in other libraries."""
 
 
 @public
@@ -215,6 +232,16 @@ def formula(formula: str, formula_param: str | None = None, cols: Texts = ()) ->
     if parameter is None and cols:
         raise InvalidRequestError("cols must be left out without a formula_param: the formula names its columns.")
     return replace(_of("formula", cols), formula=text(formula, "formula"), parameter=parameter)
+
+
+if not TYPE_CHECKING:  # type checkers know the names
+
+    def __getattr__(name: str) -> Any:
+        """Tell the nearest name of a function that is not there."""
+        wanted = _ELSEWHERE.get(name.rstrip("_").lower())
+        close = [wanted] if wanted else difflib.get_close_matches(name, __all__, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise AttributeError(f"There is no aggregation {name!r}.{hint}")
 
 
 def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:

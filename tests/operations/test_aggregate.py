@@ -20,8 +20,9 @@ from barrage_server.errors import InvalidRequestError, UnknownColumnError, Unsup
 from barrage_server.operations.aggregations import agg_all_by, agg_by, select_distinct
 from barrage_server.plan import aggregation as agg
 from barrage_server.plan.aggregation import Aggregation
-from tests.operations.oracle import Row, Watch, cell, plain_rows
-from tests.properties.sources import SOURCES
+from tests.operations.oracle import Row, Watch, cell, make_row, plain_rows
+from tests.properties.sources import SCHEMA as SOURCE_SCHEMA
+from tests.properties.sources import SOURCES, to_table
 
 KINDS = list(dict.fromkeys(SOURCES))
 _KEY, _NUMBER, _TEXT, _FLAG, _ITEMS = range(5)
@@ -99,6 +100,9 @@ AGGREGATIONS = [
     agg.sorted_first(["text", "number"], "sf=key"),
     agg.sorted_last("number", "sl=text"),
 ]
+
+
+NAMES: Final = [column.split("=")[0].strip() for each in AGGREGATIONS for column in each.columns]
 
 
 def place(value: Any) -> tuple[int, Any]:
@@ -325,10 +329,49 @@ def test_rows_of_a_blink_table_stay_counted() -> None:
     assert made.to_arrow().to_pydict() == {"g": ["a", "b"], "v": [5, 50], "n": [5, 5]}
 
 
+def test_a_value_of_each_group_is_kept_of_a_blink_table() -> None:
+    """The smallest, largest, first and last ones of all rows that ever came, as of a table that keeps them."""
+    graph, chance = UpdateGraph(), random.Random(11)
+    blink, kept = BlinkTable(graph, "b", SOURCE_SCHEMA), AppendTable(graph, "a", SOURCE_SCHEMA)
+    wanted = [each for each in AGGREGATIONS if each.function not in ("median", "pct")]
+    for by in ([], ["text"]):
+        made, other = agg_by([blink], wanted, by), agg_by([kept], wanted, by)
+        watch = Watch(made)
+        for _ in range(20):
+            rows = to_table([make_row(chance) for _ in range(chance.choice([0, 1, 2, 30]))])
+            blink.append(rows)
+            kept.append(rows)
+        groups = grouped(plain_rows(kept), [_TEXT] if by else [])
+        assert made.size == len(groups)
+        for row, rows in zip(plain_rows(made), groups.values(), strict=True):
+            for name, value in zip(made.schema.names[len(by) :], row[len(by) :], strict=True):
+                (place,) = [number for number, known in enumerate(NAMES) if known == name]
+                assert same(value, expected(rows)[place]), name
+        assert repr(plain_rows(made)) == repr(plain_rows(other))
+        watch.check_problems()
+        blink, kept = BlinkTable(graph, "b", SOURCE_SCHEMA), AppendTable(graph, "a", SOURCE_SCHEMA)
+
+
+def test_rows_that_never_leave_need_no_order() -> None:
+    """A value for each group takes nothing for each row."""
+    schema = {"g": "int64", "v": "float64", "s": "string"}
+    made, taken = [agg.min_("v"), agg.max_("m = s"), agg.last("l = s"), agg.sorted_first("v", "f = s")], []
+    for rows in (20_000, 200_000):
+        table = AppendTable(UpdateGraph(), "t", schema)
+        keys = np.arange(rows)
+        result = agg_by([table], made, ["g"])
+        for part in np.array_split(keys, rows // 10_000):
+            table.append({"g": part % 10, "v": -part / 3, "s": [f"text {key}" for key in part]})
+        taken.append(result.nbytes - table.nbytes)
+        assert result.to_arrow().to_pylist()[3]["l"] == f"text {rows - 7}"
+    assert taken[1] < taken[0] + 1_000_000
+
+
 def test_rows_of_a_blink_table_are_not_kept_for_an_order() -> None:
     table = BlinkTable(UpdateGraph(), "t", {"g": "string", "v": "int64"})
-    with pytest.raises(InvalidRequestError, match="which a blink table does not keep"):
-        agg_by([table], [agg.max_("v")], ["g"])
+    for wanted in (agg.median("v"), agg.pct(0.5, "v")):
+        with pytest.raises(InvalidRequestError, match="which a blink table does not keep"):
+            agg_by([table], [wanted], ["g"])
 
 
 def test_first_and_last_rows_of_groups() -> None:

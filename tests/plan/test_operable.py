@@ -190,3 +190,10 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
 def test_wrong_arguments_are_told_by_their_names(call: Callable[[Any], object], text: str) -> None:
     with pytest.raises(bs.InvalidRequestError, match=text):
         call(Recorded())
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("mean", "avg"), ("sum", "sum_"), ("nunique", "count_distinct")])
+def test_a_function_by_another_name_is_told_its_own(name: str, nearest: str) -> None:
+    with pytest.raises(AttributeError, match=f"There is no aggregation '{name}'. Did you mean '{nearest}'?"):
+        getattr(agg, name)
+    assert not hasattr(agg, "nonsense")
