@@ -93,8 +93,8 @@ class Limits:
         sessions: sessions of Deephaven clients at a time; further ones are refused.
         sessions_per_caller: of these, of one caller.
         exports: tables that one such session may hold at a time, and share; further ones are refused.
-        exports_per_caller: tables that the sessions of one caller may hold.
-        total_exports: tables that all sessions may hold.
+        exports_per_caller: tables that one caller may hold: exports of its sessions, and results of its plans.
+        total_exports: tables that all callers may hold.
         handshakes: Flight handshakes without credentials in the header at a time; further ones are refused. At the
             Deephaven ports a 25th of that.
         handshake_seconds: seconds that such a handshake may take, and that a connection to the web port may take to
@@ -128,7 +128,8 @@ class Limits:
         total_result_bytes: bytes that all of them may take; one caller nine tenths of it. The largest fail.
         result_seconds: processor time that one of them may take in a cycle; one that takes longer fails.
         session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
-            Clients get this time, and call well before.
+            Clients get this time, and call well before. The results of a plan that a client of Arrow Flight has asked
+            for are let go when no call has named one of their tickets for as long.
 
     >>> Limits(subscriptions=50, slow_client_seconds=5)
 
