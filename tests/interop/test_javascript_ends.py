@@ -166,12 +166,12 @@ def test_a_table_that_is_dropped_ends_its_viewports_and_subscriptions_with_a_wor
     page.open("t").look(0, 5).until({"n": [2]}, size=1)
 
 
-def test_what_would_have_to_be_computed_is_refused_with_a_word_and_the_table_stays(server: Server, page: Page) -> None:
+def test_what_cannot_be_computed_is_refused_with_a_word_and_the_table_stays(server: Server, page: Page) -> None:
     rows = server.append_table("t", SCHEMA)
     rows.append({"n": [2, 1]})
     table = page.open("t")
-    page.peer.call("sort", table=table.number, column="n")
-    assert "This server computes nothing for its clients" in table.event("requestfailed")["text"]
+    page.peer.call("columns", table=table.number, added=["m = nope(n)"])
+    assert "nope" in table.event("requestfailed")["text"]
     view = table.look(0, 5)
     view.until({"n": [2, 1]}, size=2)
     rows.append({"n": [3]})

@@ -182,36 +182,6 @@ def test_an_unknown_table(client: Pydeephaven, quotes: KeyedTable) -> None:
     assert caught.value.kind == "DHError"
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "t.where('price > 1')",
-        "t.update(['x = price * 2'])",
-        "t.sort('price')",
-        "t.head(1)",
-        "session.query(t).where('price > 1').exec()",
-        "session.empty_table(3)",
-        "session.time_table(1_000_000_000)",
-        "session.merge_tables([t, t])",
-        "t.meta_table",
-    ],
-)
-def test_what_must_be_computed_is_refused_with_a_way_out(
-    client: Pydeephaven, quotes: KeyedTable, statement: str
-) -> None:
-    client.execute("t = session.open_table('quotes')")
-    with pytest.raises(PeerError, match="computes nothing") as caught:
-        client.execute(statement)
-    assert caught.value.kind == "DHError"
-    assert client.fetch("t.to_arrow()").equals(quotes.to_arrow())
-
-
-def test_scripts_are_refused(client: Pydeephaven, quotes: KeyedTable) -> None:
-    with pytest.raises(PeerError, match="computes nothing"):
-        client.execute("session.run_script('x = 1')")
-    assert client.evaluate("session.tables") == ["quotes"]
-
-
 def test_a_dropped_table_can_be_read_by_its_holders(server: Server, client: Pydeephaven, quotes: KeyedTable) -> None:
     client.execute("t = session.open_table('quotes')")
     server.drop("quotes")

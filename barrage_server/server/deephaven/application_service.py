@@ -96,6 +96,10 @@ class ConsoleService:
         # a part of a table never gets a name, even when the table has lost its own: then it would be the whole
         if table is not source_of(table) or catalog.find(table.name) is table:
             raise AlreadyExistsError(f"This table is served as '{table.name}' already, and a table has one name.")
+        if table in state.server_state.results:
+            table = alias(table, name)  # the result of an operation may have other users
+        elif not table.is_refreshing:
+            table.is_refreshing = True  # whoever may publish to that name may add rows to an upload
         if there is None:
             state.server_state.check_new(session.principal, [name])
         else:
@@ -103,8 +107,6 @@ class ConsoleService:
                 raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
             access.check(session.principal, name, Right.DROP)
             await state.run(state.server_state.drop, name)  # it may wait for a cycle to end
-        if table in state.server_state.results:
-            table = alias(table, name)  # the result of an operation may have other users
         catalog.add(table, name)
         state.bound[name] = table
         state.private.discard(table)

@@ -18,7 +18,6 @@ import pyarrow as pa
 from barrage_proto import flight_pb2
 
 from barrage_server.engine import AppendTable, Table
-from barrage_server.engine.static import StaticTable
 from barrage_server.errors import BarrageError, UnavailableError, WireFormatError
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.limits import Limits
@@ -254,10 +253,8 @@ def take_export(server_state: ServerState, stream: PutStream, number: int) -> Ta
         with table.graph.cycle():
             for batch in batches:
                 table.append(batch)
-        version = table.version
-    return StaticTable(
-        table.graph, table.name, schema, version.row_set, version.views, nbytes=table.nbytes, traits=table.traits
-    )
+    table.is_refreshing = False  # it gets no further rows, until it has a name
+    return table
 
 
 def reason(error: BaseException) -> BarrageError:

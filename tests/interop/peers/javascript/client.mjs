@@ -222,10 +222,30 @@ const functions = {
     return cells(data, wanted);
   },
 
-  /** Ask the server to compute: it answers with an event of the table. */
-  sort({ table, column }) {
+  // What the server is asked to compute; it answers with an event of the table.
+
+  sort({ table, column, descending }) {
     const source = things.get(table);
-    source.applySort([source.findColumn(column).sort().asc()]);
+    const sort = source.findColumn(column).sort();
+    source.applySort([descending ? sort.desc() : sort.asc()]);
+  },
+
+  filter({ table, column, atLeast, text }) {
+    const source = things.get(table);
+    const of = source.findColumn(column).filter();
+    source.applyFilter([
+      text === undefined ? of.greaterThanOrEqualTo(dh.FilterValue.ofNumber(atLeast)) : of.eq(dh.FilterValue.ofString(text)),
+    ]);
+  },
+
+  async columns({ table, added }) {
+    const source = things.get(table);
+    const settled = new Promise(resolve => {
+      source.addEventListener(dh.Table.EVENT_CUSTOMCOLUMNSCHANGED, resolve);
+      source.addEventListener(dh.Table.EVENT_REQUEST_FAILED, resolve);
+    });
+    source.applyCustomColumns(added);
+    await settled;
   },
 
   close({ id }) {
