@@ -34,6 +34,7 @@ WRONG: dict[str, list[Any]] = {
     "column names": [3, "read", [], [3], [None], object()],
     "condition": [3, "", "x = 1", "x ==", "f(x) == 1", b"x == 1", [], object()],
     "path": [3, b"bytes", [], "", object()],
+    "nanoseconds": [None, 3.5, [], b"PT1S", object(), True],
     "integer": [None, "3", 3.5, [], object()],
     "schema or none": [3, "int64", ["a"], {"a": 3}, {"a": "nonsense"}, {"k": "string"}],
     "any rows": [None, 3, "rows", [1], {"k": 3}, {}, object(), {3: [1]}, {"k": [object()]}],
@@ -182,6 +183,12 @@ def calls(world: World) -> dict[str, Case]:
             },
         ),
         "Client.table": (client.table, {"name": "t"}, {"name": "text"}),
+        "Client.empty_table": (client.empty_table, {"size": 3}, {"size": "count"}),
+        "Client.time_table": (
+            client.time_table,
+            {"period": "PT1S"},
+            {"period": "nanoseconds", "start_time": "nanoseconds", "blink_table": "text"},
+        ),
         "Client.snapshot": (
             client.snapshot,
             {"name": "t"},

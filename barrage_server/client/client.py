@@ -20,7 +20,7 @@ from barrage_server.client.lookup import look_up, table_info
 from barrage_server.client.names import NamedAddress, checked_name
 from barrage_server.client.publication import Publication
 from barrage_server.client.reading import follow, read_once
-from barrage_server.client.remote_table import RemoteTable, remote_table
+from barrage_server.client.remote_table import RemoteTable, planned, remote_table
 from barrage_server.client.server_kind import ServerKind
 from barrage_server.client.session import Session
 from barrage_server.client.update import Update
@@ -31,6 +31,7 @@ from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import InvalidRequestError
 from barrage_server.flight.retry import RetryPolicy
 from barrage_server.pem import Pem
+from barrage_server.plan.operation import EmptyTable, TimeTable
 from barrage_server.public import public
 from barrage_server.subscription import Dialect
 from barrage_server.wire.protocol import (
@@ -135,6 +136,34 @@ class Client:
             UnknownTableError: there is none of that name.
         """
         return remote_table(self._session, look_up(self._channel, name))
+
+    def empty_table(self, size: int) -> RemoteTable:
+        """The plan of a table of ``size`` rows without columns, for columns that formulas give.
+
+        >>> client.empty_table(10).update(["x = i", "y = x * x"]).to_arrow()
+        """
+        return planned(self._session, EmptyTable(integer(size, "size")))
+
+    def time_table(
+        self, period: int | str, start_time: int | str | None = None, blink_table: bool = False
+    ) -> RemoteTable:
+        """The plan of a table with a row for each period that has passed, by the clock of the server.
+
+        >>> client.time_table("PT1S").update("x = ii % 10").subscribe()
+
+        Args:
+            period: nanoseconds, or a duration such as ``"PT0.1S"``.
+            start_time: of the first row: nanoseconds since 1970 UTC, or a moment such as ``"2024-06-15T10:00:00Z"``.
+                Now without, which is when the server makes the table.
+            blink_table: whether rows live for one cycle.
+
+        """
+        for value, what in ((period, "period"), (0 if start_time is None else start_time, "start_time")):
+            if isinstance(value, bool) or not isinstance(value, int | str):
+                raise InvalidRequestError(f"{what} must be a number of nanoseconds or a text, not {shown(value)}.")
+        if not isinstance(blink_table, bool):
+            raise InvalidRequestError(f"blink_table must be True or False, not {shown(blink_table)}.")
+        return planned(self._session, TimeTable(period, start_time, blink_table))
 
     def snapshot(
         self, name: str, columns: Sequence[str] | None = None, viewport: Viewport = None, *, reverse: bool = False

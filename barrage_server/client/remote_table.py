@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["RemoteTable", "remote_table"]
+__all__ = ["RemoteTable", "planned", "remote_table"]
 
 T = TypeVar("T")
 
@@ -160,10 +160,7 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
                 )
             if other._session is not self._session:
                 raise InvalidRequestError(f"The table '{other.name}' belongs to another client.")
-        inputs = (self, *others)
-        name = f"{self.name}.{operation.verb}"[-_LONGEST_NAME:]
-        address = HeldResult(self._session.channel, name, lambda: _plan_of(operation, inputs), self._session.releases)
-        return RemoteTable(self._session, address, None, operation, inputs)
+        return planned(self._session, operation, (self, *others))
 
     # What is read of it.
 
@@ -289,6 +286,13 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
 def remote_table(session: Session, info: TableInfo) -> RemoteTable:
     """A table that the server has."""
     return RemoteTable(session, NamedAddress(info.name), info)
+
+
+def planned(session: Session, operation: Operation, inputs: tuple[RemoteTable, ...] = ()) -> RemoteTable:
+    """The plan of the result of ``operation`` on ``inputs``. Asks the server for nothing."""
+    name = ".".join([*(table.name for table in inputs[:1]), operation.verb])[-_LONGEST_NAME:]
+    address = HeldResult(session.channel, name, lambda: _plan_of(operation, inputs), session.releases)
+    return RemoteTable(session, address, None, operation, inputs)
 
 
 def _fields(info: TableInfo) -> tuple[object, ...]:

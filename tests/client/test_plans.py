@@ -176,6 +176,19 @@ def test_tables_are_merged_and_joined(client: bs.Client, trades: KeyedTable) -> 
     assert bs.merge([dear]).size == 2
 
 
+def test_tables_of_nothing_and_of_time(client: bs.Client) -> None:
+    squares = client.empty_table(4).update(["x = i", "y = x * x"])
+    assert squares.to_arrow().to_pydict() == {"x": [0, 1, 2, 3], "y": [0, 1, 4, 9]}
+    assert squares.is_static and repr(squares) == "<RemoteTable 'empty_table.update'>"
+    with client.time_table("PT0.01S").update("n = ii").subscribe(interval_ms=1) as live:
+        live.wait_until(lambda view: view.size > 2)
+        assert live.to_arrow()["n"].to_pylist()[:3] == [0, 1, 2]
+    with pytest.raises(bs.InvalidRequestError, match="period"):
+        assert client.time_table("nonsense").size
+    with pytest.raises(bs.BarrageError):
+        assert client.empty_table(1 << 40).size
+
+
 def test_a_long_plan_is_one_request(client: bs.Client, trades: KeyedTable) -> None:
     plan = client.table("trades").view("price")
     for _ in range(500):
