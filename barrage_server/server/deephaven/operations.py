@@ -56,6 +56,9 @@ CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
     "MergeTables": ("merge", table_pb2.MergeTablesRequest),
     "NaturalJoinTables": ("natural_join", table_pb2.NaturalJoinTablesRequest),
     "ExactJoinTables": ("exact_join", table_pb2.ExactJoinTablesRequest),
+    "CrossJoinTables": ("cross_join", table_pb2.CrossJoinTablesRequest),
+    "AjTables": ("aj", table_pb2.AjRajTablesRequest),
+    "RajTables": ("raj", table_pb2.AjRajTablesRequest),
     "WhereIn": ("where_in", table_pb2.WhereInRequest),
     "ComboAggregate": ("combo_aggregate", table_pb2.ComboAggregateRequest),
     "AggregateAll": ("aggregate_all", table_pb2.AggregateAllRequest),
@@ -131,6 +134,15 @@ def _where_in(request: table_pb2.WhereInRequest) -> plan.Operation:
     return plan.WhereNotIn(columns) if request.inverted else plan.WhereIn(columns)
 
 
+def _cross_join(request: table_pb2.CrossJoinTablesRequest) -> plan.Operation:
+    on, joins = tuple(request.columns_to_match), tuple(request.columns_to_add)
+    return plan.Join(on, joins, request.reserve_bits) if request.reserve_bits else plan.Join(on, joins)
+
+
+def _stamped(request: table_pb2.AjRajTablesRequest) -> tuple[str, ...]:
+    return (*request.exact_match_columns, request.as_of_column)
+
+
 def _aggregate(request: table_pb2.AggregateRequest) -> plan.Operation:
     if request.preserve_empty or request.HasField("initial_groups_id"):
         raise UnsupportedOperationError("Groups begin and end with their rows here: no initial groups, none is kept.")
@@ -163,6 +175,9 @@ _READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
     "merge": lambda request: plan.Merge(request.key_column or None),
     "natural_join": _natural_join,
     "exact_join": lambda request: plan.ExactJoin(tuple(request.columns_to_match), tuple(request.columns_to_add)),
+    "cross_join": _cross_join,
+    "aj": lambda request: plan.AsOfJoin(_stamped(request), tuple(request.columns_to_add)),
+    "raj": lambda request: plan.ReverseAsOfJoin(_stamped(request), tuple(request.columns_to_add)),
     "where_in": _where_in,
     "combo_aggregate": lambda request: plan.AggregateBy(
         tuple(map(combined_of, request.aggregates)), tuple(request.group_by_columns)

@@ -272,6 +272,26 @@ def test_operations_on_several_tables(server: Server, client: Computing) -> None
         ),
     )
     assert list(numbers(client.read(4))) == [2]
+    client.call(
+        "CrossJoinTables",
+        table_pb2.CrossJoinTablesRequest(
+            result_id=result(7), left_id=scope("t"), right_id=scope("names"), columns_to_match=["sym"]
+        ),
+    )
+    assert client.read(7)["name"].to_pylist() == ["Acme", "Bolt", "Acme", "Bolt"]
+    for number, method, stamp, expected in (
+        (8, "AjTables", "n >= n", [5, 1, 4, 2, 3]),
+        (9, "RajTables", "n", [5, 1, 4, 2, 3]),
+    ):
+        request = table_pb2.AjRajTablesRequest(
+            result_id=result(number),
+            left_id=scope("t"),
+            right_id=scope("t"),
+            as_of_column=stamp,
+            columns_to_add=["m = n"],
+        )
+        client.call(method, request)
+        assert list(numbers(client.read(number), "m")) == expected
     client.call("MergeTables", table_pb2.MergeTablesRequest(result_id=result(5), source_ids=[export(4), scope("t")]))
     assert list(numbers(client.read(5))) == [2, 5, 1, 4, 2, 3]
     client.call(
