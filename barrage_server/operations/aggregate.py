@@ -115,7 +115,7 @@ class Aggregate(Operator):
             accumulator.ranking = self._rankings.setdefault(keys, Ranking(keys, self._of_rows))
         elif isinstance(accumulator, GroupFormula):
             accumulator.ranking = self._rankings.setdefault((), Ranking((), self._of_rows))
-            accumulator.groups = self._groups
+            accumulator.groups, accumulator.sizes = self._groups, self._sizes
 
     @property
     def nbytes(self) -> int:

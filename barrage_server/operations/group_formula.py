@@ -33,13 +33,15 @@ class GroupFormula(Accumulator):
         keys: the columns that tell groups apart that it reads, and their numbers among these.
 
     Attributes:
-        ranking: the rows of each group in the order of their keys; set by the operator, as :attr:`groups` is.
+        ranking: the rows of each group in the order of their keys; set by the operator, as the others are.
         groups: the key values of groups.
+        sizes: the number of rows of each group.
 
     """
 
     ranking: Ranking
     groups: GroupIndex
+    sizes: GroupArray
 
     def __init__(self, formula: Computation, inputs: dict[str, int], keys: dict[str, int]) -> None:
         self._formula = formula
@@ -64,8 +66,7 @@ class GroupFormula(Accumulator):
         """Read the rows of the groups, and evaluate the formula, some groups at a time."""
         if not len(groups):
             return pa.array([], self.type)
-        first, end = self.ranking.bounds(groups)
-        lengths = end - first
+        first, lengths = self.ranking.firsts(groups), self.sizes.array[groups]
         parts = [self._evaluated(groups[part], first[part], lengths[part]) for part in _pieces(lengths)]
         return concatenated(parts, self.type)
 

@@ -67,7 +67,7 @@ class HeadBy(Operator):
         """Take in all rows."""
         (version,) = inputs
         self._members.start(version)
-        self._rows = self._chosen(np.arange(self._groups.count, dtype=np.int64))
+        self._rows = self._chosen(*self._bounds(np.arange(self._groups.count, dtype=np.int64)))
         return self._outcome(version, TableUpdate.of_added(self._rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
@@ -83,7 +83,8 @@ class HeadBy(Operator):
         touched = touched[self._members.counts.array[touched] > 0]
         stayed = before - moves.removed
         moved = moves.shifted.apply(stayed) if moves.shifted.size else stayed
-        self._rows = (moved - self._spans(touched)) | self._chosen(touched)
+        first, end = self._bounds(touched)
+        self._rows = (moved - self._spans(first, end)) | self._chosen(first, end)
         left = moved - self._rows
         if left:
             moved = moved - left
@@ -102,18 +103,16 @@ class HeadBy(Operator):
         first, end = self._members.bounds(groups)
         return first[first < end], end[first < end]
 
-    def _chosen(self, groups: Int64Array) -> RowSet:
-        """The rows of the result in some groups, in ascending order."""
-        first, end = self._bounds(groups)
+    def _chosen(self, first: Int64Array, end: Int64Array) -> RowSet:
+        """The rows of the result among those of some groups, at the positions from ``first`` up to ``end``."""
         if not self._most or not len(first):
             return RowSet.empty()
         rows = np.minimum(end - first, self._most)
         first = end - rows if self._from_end else first
         return self._order.rows.subset(RowSet.from_ranges(first, first + rows - 1))
 
-    def _spans(self, groups: Int64Array) -> RowSet:
-        """The keys from the first to the last row of some groups, in ascending order."""
-        first, end = self._bounds(groups)
+    def _spans(self, first: Int64Array, end: Int64Array) -> RowSet:
+        """The keys from the first to the last row of some groups, which are at these positions."""
         rows = self._order.rows
         return RowSet.from_ranges(rows.select(first), rows.select(end - 1)) if len(first) else RowSet.empty()
 

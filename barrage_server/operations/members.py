@@ -22,7 +22,7 @@ __all__ = ["GroupView", "Listed", "Members", "lists_of", "ranges_of"]
 
 _MOST_ITEMS: Final = (1 << 31) - 1
 _STEPS: Final = 16
-"""Reading all rows costs as much as a search for a group for each so many of them."""
+"""Rows that are read in the time that a search for a group takes."""
 _BLOCK: Final = 1 << 16
 
 
@@ -51,8 +51,7 @@ class Members:
 
         """
         bounds = np.unique(np.concatenate((groups, groups + 1)))
-        search = self._searched if len(bounds) * _STEPS < self._places.size else self._scanned
-        positions = search(bounds)
+        positions = self._positions(bounds)
         first = positions[np.searchsorted(bounds, groups)]
         lengths = positions[np.searchsorted(bounds, groups + 1)] - first
         return self._keys_at(ranges_of(first, lengths)), lengths
@@ -68,22 +67,26 @@ class Members:
     def _groups_at(self, positions: Int64Array) -> Int64Array:
         return numbers_of(pick([self._groups], self._keys_at(positions))[0])
 
-    def _searched(self, bounds: Int64Array) -> Int64Array:
-        """The position of the first row of each of the groups ``bounds``, or of those behind."""
-        low, high = np.zeros(len(bounds), np.int64), np.full(len(bounds), self._places.size)
+    def _positions(self, bounds: Int64Array) -> Int64Array:
+        """The position of the first row of each of the groups ``bounds``, ascending, or of those behind it."""
+        if not len(bounds):
+            return bounds
+        low, high = self._searched(bounds[[0, -1]], 0, self._places.size).tolist()
+        if high - low > _STEPS * len(bounds):
+            return self._searched(bounds, low, high)
+        parts = [np.arange(start, min(start + _BLOCK, high)) for start in range(low, high, _BLOCK)]
+        groups = np.concatenate([self._groups_at(part) for part in parts]) if parts else bounds[:0]
+        return np.searchsorted(groups, bounds).astype(np.int64) + int(low)
+
+    def _searched(self, bounds: Int64Array, start: int, end: int) -> Int64Array:
+        """The same by a binary search from the position ``start`` up to ``end``."""
+        low, high = np.full(len(bounds), start), np.full(len(bounds), end)
         while len(open_ := np.flatnonzero(low < high)):
             middle = (low[open_] + high[open_]) >> 1
             is_below = self._groups_at(middle) < bounds[open_]
             low[open_[is_below]] = middle[is_below] + 1
             high[open_[~is_below]] = middle[~is_below]
         return low
-
-    def _scanned(self, bounds: Int64Array) -> Int64Array:
-        """The same, by reading all rows."""
-        size = self._places.size
-        parts = [np.arange(start, min(start + _BLOCK, size)) for start in range(0, size, _BLOCK)]
-        groups = np.concatenate([self._groups_at(part) for part in parts]) if parts else bounds[:0]
-        return np.searchsorted(groups, bounds)
 
 
 class GroupView(ColumnView):

@@ -153,11 +153,9 @@ class Ranking:
 
         return self._order.change(gone, keys, former[order], before)
 
-    def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The position of the first row of each group, and that behind its last one."""
-        first = self._order.rank(len(groups), lambda items, others: groups[items] <= self._groups.of(others))
-        end = self._order.rank(len(groups), lambda items, others: groups[items] < self._groups.of(others))
-        return first, end
+    def firsts(self, groups: Int64Array) -> Int64Array:
+        """The position of the first row of each group, or of that which comes behind it."""
+        return self._order.rank(len(groups), lambda items, others: groups[items] <= self._groups.of(others))
 
     def values(self, positions: Int64Array, column: int) -> pa.Array:
         """The values of a column in the rows at these positions."""
@@ -243,7 +241,7 @@ class Ranked(Accumulator):
         """The values at the positions that :meth:`place` says, null where there are none but nulls."""
         if not len(groups):
             return pa.array([], self.type)
-        first, _ = self.ranking.bounds(groups)
+        first = self.ranking.firsts(groups)
         nulls, nans = self._nulls.array[groups], self._nans.array[groups]
         numbers = self._numbers.array[groups] - nulls - nans
         return self.shown(first + nulls, numbers, nans)
@@ -324,8 +322,8 @@ class _First(Ranked):
         """The values of rows."""
         if not len(groups):
             return pa.array([], self.type)
-        places = self.chosen(*self.ranking.bounds(groups))
-        return self._at(places, self._numbers.array[groups] > 0)
+        first, numbers = self.ranking.firsts(groups), self._numbers.array[groups]
+        return self._at(self.chosen(first, first + numbers), numbers > 0)
 
     def chosen(self, first: Int64Array, end: Int64Array) -> Int64Array:  # noqa: ARG002  (of the other one)
         """The position of the row, of those of its group."""
