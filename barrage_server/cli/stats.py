@@ -22,15 +22,18 @@ _NO_WRAPPING: Final = 10_000
 _TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step")
 _SUBSCRIPTIONS: Final = ("table", "peer", "user", "behind", "viewport_rows", "messages", "rows", "nbytes")
 _STREAMS: Final = ("kind", "table", "peer", "user", "open_seconds", "awaited", "awaited_seconds", "messages", "nbytes")
+_RESULTS: Final = ("name", "operation", "user", "rows", "state_bytes", "cycles", "changed_rows", "seconds", "failed")
 _COMMITS: Final = ("publisher", "table", "batch")
 _HEADINGS: Final = {
     "name": "table",
     "nbytes": "bytes",
+    "state_bytes": "bytes",
+    "changed_rows": "changed",
     "viewport_rows": "window",
     "open_seconds": "seconds",
     "awaited_seconds": "for",
 }
-_NAMES: Final = frozenset({"name", "table", "kind", "peer", "user", "awaited", "publisher"})
+_NAMES: Final = frozenset({"name", "operation", "table", "kind", "peer", "user", "awaited", "publisher"})
 
 
 def show_statistics(address: Address, *, as_json: bool) -> None:
@@ -47,7 +50,9 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _NO_WRAPPING
-    tables, subscriptions, streams = (_rows(found, name) for name in ("tables", "subscriptions", "streams"))
+    tables, subscriptions, streams, results = (
+        _rows(found, name) for name in ("tables", "subscriptions", "streams", "results")
+    )
     staging = found.get("staging") or {}
     facts = [
         f"up {_span(found.get('uptime_seconds', 0.0))}",
@@ -56,11 +61,18 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
         count(len(subscriptions), "subscriptions"),
         count(len(streams), "streams"),
         count(found.get("sessions", 0), "Deephaven sessions"),
+        count(len(results), "computed tables"),
         count(staging.get("entries", 0), "batches staged"),
     ]
     console.print(" · ".join(facts), markup=False)
     commits = _commits(found)
-    shown = ((tables, _TABLES), (subscriptions, _SUBSCRIPTIONS), (streams, _STREAMS), (commits, _COMMITS))
+    shown = (
+        (tables, _TABLES),
+        (results, _RESULTS),
+        (subscriptions, _SUBSCRIPTIONS),
+        (streams, _STREAMS),
+        (commits, _COMMITS),
+    )
     for rows, columns in shown:
         if rows:
             console.print()

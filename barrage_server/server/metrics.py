@@ -136,6 +136,9 @@ def statistics_families(figures: ServerStatistics) -> Iterator[Metric]:
     yield gauge(
         "retained_bytes", "Bytes of updates that are kept for subscribers that come back.", figures.retained_bytes
     )
+    yield gauge("results", "Tables that are computed for clients.", len(figures.results))
+    yield gauge("result_bytes", "Bytes of their own storage.", sum(result.state_bytes for result in figures.results))
+    yield gauge("results_failed", "Those that have failed.", sum(result.failed for result in figures.results))
 
 
 def traffic_families(traffic: Mapping[str, Traffic]) -> Iterator[Metric]:
