@@ -22,6 +22,14 @@ from barrage_server.wire.metadata import (
     SubscriptionRequest,
     UpdateMetadata,
 )
+from barrage_server.wire.plan_messages import (
+    BIND_ACTION,
+    FUNCTIONS_ACTION,
+    OPERATE_ACTION,
+    RELEASE_ACTION,
+    BindRequest,
+    ReleaseRequest,
+)
 from barrage_server.wire.protocol import (
     ABORT_ACTION,
     COMMIT_ACTION,
@@ -47,6 +55,7 @@ from barrage_server.wire.protocol import (
 from barrage_server.wire.raw import decode_flight_data
 from barrage_server.wire.tickets import export_ticket, scope_ticket
 from tests.engine.samples import SAMPLES
+from tests.fuzz.plans import plans_about
 from tests.fuzz.protobuf import field
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -87,7 +96,7 @@ class Call:
 
 def valid_calls() -> list[Call]:
     """All of them; those that only Deephaven's endpoints know are marked by :attr:`Call.is_deephaven`."""
-    calls = [*_captured(), *_puts(), *_stagings(), *_publications(), *_exchanges(), *_reads(), *_actions()]
+    calls = [*_captured(), *_puts(), *_stagings(), *_publications(), *_exchanges(), *_reads(), *_planned(), *_actions()]
     services = list(_services())
     return [*calls, *services, *(replace(call, session=True) for call in services)]
 
@@ -260,6 +269,15 @@ def _exchanges() -> Iterator[Call]:
         yield exchange(SnapshotRequest(ticket, viewport=RowSet.from_range(0, 3), columns=(0,)))
 
 
+def _planned() -> Iterator[Call]:
+    """Plans as tickets and as commands."""
+    for plan in plans_about(TARGET):
+        yield Call(FLIGHT + "DoGet", (flight_pb2.Ticket(ticket=plan).SerializeToString(),))
+        command = flight_pb2.FlightDescriptor(type="CMD", cmd=plan).SerializeToString()
+        for method in ("GetFlightInfo", "GetSchema"):
+            yield Call(FLIGHT + method, (command,))
+
+
 def _reads() -> Iterator[Call]:
     for name in ("everything", "steady", TARGET):
         for ticket in (scope_ticket(name), name.encode()):
@@ -300,6 +318,10 @@ def _actions() -> Iterator[Call]:
         DROP_ACTION: [DropRequest("made").to_json(), DropRequest("nothing here").to_json()],
         STATISTICS_ACTION: [b"{}"],
         "barrage.health": [b"{}"],
+        OPERATE_ACTION: list(plans_about(TARGET)),
+        RELEASE_ACTION: [ReleaseRequest(("r/" + 32 * "x", "nonsense")).to_json()],
+        BIND_ACTION: [BindRequest("r/" + 32 * "x", "bound").to_json()],
+        FUNCTIONS_ACTION: [b"{}"],
     }
     for name, texts in bodies.items():
         for body in texts:

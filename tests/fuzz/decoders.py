@@ -35,6 +35,7 @@ from barrage_server.journal.content import (
     encode_void,
 )
 from barrage_server.journal.record import RecordType, encode_record, find_records, read_records
+from barrage_server.plan.json_form import plan_from_json, plan_to_json
 from barrage_server.rowset import RowSet
 from barrage_server.rowset.codec import decode_row_set, decode_shift_data, encode_row_set, encode_shift_data
 from barrage_server.rowset.shift_data import RowSetShiftData
@@ -42,6 +43,7 @@ from barrage_server.wire.arrow_message import DICTIONARY_BATCH, BatchHeader, dec
 from barrage_server.wire.dictionaries import DictionaryDecoder
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import decode_message
+from barrage_server.wire.plan_messages import BindRequest, ReleaseRequest
 from barrage_server.wire.protocol import (
     AbortRequest,
     CommitRequest,
@@ -57,7 +59,8 @@ from barrage_server.wire.protocol import (
 from barrage_server.wire.raw import decode_flight_data
 from barrage_server.wire.request_reader import RequestReader
 from barrage_server.wire.table_spec import TableSpec
-from barrage_server.wire.tickets import name_of_ticket, parse_ticket, scope_ticket
+from barrage_server.wire.tickets import name_of_ticket, parse_computed, parse_ticket, scope_ticket
+from tests.fuzz.plans import plans_about
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -66,7 +69,7 @@ LIMIT = 1 << 24
 _LENGTH = struct.Struct("<I")
 _JSON = (
     PutOptions, StageRequest, StageEnd, CommitRequest, AbortRequest, KeepRequest, LastBatchRequest, CreateRequest,
-    DropRequest,
+    DropRequest, ReleaseRequest, BindRequest,
 )  # fmt: skip
 _TABLE = TableRecord(1, "t", pa.schema([("v", pa.int64()), ("text", pa.string())]), TableSpec(TableKind.APPEND))
 
@@ -132,11 +135,15 @@ def upload(data: bytes) -> None:
 
 
 def tickets(data: bytes) -> None:
-    for decode in (parse_ticket, name_of_ticket):
+    for decode in (parse_ticket, name_of_ticket, parse_computed):
         try:
             decode(data)
         except BarrageError:
             continue
+
+
+def plan(data: bytes) -> None:
+    plan_to_json(plan_from_json(data))
 
 
 def journal(data: bytes) -> None:
@@ -164,6 +171,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "upload": upload,
     "tickets": tickets,
     "journal": journal,
+    "plan": plan,
 }
 
 
@@ -195,6 +203,8 @@ def seeds(name: str) -> list[bytes]:
         return [json.dumps(one).encode() for one in made]
     if name == "upload":
         return [_stream(array) for array in _arrays()]
+    if name == "plan":
+        return list(plans_about("table"))
     if name == "tickets":
         return [scope_ticket("table"), b"e\1\0\0\0", b"h" + bytes(16), b"a/app/f/field"]
     batch = pa.record_batch({"v": [1, 2], "text": ["a", None]}, _TABLE.schema)

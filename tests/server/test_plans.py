@@ -444,7 +444,7 @@ def test_a_caller_that_has_gone_leaves_nothing(door: str) -> None:
         server.functions.register("slow", slow, returns=pa.float64())
         body = plan_of({"verb": "update", "inputs": [QUOTES], "columns": ["s = slow(price)"]}, DEAR, outputs=[0, 1])
         with fl.connect(address(server, door)) as client:
-            options = fl.FlightCallOptions(timeout=0.5)
+            options = fl.FlightCallOptions(timeout=3)
             error_of(lambda: list(client.do_action(fl.Action("barrage.operate", body), options)))
             assert started.wait(60)
         may_end.set()
