@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from barrage_server.operations import empty_table
     from barrage_server.plan import agg
     from barrage_server.plan.aggregation import Aggregation
+    from barrage_server.plan.multi_join import MultiJoinInput, multi_join
     from barrage_server.plan.operable import merge
     from barrage_server.publish import StagingLimits, StagingStatistics
     from barrage_server.relay import (
@@ -160,6 +161,7 @@ __all__ = [
     "LiveTable",
     "LostBatchesError",
     "MessageTooLargeError",
+    "MultiJoinInput",
     "NotFoundError",
     "Principal",
     "Publication",
@@ -210,6 +212,7 @@ __all__ = [
     "connect",
     "empty_table",
     "merge",
+    "multi_join",
     "table",
     "time_table",
 ]
@@ -229,6 +232,7 @@ _NAMES: Final = {
     "operations": "empty_table",
     "plan": "agg",
     "plan.aggregation": "Aggregation",
+    "plan.multi_join": "MultiJoinInput multi_join",
     "plan.operable": "merge",
     "publish": "StagingLimits StagingStatistics",
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",

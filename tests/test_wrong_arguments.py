@@ -48,6 +48,7 @@ WRONG: dict[str, list[Any]] = {
     "columns to join": [None, 3, "", [], [3], "nope", "k = nope", "x = k", object()],
     "columns to pair": [3, "", [], [3], "nope", "k = nope", "x = k", object()],
     "bits": [None, "3", -1, 1.5, 32, 1 << 70, [], object()],
+    "keys of several": [None, 3, "", [], [3], "nope", "k = nope", object()],
     "match": [None, 3, "", "first", [], object()],
     "share": [None, "3", -0.1, 1.5, float("nan"), [], object(), True],
     "direction": [3, "up", ["asc", "desc"], [3], [], object()],
@@ -380,6 +381,11 @@ def operations(world: World) -> dict[str, Case]:
     }
     return {
         **{f"AppendTable.{name}": case for name, case in found.items()},
+        "multi_join": (
+            bs.multi_join,
+            {"input": [quotes], "on": "k"},
+            {"input": "tables", "on": "keys of several"},
+        ),
         "merge": (bs.merge, {"tables": [table, table]}, {"tables": "tables", "order_by": "choice"}),
         "empty_table": (bs.empty_table, {"size": 3}, {"size": "count", "graph": "table"}),
         "time_table": (

@@ -14,6 +14,7 @@ from barrage_server.operations.as_of import as_of_join
 from barrage_server.operations.budget import budget
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
+from barrage_server.operations.multi_join import multi_join
 from barrage_server.operations.sort import sort
 from barrage_server.operations.ungroup import ungroup
 from barrage_server.operations.where_in import where_in
@@ -44,6 +45,7 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     ),
     plan.LeftOuterJoin: lambda inputs, operation: equi_join.left_outer_join(inputs, operation.on, operation.joins),
     plan.FullOuterJoin: lambda inputs, operation: equi_join.full_outer_join(inputs, operation.on, operation.joins),
+    plan.MultiJoin: lambda inputs, operation: multi_join(inputs, operation.columns),
     plan.AsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins),
     plan.ReverseAsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins, reverse=True),
     plan.View: lambda inputs, operation: formulas.view(inputs, operation.columns),

@@ -99,10 +99,26 @@ class RightRows(ABC):
 class OnlyRows(RightRows):
     """Each key has one right row; a second one is an error. No rows are kept: removed ones are found by their keys.
 
+    Args:
+        groups, keys, types, columns: as of :class:`RightRows`.
+        table: what error texts call the table.
+
     Raises:
         KeyMismatchError: two rows have one key; of :meth:`start` and :meth:`follow`.
 
     """
+
+    def __init__(
+        self,
+        groups: GroupIndex,
+        keys: Sequence[int],
+        types: Sequence[pa.DataType],
+        columns: Sequence[int],
+        *,
+        table: str = "The right table of a join",
+    ) -> None:
+        super().__init__(groups, keys, types, columns)
+        self._table = table
 
     def start(self, version: TableVersion) -> None:
         """Take in all rows."""
@@ -141,10 +157,11 @@ class OnlyRows(RightRows):
         taken = groups[self.of(groups) != NO_ROW]
         for wrong in (twice, taken):
             if len(wrong):
+                key = key_of_group(self._groups, int(wrong[0]))
                 raise KeyMismatchError(
-                    f"The right table of a join has more than one row with the key "
-                    f"{key_of_group(self._groups, int(wrong[0]))}. Let it have one for each key, for example with a "
-                    f"keyed table, or join with type='first_match' or 'last_match'."
+                    f"{self._table} has more than one row with the key {key}. Let it have one for each key, for "
+                    f"example with a keyed table, or with first_by or last_by. A natural_join can take one of them: "
+                    f"type='first_match' or 'last_match'."
                 )
         self._set(groups, rows)
 

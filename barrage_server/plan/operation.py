@@ -30,6 +30,8 @@ __all__ = [
     "LeftOuterJoin",
     "Merge",
     "MetaTable",
+    "MultiJoin",
+    "MultiJoinColumns",
     "NaturalJoin",
     "NaturalJoinType",
     "Operation",
@@ -505,3 +507,27 @@ class ReverseAsOfJoin(Operation):
 
     on: tuple[str, ...]
     joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MultiJoinColumns:
+    """What one table contributes to a multi-join.
+
+    Attributes:
+        on: its key columns, as ``"sym"`` or ``"sym = symbol"``; the names before the sign are those of the result.
+        joins: the columns that it adds, as ``"price"`` or ``"last = price"``; none: all others.
+
+    """
+
+    on: tuple[str, ...]
+    joins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MultiJoin(Operation):
+    """A row for each key that one of the tables has, with columns of the row that each has of it; null without one."""
+
+    verb = "multi_join"
+    most_inputs = None
+
+    columns: tuple[MultiJoinColumns, ...]

@@ -11,6 +11,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.plan import agg
 from barrage_server.plan.condition import Column, Compare, Comparison, Not
+from barrage_server.plan.multi_join import MultiJoinInput, multi_join
 from barrage_server.plan.operable import Operable, merge
 from barrage_server.plan.operation import (
     AggregateAllBy,
@@ -28,6 +29,8 @@ from barrage_server.plan.operation import (
     LeftOuterJoin,
     Merge,
     MetaTable,
+    MultiJoin,
+    MultiJoinColumns,
     NaturalJoin,
     NaturalJoinType,
     Operation,
@@ -134,6 +137,11 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
     ),
     (lambda table: table.snapshot(), Snapshot()),
     (lambda table: table.meta_table(), MetaTable()),
+    (lambda table: multi_join([table, OTHER], "a"), MultiJoin((MultiJoinColumns(("a",)), MultiJoinColumns(("a",))))),
+    (
+        lambda table: multi_join([MultiJoinInput(table, "a", "c"), MultiJoinInput(OTHER, ["a = b"])]),
+        MultiJoin((MultiJoinColumns(("a",), ("c",)), MultiJoinColumns(("a = b",)))),
+    ),
     (lambda table: merge([table, OTHER]), Merge()),
     (lambda table: merge((table,), order_by="a"), Merge("a")),
 ]
