@@ -107,6 +107,7 @@ INNER = {
     "check_operations",
     "make_views",
     "detach",
+    "fail",
     "function_of",
     "operate",
     "rename",

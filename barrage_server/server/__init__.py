@@ -11,7 +11,13 @@ from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables
 from barrage_server.server.principal import Principal
 from barrage_server.server.server import Server
-from barrage_server.server.statistics import ServerStatistics, StreamGauges, SubscriptionGauges, TableStatistics
+from barrage_server.server.statistics import (
+    ResultStatistics,
+    ServerStatistics,
+    StreamGauges,
+    SubscriptionGauges,
+    TableStatistics,
+)
 from barrage_server.server.web_tokens import WebTokens
 
 __all__ = [
@@ -22,6 +28,7 @@ __all__ = [
     "Fsync",
     "Limits",
     "Principal",
+    "ResultStatistics",
     "Right",
     "Role",
     "ServedTables",

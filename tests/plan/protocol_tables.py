@@ -57,7 +57,7 @@ def words(kind: Any) -> str:
     for one in left:
         if get_origin(one) is tuple:
             inner = words(get_args(one)[0])
-            found.append(f"list of ({inner})" if " " in inner else f"list of {inner}s")
+            found.append(f"list of ({inner})" if " " in inner else f"list of {inner.removesuffix('s')}s")
         elif one in SCALARS:
             found.append(SCALARS[one])
         elif issubclass(one, StrEnum):
