@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 import barrage_server as bs
-from barrage_server.clock import CLOCK, Clock
+from barrage_server.clock import Clock
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.time_table import BlinkTimeTable, TimeTable
 from barrage_server.errors import InvalidRequestError, LimitError, UnsupportedOperationError
@@ -91,14 +91,15 @@ def test_a_server_serves_it() -> None:
 
 
 def test_it_ends_when_nobody_holds_it() -> None:
-    before = len(CLOCK)
-    table = bs.time_table(PERIOD)
-    assert len(CLOCK) == before + 1
+    clock = Clock()
+    table = TimeTable(UpdateGraph(), "t", time.time_ns(), PERIOD)
+    clock.add(table)
+    assert len(clock) == 1
     del table
 
     def is_gone() -> bool:
         gc.collect()
-        return len(CLOCK) <= before
+        return len(clock) == 0
 
     until(is_gone)
 

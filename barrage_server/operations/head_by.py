@@ -153,10 +153,11 @@ def head_by(
     pairs = [pair(entry) for entry in by]
     names = [result for result, _ in pairs]
     keys = known_columns(table, [source for _, source in pairs], "by") if pairs else []
-    check_column_names([table.schema.names[number] for number in keys])
+    sources = [table.schema.field(number).name for number in keys]
+    check_column_names(sources)
     operator = HeadBy(table.schema, keys, names, count, from_end=from_end)
     check_column_names(operator.schema.names)
-    renamed = dict(zip((table.schema.names[number] for number in keys), names, strict=True))
+    renamed = dict(zip(sources, names, strict=True))
     key_columns = [renamed.get(column, column) for column in table.key_columns]
     traits = TableTraits(stated=route_of(table.traits))
     return make([table], "tail_by" if from_end else "head_by", operator, traits, key_columns=key_columns, name=name)

@@ -218,10 +218,10 @@ class Ungroup(Operator):
         for number, other in zip(self._lists[1:], others, strict=True):
             differs = np.flatnonzero(first != other)
             if len(differs):
-                names = self.schema.names
+                one, two = self.schema.field(self._lists[0]).name, self.schema.field(number).name
                 raise InvalidRequestError(
-                    f"The lists of a row must be of one length without null_fill: in one row {names[self._lists[0]]!r} "
-                    f"has {first[differs[0]]} items, and {names[number]!r} has {other[differs[0]]}."
+                    f"The lists of a row must be of one length without null_fill: in one row {one!r} "
+                    f"has {first[differs[0]]} items, and {two!r} has {other[differs[0]]}."
                 )
 
     def _reaching(self, version: TableVersion, lengths: Int64Array) -> _Numbering:
