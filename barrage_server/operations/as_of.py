@@ -108,7 +108,7 @@ class AsOfJoin(Operator):
             before, after = left_change.moved()
             if len(before):
                 self._rows.columns[0].move(before, after, self._rows.undo)
-        touched: list[Stamped] = []
+        near = departure.rekeyed
         removed = RowSet.empty()
         if right_change is not None:
             touched = self._follow_right(right_change)
@@ -116,7 +116,8 @@ class AsOfJoin(Operator):
         self._right.version = right
         self._left.arrive(left, update.added, departure)
         self._rows.columns[0].write(update.added, pa.array(self._found(update.added)), self._rows.undo)
-        near = departure.rekeyed | (RowSet.union_all(map(self._left_rows, touched)) - update.added)
+        if right_change is not None:
+            near = near | (self._left_rows(touched) - update.added)
         keys, found = near.keys(), self._found(near)
         former = self._rows_of(keys)
         known = former.copy()
@@ -132,7 +133,7 @@ class AsOfJoin(Operator):
         self._pack(left, right)
         return self._outcome(left, right, own)
 
-    def _follow_right(self, change: Change) -> list[Stamped]:
+    def _follow_right(self, change: Change) -> Stamped:
         """Take over what the right rows have become; the groups and stamps where rows have come or gone."""
         update = change.update
         removed = update.removed
@@ -143,7 +144,8 @@ class AsOfJoin(Operator):
         touched = [(departure.groups, stamps), (departure.former, self._right.stamps(former, change.before))]
         self._right.arrive(change.after, update.added, departure)
         touched.append(self._right.stamped(update.added | rekeyed))
-        return [stamped for stamped in touched if len(stamped[0])]
+        groups, all_stamps = zip(*touched, strict=True)
+        return np.concatenate(groups), pa.concat_arrays(all_stamps)
 
     def _shift(self, change: Change, but: RowSet) -> None:
         """Take note that right rows have other row keys, in the left rows that have them."""
@@ -157,14 +159,12 @@ class AsOfJoin(Operator):
 
     def _modified(self, change: Change | None) -> list[RowSet]:
         """For each column that is added, the left rows whose right row has another value in it."""
-        found = []
-        for number in self._columns:
-            rows = RowSet.empty() if change is None else change.update.modified[number]
-            if rows:
-                near = self._left_rows(self._right.stamped(rows))
-                rows = RowSet.from_sorted_keys(near.keys()[rows.contains(self._rows_of(near.keys()))])
-            found.append(rows)
-        return found
+        if change is None:
+            return [RowSet.empty()] * len(self._columns)
+        modified = [change.update.modified[number] for number in self._columns]
+        near = self._left_rows(self._right.stamped(RowSet.union_all(modified))).keys()
+        theirs = self._rows_of(near)
+        return [RowSet.from_sorted_keys(near[rows.contains(theirs)]) for rows in modified]
 
     def _found(self, rows: RowSet) -> Int64Array:
         """The right rows of left rows."""
