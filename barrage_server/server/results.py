@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from barrage_server.clock import time_table
@@ -26,6 +29,9 @@ from barrage_server.server.statistics import ResultStatistics
 __all__ = ["Results"]
 
 logger = logging.getLogger("barrage_server.server")
+
+_REST_SHARE: Final = 50
+"""The time of a look at all results, multiplied, that passes before the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class Results:
         self._made: WeakKeyDictionary[Table, _Origin] = WeakKeyDictionary()
         self._starts: set[_Start] = set()
         self._usage = _Usage()
+        self._rests_until = -math.inf
 
     def compute(self, principal: Principal, operation: Operation, inputs: Sequence[Table]) -> Table:
         """The result of an operation on tables that ``principal`` was given. Takes as long as reading them.
@@ -195,9 +202,14 @@ class Results:
             usage.add(start.owner, start.nbytes)
         return sizes
 
-    def tidy(self) -> None:
-        """Fail the results that have outgrown their limits. To be called about once a second."""
-        limits = self._limits
+    def tidy(self, now: float) -> None:
+        """Fail the results that have outgrown their limits.
+
+        To be called about once a second with the time of a clock, in seconds. Many results are looked at less often.
+        """
+        if now < self._rests_until:
+            return
+        limits, began = self._limits, time.thread_time()
         with self._lock:
             sizes = {table: nbytes for table, nbytes in self._measure().items() if table.failure is None}
         total = sum(sizes.values())
@@ -213,6 +225,7 @@ class Results:
                 logger.warning("table %s failed: %s", table.name, text, extra={"table": table.name})
                 table.graph.fail(table, LimitError(text))
                 total -= nbytes
+        self._rests_until = now + _REST_SHARE * (time.thread_time() - began)
 
     def __contains__(self, table: Table) -> bool:
         return table in self._made

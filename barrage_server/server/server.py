@@ -560,7 +560,7 @@ class Server:
         server_state.resumption.history.tidy(now)
         server_state.access.tidy(now)
         server_state.leases.tidy()
-        server_state.results.tidy()
+        server_state.results.tidy(now)
         for stream in server_state.streams.open("subscription"):
             if isinstance(stream, SubscriptionStream):
                 stream.tidy(now)

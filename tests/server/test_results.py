@@ -152,7 +152,7 @@ def test_a_result_that_outgrows_its_limit_fails_and_its_table_goes_on() -> None:
     result = house.compute(ANN, plan.Sort((plan.SortColumn("n", descending=True),)))
     below = house.compute(ANN, plan.Head(1), result)
     house.append(300_000)
-    house.results.tidy()
+    house.results.tidy(0.0)
     assert isinstance(result.failure, LimitError)
     assert below.failure is not None
     house.append(10)
