@@ -285,6 +285,24 @@ class ExactJoinTablesRequest(_message.Message):
     columns_to_add: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., left_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., right_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., columns_to_match: _Optional[_Iterable[str]] = ..., columns_to_add: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class MultiJoinInput(_message.Message):
+    __slots__ = ("source_id", "columns_to_match", "columns_to_add")
+    SOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_TO_MATCH_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_TO_ADD_FIELD_NUMBER: _ClassVar[int]
+    source_id: _deephaven_pb2.TableReference
+    columns_to_match: _containers.RepeatedScalarFieldContainer[str]
+    columns_to_add: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, source_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., columns_to_match: _Optional[_Iterable[str]] = ..., columns_to_add: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MultiJoinTablesRequest(_message.Message):
+    __slots__ = ("result_id", "multi_join_inputs")
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    MULTI_JOIN_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    result_id: _deephaven_pb2.Ticket
+    multi_join_inputs: _containers.RepeatedCompositeFieldContainer[MultiJoinInput]
+    def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., multi_join_inputs: _Optional[_Iterable[_Union[MultiJoinInput, _Mapping]]] = ...) -> None: ...
+
 class WhereInRequest(_message.Message):
     __slots__ = ("result_id", "left_id", "right_id", "inverted", "columns_to_match")
     RESULT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -764,7 +782,7 @@ class SearchCondition(_message.Message):
 class BatchTableRequest(_message.Message):
     __slots__ = ("ops",)
     class Operation(_message.Message):
-        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "cross_join", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "where_in", "aggregate_all", "aggregate", "snapshot", "meta_table", "aj", "raj", "slice")
+        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "cross_join", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "where_in", "aggregate_all", "aggregate", "snapshot", "meta_table", "aj", "raj", "multi_join", "slice")
         EMPTY_TABLE_FIELD_NUMBER: _ClassVar[int]
         TIME_TABLE_FIELD_NUMBER: _ClassVar[int]
         DROP_COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -798,6 +816,7 @@ class BatchTableRequest(_message.Message):
         META_TABLE_FIELD_NUMBER: _ClassVar[int]
         AJ_FIELD_NUMBER: _ClassVar[int]
         RAJ_FIELD_NUMBER: _ClassVar[int]
+        MULTI_JOIN_FIELD_NUMBER: _ClassVar[int]
         SLICE_FIELD_NUMBER: _ClassVar[int]
         empty_table: EmptyTableRequest
         time_table: TimeTableRequest
@@ -832,8 +851,9 @@ class BatchTableRequest(_message.Message):
         meta_table: MetaTableRequest
         aj: AjRajTablesRequest
         raj: AjRajTablesRequest
+        multi_join: MultiJoinTablesRequest
         slice: SliceRequest
-        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., cross_join: _Optional[_Union[CrossJoinTablesRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., aj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., raj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
+        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., cross_join: _Optional[_Union[CrossJoinTablesRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., aj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., raj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., multi_join: _Optional[_Union[MultiJoinTablesRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
     OPS_FIELD_NUMBER: _ClassVar[int]
     ops: _containers.RepeatedCompositeFieldContainer[BatchTableRequest.Operation]
     def __init__(self, ops: _Optional[_Iterable[_Union[BatchTableRequest.Operation, _Mapping]]] = ...) -> None: ...

@@ -334,6 +334,8 @@ def computed(request: type[Message]) -> Callable[[str], Message]:
                 given[field] = reference(name)
         if "source_ids" in request.DESCRIPTOR.fields_by_name:
             given["source_ids"] = [reference(name)]
+        if "multi_join_inputs" in request.DESCRIPTOR.fields_by_name:
+            given["multi_join_inputs"] = [table_pb2.MultiJoinInput(source_id=reference(name), columns_to_match=["n"])]
         if "spec" in request.DESCRIPTOR.fields_by_name:
             given["spec"] = table_pb2.AggSpec(sum=table_pb2.AggSpec.AggSpecSum())
         return request(**given)

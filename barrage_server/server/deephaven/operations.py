@@ -59,6 +59,7 @@ CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
     "CrossJoinTables": ("cross_join", table_pb2.CrossJoinTablesRequest),
     "AjTables": ("aj", table_pb2.AjRajTablesRequest),
     "RajTables": ("raj", table_pb2.AjRajTablesRequest),
+    "MultiJoinTables": ("multi_join", table_pb2.MultiJoinTablesRequest),
     "WhereIn": ("where_in", table_pb2.WhereInRequest),
     "ComboAggregate": ("combo_aggregate", table_pb2.ComboAggregateRequest),
     "AggregateAll": ("aggregate_all", table_pb2.AggregateAllRequest),
@@ -93,8 +94,11 @@ def planned(kind: str, request: Any) -> Planned:
 def _inputs(request: Any) -> Sequence[Reference]:
     names = [field.name for field in request.DESCRIPTOR.fields]
     if "source_ids" in names:
-        return tuple(request.source_ids)
-    found = [getattr(request, name) for name in ("source_id", "left_id", "right_id") if name in names]
+        found = list(request.source_ids)
+    elif "multi_join_inputs" in names:
+        found = [entry.source_id for entry in request.multi_join_inputs]
+    else:
+        found = [getattr(request, name) for name in ("source_id", "left_id", "right_id") if name in names]
     if any(one.WhichOneof("ref") is None for one in found):
         raise InvalidRequestError("The operation does not say which table it is for.")
     return found
@@ -139,6 +143,15 @@ def _cross_join(request: table_pb2.CrossJoinTablesRequest) -> plan.Operation:
     return plan.Join(on, joins, request.reserve_bits) if request.reserve_bits else plan.Join(on, joins)
 
 
+def _multi_join(request: table_pb2.MultiJoinTablesRequest) -> plan.Operation:
+    return plan.MultiJoin(
+        tuple(
+            plan.MultiJoinColumns(tuple(entry.columns_to_match), tuple(entry.columns_to_add))
+            for entry in request.multi_join_inputs
+        )
+    )
+
+
 def _stamped(request: table_pb2.AjRajTablesRequest) -> tuple[str, ...]:
     return (*request.exact_match_columns, request.as_of_column)
 
@@ -178,6 +191,7 @@ _READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
     "cross_join": _cross_join,
     "aj": lambda request: plan.AsOfJoin(_stamped(request), tuple(request.columns_to_add)),
     "raj": lambda request: plan.ReverseAsOfJoin(_stamped(request), tuple(request.columns_to_add)),
+    "multi_join": _multi_join,
     "where_in": _where_in,
     "combo_aggregate": lambda request: plan.AggregateBy(
         tuple(map(combined_of, request.aggregates)), tuple(request.group_by_columns)

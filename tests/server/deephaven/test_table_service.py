@@ -292,6 +292,12 @@ def test_operations_on_several_tables(server: Server, client: Computing) -> None
         )
         client.call(method, request)
         assert list(numbers(client.read(number), "m")) == expected
+    inputs = [
+        table_pb2.MultiJoinInput(source_id=scope("names"), columns_to_match=["sym"], columns_to_add=[column])
+        for column in ("name", "other = name")
+    ]
+    client.call("MultiJoinTables", table_pb2.MultiJoinTablesRequest(result_id=result(10), multi_join_inputs=inputs))
+    assert client.read(10).to_pydict() == {"sym": ["a", "b"], "name": ["Acme", "Bolt"], "other": ["Acme", "Bolt"]}
     client.call("MergeTables", table_pb2.MergeTablesRequest(result_id=result(5), source_ids=[export(4), scope("t")]))
     assert list(numbers(client.read(5))) == [2, 5, 1, 4, 2, 3]
     client.call(
