@@ -7,6 +7,7 @@ import math
 import random
 import tracemalloc
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from barrage_server.operations.aggregations import agg_by
 from barrage_server.plan import agg
 from barrage_server.plan.condition import Column, Compare, Comparison
 from tests.operations.oracle import Row, Watch, cell, plain_rows
+from tests.operations.test_rows import CASES as OTHERS
 from tests.properties.sources import SOURCES
 
 KINDS = list(dict.fromkeys(SOURCES))
@@ -166,6 +168,41 @@ def test_the_results_are_those_of_the_rows_there_are(kind: Any, seed: int, by: t
                     assert any(parent.last.modified[number] for number in READS[name]), name
     watch.check_held()
     parent.check_held()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=10)
+def test_within_chains(kind: Any, seed: int) -> None:
+    """Behind operations that shift and remove rows, and before others that read the lists."""
+    chance = random.Random(seed)
+    source = kind(UpdateGraph())
+    parent = chance.choice(list(OTHERS.values())).make(source.table)
+    wanted = [agg.group("key"), agg.distinct("number"), agg.formula("top = max(key)"), agg.unique("flag")]
+    grouped = parent.agg_by(wanted, "text").sort("text")
+    undone = parent.head_by(100, "text").sort("text")
+    again = parent.group_by("text").ungroup(["key", "number", "flag"]).drop_columns("items").sort("text")
+    watches = [Watch(table) for table in (parent, grouped, undone, again)]
+    for _ in range(6):
+        source.change(chance)
+        rows = sorted(plain_rows(parent), key=lambda row: place(row[_TEXT]))
+        groups = [list(members) for _, members in groupby(rows, lambda row: row[_TEXT])]
+        found = [
+            (
+                members[0][_TEXT],
+                [row[_KEY] for row in members],
+                values(members, _NUMBER) or None,
+                max(row[_KEY] for row in members),
+                one(values(members, _FLAG)),
+            )
+            for members in groups
+        ]
+        assert [told(list(row)) for row in plain_rows(grouped)] == [told(list(row)) for row in found]
+        in_order = [[row[number] for number in (_TEXT, _KEY, _NUMBER, _FLAG, _ITEMS)] for row in rows]
+        assert [told(list(row)) for row in plain_rows(undone)] == [told(row) for row in in_order]
+        assert [told(list(row)) for row in plain_rows(again)] == [told(row[:4]) for row in in_order]
+    for watch in watches:
+        watch.check_held()
 
 
 SCHEMA = {"k": "int64", "g": "string", "v": "float64", "i": "int64"}
