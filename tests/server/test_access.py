@@ -336,6 +336,8 @@ def computed(request: type[Message]) -> Callable[[str], Message]:
             given["source_ids"] = [reference(name)]
         if "multi_join_inputs" in request.DESCRIPTOR.fields_by_name:
             given["multi_join_inputs"] = [table_pb2.MultiJoinInput(source_id=reference(name), columns_to_match=["n"])]
+        if "period_string" in request.DESCRIPTOR.fields_by_name:
+            given["period_string"] = "PT1H"
         if "spec" in request.DESCRIPTOR.fields_by_name:
             given["spec"] = table_pb2.AggSpec(sum=table_pb2.AggSpec.AggSpecSum())
         return request(**given)
@@ -343,12 +345,13 @@ def computed(request: type[Message]) -> Callable[[str], Message]:
     return make
 
 
+SOURCES = {"EmptyTable", "TimeTable"}
 COMPUTED: dict[str, list[Line]] = {
     f"{PACKAGE}.TableService/{method}": [
         Line(
             deephaven(f"{PACKAGE}.TableService", method, computed(request)),
-            None if method == "EmptyTable" else (Right.READ,),
-            Right.READ if method == "EmptyTable" else None,
+            None if method in SOURCES else (Right.READ,),
+            Right.READ if method in SOURCES else None,
         )
     ]
     for method, (_, request) in CALLS.items()

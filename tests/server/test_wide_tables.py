@@ -17,7 +17,7 @@ from barrage_server.errors import LimitError
 from barrage_server.flight.errors import from_flight
 from barrage_server.rowset import RowSet
 from barrage_server.server import Limits, Server, table_feeds
-from barrage_server.server.deephaven import table_service
+from barrage_server.server.deephaven import input_tables
 from barrage_server.server.table_schema import has_at_most
 from barrage_server.subscription import TableFeed
 from barrage_server.wire.arrow_message import read_schema
@@ -160,7 +160,7 @@ def test_input_tables_are_not_made_on_the_event_loop(channel: Any, monkeypatch: 
     """Nor is their schema read there, short as it may be: it can be of many fields that share their bytes."""
     bearer = log_in(channel)[1]
     threads: set[str] = set()
-    monkeypatch.setattr(table_service, "read_schema", noted(threads, read_schema))
+    monkeypatch.setattr(input_tables, "read_schema", noted(threads, read_schema))
     request = proto.CreateInputTableRequest(
         result_id=proto.Ticket(ticket=export_ticket(1)), schema=WIDE.serialize().to_pybytes()
     )
