@@ -174,7 +174,7 @@ def multi_join(parents: Sequence[Table], columns: Sequence[MultiJoinColumns], *,
             fields = [pa.field(key, field.type) for key, field in zip(names, own_fields, strict=True)]
         compared = {source for _, source in pairs}
         adds = [pair(entry) for entry in own.joins] or [
-            (each, each) for each in table.schema.names if each not in compared
+            (field.name, field.name) for field in table.schema if field.name not in compared
         ]
         places = known_columns(table, [source for _, source in adds], "joins") if adds else []
         made = [pa.field(new, table.schema.field(place).type) for (new, _), place in zip(adds, places, strict=True)]
