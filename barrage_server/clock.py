@@ -20,13 +20,13 @@ from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
 from barrage_server.formula.literals import parse_duration, parse_instant
 from barrage_server.process import start_thread
 
-__all__ = ["Clock", "time_table"]
+__all__ = ["Clock", "make_time_table", "time_table"]
 
 logger = logging.getLogger("barrage_server.engine")
 
 LEAST_PERIOD: Final = 1_000
 _MOST: Final = (1 << 62) - 1
-_ROWS_AT_START: Final = 1 << 24
+_ROWS_AT_START: Final = 1 << 20
 _ROUND_SECONDS: Final = 0.01
 """Least time between two cycles: a shorter period gives several rows in one."""
 _IDLE_SECONDS: Final = 1.0
@@ -50,13 +50,20 @@ def time_table(
 
     Raises:
         InvalidRequestError: an argument makes no sense.
-        LimitError: there would be more than 16,777,216 rows right away.
+        LimitError: there would be more than 1,048,576 rows right away.
 
     """
     instance(graph, UpdateGraph, "graph")
+    return make_time_table(period, start_time, blink_table, UpdateGraph() if graph is None else graph)
+
+
+def make_time_table(
+    period: int | str, start_time: int | str | None, blink_table: bool, graph: UpdateGraph, least: int = LEAST_PERIOD
+) -> Table:
+    """The same, with a period of ``least`` nanoseconds at least. Raises what :func:`time_table` does."""
     if not isinstance(blink_table, bool):
         raise InvalidRequestError(f"blink_table must be True or False, not {shown(blink_table)}.")
-    every = integer(_nanoseconds(period, "period", parse_duration, "PT1S"), "period", least=LEAST_PERIOD, most=_MOST)
+    every = integer(_nanoseconds(period, "period", parse_duration, "PT1S"), "period", least=least, most=_MOST)
     now = time.time_ns()
     if start_time is None:
         start = now - now % every
@@ -72,7 +79,7 @@ def time_table(
     kind = BlinkTimeTable if blink_table else TimeTable
     if blink_table and rows > 0:
         start += every * (rows - 1)  # those that have passed are not seen any more
-    table = kind(UpdateGraph() if graph is None else graph, "time_table", start, every)
+    table = kind(graph, "time_table", start, every)
     while table.next_at <= now:
         table.advance(now)
     made = own(table)
@@ -148,16 +155,27 @@ class Clock:
         for table in due:
             graphs.setdefault(table.graph, []).append(table)
         for graph, tables in graphs.items():
+            failed: dict[Ticking, Exception] = {}
             try:
                 with graph.cycle():
                     for table in tables:
-                        table.advance(now)
-            except Exception as error:  # of a closed graph, or a table that has failed: it gets no further rows
-                if not isinstance(error, BarrageError):
-                    logger.exception("time tables stopped")
-                gone = {id(table) for table in tables}
-                with self._changed:
-                    self._tables = [entry for entry in self._tables if id(entry()) not in gone]
+                        try:
+                            table.advance(now)
+                        except Exception as error:  # of one table: the others go on
+                            failed[table] = error
+            except Exception as error:  # the graph is closed
+                failed = dict.fromkeys(tables, error)
+            for table, reason in failed.items():
+                self._stop(table, reason)
+
+    def _stop(self, table: Ticking, error: Exception) -> None:
+        """Tell ``table`` the time no more; what follows it fails."""
+        if not isinstance(error, BarrageError):
+            logger.error("a time table failed", exc_info=error)
+        with self._changed:
+            self._tables = [entry for entry in self._tables if entry() is not table]
+        for child in tuple(table.children):
+            table.graph.fail(child, error)
 
 
 CLOCK: Final = Clock()

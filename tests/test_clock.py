@@ -11,6 +11,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.clock import Clock
 from barrage_server.engine import UpdateGraph
+from barrage_server.engine.alias import own
 from barrage_server.engine.time_table import BlinkTimeTable, TimeTable
 from barrage_server.errors import InvalidRequestError, LimitError, UnsupportedOperationError
 from tests.waiting import until
@@ -113,6 +114,31 @@ def test_one_whose_graph_is_closed_ends_and_others_go_on() -> None:
     clock.add(ticking)
     until(lambda: len(clock) == 1 and ticking.size >= 2)
     assert stopped.size == 0
+
+
+def test_one_that_fails_is_seen_to_fail_and_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, graph, now = Clock(), UpdateGraph(), time.time_ns()
+    broken, ticking = TimeTable(graph, "a", now, PERIOD), TimeTable(graph, "b", now, PERIOD)
+    follower, other = own(broken), own(ticking)
+
+    def fail(_now: int) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(broken, "advance", fail)
+    clock.add(broken)
+    clock.add(ticking)
+    until(lambda: follower.failure is not None and ticking.size >= 2)
+    assert len(clock) == 1
+    assert other.failure is None
+
+
+def test_one_whose_only_follower_fails_ends() -> None:
+    graph = UpdateGraph()
+    table = TimeTable(graph, "a", time.time_ns(), PERIOD)
+    graph.fail(own(table), LimitError("It is too large."))
+    clock = Clock()
+    clock.add(table)
+    until(lambda: len(clock) == 0)
 
 
 def test_too_many_rows_at_once_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -46,6 +47,11 @@ def own(source: Table) -> DerivedTable:
 
 class _Owner(DerivedTable):
     """The only one that holds its source."""
+
+    @property
+    def owned(self) -> Sequence[Table]:
+        """The source."""
+        return self.parents
 
     @property
     def nbytes(self) -> int:

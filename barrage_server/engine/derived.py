@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from barrage_server.engine.interrupts import interruptible
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.engine.store import ColumnStore
@@ -84,6 +85,11 @@ class DerivedTable(Table):
         return self._operator.nbytes + sum(parent.nbytes for parent in self.parents)
 
     @property
+    def owned(self) -> Sequence[Table]:
+        """The parents that nobody else holds."""
+        return ()
+
+    @property
     def state_bytes(self) -> int:
         """Bytes of the operator's state alone."""
         return self._operator.nbytes
@@ -144,6 +150,24 @@ class DerivedTable(Table):
             LimitError: it took longer than it may.
 
         """
+        if self.most_seconds == math.inf:
+            return self._follow(updates)
+        clock = self.graph.clock
+        end = clock() + self.most_seconds
+
+        def check() -> None:
+            if clock() > end:
+                raise LimitError(
+                    f"A cycle of it took more than the {self.most_seconds:g} s that it may take. Compute from fewer "
+                    f"rows."
+                )
+
+        with interruptible(check):
+            update = self._follow(updates)
+        check()
+        return update
+
+    def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
         clock = self.graph.clock
         began = clock()
         changes = tuple(
@@ -151,14 +175,9 @@ class DerivedTable(Table):
             for parent in self.parents
         )
         self._outcome = self._operator.follow(changes, tuple(parent.peek() for parent in self.parents))
-        taken = clock() - began
         self.cycles += 1
         self.changed_rows += _size(self._outcome.update)
-        self.seconds += taken
-        if taken > self.most_seconds:
-            raise LimitError(
-                f"A cycle of it took {taken:.2g} s, and {self.most_seconds:g} s is the most. Compute from fewer rows."
-            )
+        self.seconds += clock() - began
         return self._outcome.update
 
     def repoint(self) -> bool:

@@ -253,6 +253,8 @@ class UpdateGraph:
                     one.fail(error if one is table else InternalError(reason))
                     failed[one] = None
                 below.extend(one.children)
+                for source in one.owned:
+                    source.fail(error)
                 for parent in one.parents:
                     parent.children.discard(one)
             self._listeners.failed(list(failed))

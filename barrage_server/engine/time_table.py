@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine.append import AppendTable, BlinkTable
+from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.graph import UpdateGraph
+from barrage_server.engine.weak_list import WeakList
 
 __all__ = ["BlinkTimeTable", "Ticking", "TimeTable"]
 
@@ -22,6 +24,7 @@ class Ticking(Protocol):
     """A table that has to be told the time."""
 
     graph: UpdateGraph
+    children: WeakList[DerivedTable]
 
     @property
     def next_at(self) -> int:

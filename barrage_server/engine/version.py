@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from barrage_server.engine.heap import READ_ROWS
+from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.plan import ReadPlan
 from barrage_server.engine.update import UpdateNode
 from barrage_server.engine.view import ColumnView
@@ -143,6 +144,7 @@ class TableVersion:
         views = [self._views[number] for number in columns if self._views[number].is_frozen]
         start = 0
         while start < rows.size:
+            check_interrupt()
             part = rows.slice(start, start + READ_ROWS)
             end = min((view.piece_end(part.first_key) for view in views), default=part.last_key)
             if end < part.last_key:

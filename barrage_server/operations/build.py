@@ -184,6 +184,8 @@ def snapshot(parents: Sequence[Table], *, name: str | None = None) -> Table:
         table.schema,
         version.row_set,
         version.views,
+        # what the table overwrites later it keeps for this one
+        state_bytes=table.nbytes if table.is_refreshing and not table.traits.append_only else 0,
         key_columns=table.key_columns,
         traits=traits,
     )

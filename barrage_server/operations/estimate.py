@@ -24,7 +24,6 @@ _SHARING: Final = (
     plan.Flatten,
     plan.Reverse,
     plan.Ungroup,
-    plan.Snapshot,
     plan.MetaTable,
     plan.EmptyTable,
     plan.TimeTable,
@@ -46,4 +45,6 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
             return rows
         case plan.Merge(None):
             return 0
+        case plan.Snapshot():
+            return sum(table.nbytes for table in inputs if table.is_refreshing and not table.traits.append_only)
     return 0 if isinstance(operation, _SHARING) else rows * _ROW_BYTES

@@ -66,7 +66,7 @@ def make(
         outcome.rows,
         outcome.views,
         nbytes=nbytes,
-        state_bytes=operator.nbytes,
+        state_bytes=operator.nbytes + sum(parent.state_bytes for parent in dict.fromkeys(parents)),  # kept alive
         key_columns=key_columns,
         traits=traits,
     )

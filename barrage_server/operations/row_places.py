@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
+from barrage_server.errors import LimitError
 from barrage_server.rowset import MAX_KEY
 
 __all__ = ["MappedView", "RowPlaces"]
+
+MOST_COPIED: Final = 512 << 20
+"""Bytes of lists or texts that are copied to the rows of one reading."""
 
 
 class RowPlaces(NamedTuple):
@@ -43,6 +49,7 @@ class RowPlaces(NamedTuple):
     def read(self, view: ColumnView) -> pa.Array:
         """The values of a column in these rows; null for those that are missing."""
         values = view.read(self.plan)
+        _check_copies(values, self.places)
         if self.is_complete:
             return take(values, self.places)
         stored = to_storage(values)
@@ -84,3 +91,29 @@ class MappedView(ColumnView):
         """As the column and the map do."""
         self._view.compact()
         self._rows.compact()
+
+
+def _check_copies(values: pa.Array, places: Int64Array) -> None:
+    """Check how much memory it takes to have values at some places, before they are copied there.
+
+    Raises:
+        LimitError: it is too much: long lists or texts, many times.
+
+    """
+    if values.nbytes * len(places) <= MOST_COPIED or pat.is_primitive(values.type):
+        return
+    sizes = np.full(len(values) + 1, -(-values.nbytes // max(1, len(values))), np.int64)
+    sizes[-1] = 0
+    stored = to_storage(values)
+    if pat.is_list(stored.type) or pat.is_large_list(stored.type):
+        lengths = pc.list_value_length(stored).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        items = int(lengths.sum())
+        sizes[:-1] = lengths * (-(-stored.flatten().nbytes // items) if items else 0)
+    elif pat.is_string(stored.type) or pat.is_large_string(stored.type):
+        sizes[:-1] = pc.binary_length(stored).fill_null(0).to_numpy(zero_copy_only=False)
+    taken = int(sizes[places].sum())
+    if taken > MOST_COPIED:
+        raise LimitError(
+            f"The values of {len(places):,} rows would take {taken >> 20:,} MiB at once, and {MOST_COPIED >> 20:,} MiB "
+            f"is the most. Join shorter lists or texts."
+        )

@@ -57,6 +57,7 @@ _TIMES: Final = (
     "keepalive_seconds",
     "retain_seconds",
     "result_seconds",
+    "start_seconds",
 )
 
 
@@ -127,6 +128,7 @@ class Limits:
             from. One that would take more is refused; one that grows beyond fails.
         total_result_bytes: bytes that all of them may take; one caller nine tenths of it. The largest fail.
         result_seconds: processor time that one of them may take in a cycle; one that takes longer fails.
+        start_seconds: processor time that computing a table may take before it is there; then it is refused.
         session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
             Clients get this time, and call well before. The results of a plan that a client of Arrow Flight has asked
             for are let go when no call has named one of their tickets for as long.
@@ -177,6 +179,7 @@ class Limits:
     result_bytes: int = 4 << 30
     total_result_bytes: int = 16 << 30
     result_seconds: float = 5.0
+    start_seconds: float = 120.0
 
     def __post_init__(self) -> None:
         instance(self.staging, StagingLimits, "The limit staging")

@@ -39,11 +39,11 @@ def compute(server_state: ServerState, principal: Principal, plan: Plan, is_gone
     note(table=", ".join(plan.tables)[:_SHOWN])
     needed = _needed(plan)
     outcomes: dict[int, Outcome] = {}
-    for number, step in enumerate(plan.steps):
+    for number in range(len(plan.steps)):
         if number in needed:
             if is_gone() or server_state.streams.closing:
                 raise UnavailableError("The caller has gone, or the server is shutting down.")
-            outcomes[number] = _outcome(server_state, principal, plan, number, step, outcomes)
+            outcomes[number] = _outcome(server_state, principal, plan, number, outcomes, is_gone)
     return [outcomes[output] for output in plan.outputs]
 
 
@@ -56,14 +56,20 @@ def _needed(plan: Plan) -> set[int]:
 
 
 def _outcome(
-    server_state: ServerState, principal: Principal, plan: Plan, number: int, step: Step, before: dict[int, Outcome]
+    server_state: ServerState,
+    principal: Principal,
+    plan: Plan,
+    number: int,
+    before: dict[int, Outcome],
+    is_gone: IsGone,
 ) -> Outcome:
     """The result of one operation, or why there is none. An error begins with the operation that failed."""
+    step = plan.steps[number]
     for source in step.inputs:
         if isinstance(source, Result) and isinstance(failed := before[source.step], BarrageError):
             return failed
     try:
-        return _result(server_state, principal, step, before)
+        return _result(server_state, principal, step, before, is_gone)
     except Exception as error:  # a fault of one operation must not keep the others from being told
         safe = safe_error(error, f"the operation '{step.operation.verb}'", principal.name)
         if len(plan.steps) == 1:
@@ -71,9 +77,11 @@ def _outcome(
         return error_of(error_name(safe), f"Operation {number} ({step.operation.verb}) failed: {safe}")
 
 
-def _result(server_state: ServerState, principal: Principal, step: Step, before: dict[int, Outcome]) -> Table:
+def _result(
+    server_state: ServerState, principal: Principal, step: Step, before: dict[int, Outcome], is_gone: IsGone
+) -> Table:
     inputs = [_input(server_state, principal, source, before) for source in step.inputs]
-    return server_state.results.compute(principal, step.operation, inputs)
+    return server_state.results.compute(principal, step.operation, inputs, is_gone)
 
 
 def _input(server_state: ServerState, principal: Principal, source: Source, before: dict[int, Outcome]) -> Table:

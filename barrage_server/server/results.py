@@ -6,16 +6,17 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from barrage_server.clock import time_table
+from barrage_server.clock import make_time_table
 from barrage_server.engine import Table, UpdateGraph
 from barrage_server.engine.derived import DerivedTable
-from barrage_server.errors import LimitError
+from barrage_server.engine.interrupts import interruptible
+from barrage_server.errors import LimitError, UnavailableError
 from barrage_server.log import count
 from barrage_server.plan.derivation import Allowance, derive
 from barrage_server.plan.operation import EmptyTable, Operation, TimeTable
@@ -30,6 +31,9 @@ __all__ = ["Results"]
 
 logger = logging.getLogger("barrage_server.server")
 
+_MOST_TIME_TABLES: Final = 500
+_LEAST_PERIOD: Final = 100_000
+"""Nanoseconds, of a time table that a client asks for."""
 _REST_SHARE: Final = 50
 """The time of a look at all results, multiplied, that passes before the next one."""
 
@@ -95,14 +99,27 @@ class Results:
         self._usage = _Usage()
         self._rests_until = -math.inf
 
-    def compute(self, principal: Principal, operation: Operation, inputs: Sequence[Table]) -> Table:
+    def compute(
+        self,
+        principal: Principal,
+        operation: Operation,
+        inputs: Sequence[Table],
+        is_gone: Callable[[], bool] = lambda: False,
+    ) -> Table:
         """The result of an operation on tables that ``principal`` was given. Takes as long as reading them.
+
+        Args:
+            principal: the caller.
+            operation: what is computed.
+            inputs: the tables.
+            is_gone: whether the caller has gone, so that the rest need not be done.
 
         Raises:
             UnknownTableError, ForbiddenError, UnavailableError: it may not, or not any more, read an input.
             InvalidRequestError, UnknownColumnError: the operation does not fit its inputs.
             LimitError: there are too many results, or this one would be too large.
             TableFailedError: an input has failed.
+            UnavailableError: the caller has gone.
 
         """
         for table in inputs:
@@ -111,7 +128,18 @@ class Results:
             self._private.access.check_any(principal, Right.READ)
         from barrage_server.operations.estimate import state_bytes  # many modules, which a server may never need
 
-        with self._admitted(principal, state_bytes(operation, inputs)):
+        end = time.thread_time() + self._limits.start_seconds
+
+        def check() -> None:
+            if is_gone():
+                raise UnavailableError("The caller has gone.")
+            if time.thread_time() > end:
+                raise LimitError(
+                    f"The result takes more than the {self._limits.start_seconds:g} s of processor time that it may "
+                    f"take to be computed (start_seconds). Compute from fewer rows."
+                )
+
+        with self._admitted(principal, state_bytes(operation, inputs)), interruptible(check):
             result = self._derived(operation, inputs)
             if result in inputs:
                 return result
@@ -130,9 +158,20 @@ class Results:
 
                 return empty_table(rows, self._graph)
             case TimeTable(period, start, blink):
-                return time_table(period, start, blink, self._graph)
+                self._check_time_tables()
+                return make_time_table(period, start, blink, self._graph, _LEAST_PERIOD)
         derived: Table = derive(operation, inputs, self._allowance)
         return derived
+
+    def _check_time_tables(self) -> None:
+        """Raise LimitError when there are as many time tables as clients may have: each takes time in each cycle."""
+        with self._lock:
+            there = sum(origin.verb == TimeTable.verb for origin in self._made.values())
+        if there >= _MOST_TIME_TABLES:
+            raise LimitError(
+                f"This server has {count(_MOST_TIME_TABLES, 'time tables')} of clients, and no more. Use one that is "
+                f"there, or try again later."
+            )
 
     def _check_state(self, table: Table) -> None:
         if table.state_bytes > self._limits.result_bytes:

@@ -88,14 +88,17 @@ class ConsoleService:
         state, name = self._state, request.variable_name
         access = state.server_state.access
         access.check(session.principal, name, Right.CREATE)
-        table = await state.resolve(session, request.table_id.ticket)
+        table = await state.resolve(session, request.table_id.ticket, Right.READ)
         catalog = state.server_state.catalog
         there = catalog.find(name)
         if there is source_of(table):
             return console_pb2.BindTableToVariableResponse()
         # a part of a table never gets a name, even when the table has lost its own: then it would be the whole
-        if table is not source_of(table) or catalog.find(table.name) is table:
-            raise AlreadyExistsError(f"This table is served as '{table.name}' already, and a table has one name.")
+        if table not in state.private:
+            raise AlreadyExistsError(
+                f"This table is, or was, served as '{table.name}', and a table has one name. Name a result of it: "
+                f"table.view([...]), or table.where([])."
+            )
         if table in state.server_state.results:
             table = alias(table, name)  # the result of an operation may have other users
         elif not table.is_refreshing:

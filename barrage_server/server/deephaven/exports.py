@@ -48,7 +48,7 @@ class Exports:
         self._defined: dict[int, asyncio.Future[Table]] = {}
         self._awaited: dict[int, set[asyncio.Future[asyncio.Future[Table]]]] = {}  # each call that waits has its own
         self._released: deque[int] = deque(maxlen=_RELEASED_KEPT)
-        self._failed: OrderedDict[int, BarrageError] = OrderedDict()
+        self._failed: OrderedDict[int, tuple[type[BarrageError], str]] = OrderedDict()
         self._waits: dict[int, set[int]] = {}  # the numbers that each pending one waits for
         self.listeners: set[Callable[[], None]] = set()
 
@@ -110,12 +110,12 @@ class Exports:
         """
         if self._defined.get(number) is not reserved:  # it was released, and its number perhaps used again
             return
-        if isinstance(error, BarrageError):
-            self._failed[number] = error
-            if len(self._failed) > _RELEASED_KEPT:
-                self._failed.popitem(last=False)
+        told = _of_failed(number, error)  # the error itself would keep alive what its call worked on
+        self._failed[number] = type(told), str(told)
+        if len(self._failed) > _RELEASED_KEPT:
+            self._failed.popitem(last=False)
         if not reserved.done():
-            reserved.set_exception(_of_failed(number, error))
+            reserved.set_exception(told)
         self.release(number)
 
     async def resolve(self, number: int, awaiting: int | None = None) -> Table:
@@ -164,7 +164,8 @@ class Exports:
         future = self._defined.get(number)
         if future is None:
             if number in self._failed:
-                raise _of_failed(number, self._failed[number])
+                kind, text = self._failed[number]
+                raise kind(text)
             if number in self._released:
                 raise InvalidRequestError(f"Export {number} of this session was released: its table was closed.")
             if not self.may_come:

@@ -151,7 +151,7 @@ class TableService:
         inputs = [await self._table(session, number, reference, results) for reference in wanted.inputs]
         results_of = self._state.server_state.results
         return await self._state.planned(
-            lambda _is_gone: results_of.compute(session.principal, wanted.operation, inputs)
+            lambda is_gone: results_of.compute(session.principal, wanted.operation, inputs, is_gone)
         )
 
     async def _table(

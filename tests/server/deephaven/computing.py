@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import pyarrow as pa
 import pyarrow.flight as fl
+from barrage_proto import console_pb2, table_pb2
 from barrage_proto import deephaven_pb2 as proto
-from barrage_proto import table_pb2
 
 from barrage_server.wire.tickets import export_ticket, scope_ticket
 from tests.server.deephaven.test_grpc_endpoint import log_in
@@ -84,6 +84,14 @@ class Computing:
         """The content of an export."""
         options = fl.FlightCallOptions(headers=[(b"authorization", self.bearer.encode())], timeout=30)
         return self.flight.do_get(fl.Ticket(export_ticket(number)), options).read_all()
+
+    def bind(self, number: int, name: str) -> None:
+        """Give an export a name."""
+        request = console_pb2.BindTableToVariableRequest(variable_name=name, table_id=result(number))
+        method: Any = self.channel.unary_unary(
+            "/io.deephaven.proto.backplane.script.grpc.ConsoleService/BindTableToVariable"
+        )
+        method(request.SerializeToString(), timeout=10, metadata=(("authorization", self.bearer),))
 
     def follow(self, number: int) -> Follower:
         """A subscription to an export."""

@@ -535,6 +535,37 @@ def test_a_client_that_is_gone_while_its_table_starts_leaves_nothing(server: Ser
     until(is_gone)
 
 
+def test_what_failed_leaves_nothing_of_what_it_worked_on(server: Server, client: Computing) -> None:
+    """Its error is told later, and its arrays are not kept for that."""
+    rows = pa.table({"n": list(range(200_000)), "sym": ["x"] * 200_000})
+    server.append_table("t", SCHEMA).append(rows)
+    server.functions.register("wrong", lambda n: n.slice(1), returns=pa.int64())
+    before = pa.total_allocated_bytes()
+    for number in range(1, 11):
+        request = table_pb2.SelectOrUpdateRequest(
+            result_id=result(number), source_id=scope("t"), column_specs=["a = n * 2", "m = wrong(n)"]
+        )
+        with pytest.raises(grpc.RpcError):
+            client.call("Update", request)
+        with pytest.raises(grpc.RpcError, match=f"Export {number} was not made"):
+            client.where(100, export(number), ["n > 1"])
+
+    def is_gone() -> bool:
+        gc.collect()
+        return bool(pa.total_allocated_bytes() < before + (1 << 20))
+
+    until(is_gone)
+
+
+def test_an_export_that_lost_its_name_gets_no_other(server: Server, client: Computing) -> None:
+    request = proto.FetchTableRequest(source_id=scope("t"), result_id=result(1))
+    client.call("FetchTable", request)
+    server.drop("t")
+    with pytest.raises(grpc.RpcError, match="is, or was, served as 't'"):
+        client.bind(1, "other")
+    assert server.tables() == ()
+
+
 def test_results_need_the_rights_on_what_they_show() -> None:
     roles = {"all": Role(["*"], ["read", "list"]), "a": Role(["t"], ["read", "list"], where="sym == 'a'")}
 
