@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -19,6 +20,9 @@ from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.rowset import RowSet
 
 __all__ = ["DerivedTable", "check_one_graph"]
+
+_LEAST_SHARE: Final = 0.05
+"""Of the seconds of a cycle, what each table may take, whatever others took."""
 
 
 class DerivedTable(Table):
@@ -40,7 +44,8 @@ class DerivedTable(Table):
         cycles: how often it has followed its parents.
         changed_rows: rows that these cycles added, removed and modified.
         seconds: what they took, by the graph's clock; 0 without one.
-        most_seconds: what one of them may take: it fails after a longer one.
+        most_seconds: what a cycle may take for all tables with such a bound: the one that goes beyond fails. Each may
+            take a twentieth of it in any case.
 
     Raises:
         InvalidRequestError: there are no parents, they belong to several graphs, or one of them is not attached.
@@ -152,19 +157,25 @@ class DerivedTable(Table):
         """
         if self.most_seconds == math.inf:
             return self._follow(updates)
-        clock = self.graph.clock
-        end = clock() + self.most_seconds
+        graph, clock = self.graph, self.graph.clock
+        began = clock()
+        if graph.bounded_step != graph.step:  # the first one of this cycle
+            graph.bounded_step, graph.bounded_seconds = graph.step, 0.0
+        end = began + max(_LEAST_SHARE * self.most_seconds, self.most_seconds - graph.bounded_seconds)
 
         def check() -> None:
             if clock() > end:
                 raise LimitError(
-                    f"A cycle of it took more than the {self.most_seconds:g} s that it may take. Compute from fewer "
-                    f"rows."
+                    f"A cycle took more than the {self.most_seconds:g} s that it may take for such tables, most of "
+                    f"them here. Compute from fewer rows."
                 )
 
-        with interruptible(check):
-            update = self._follow(updates)
-        check()
+        try:
+            with interruptible(check):
+                update = self._follow(updates)
+            check()
+        finally:
+            graph.bounded_seconds += clock() - began
         return update
 
     def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:

@@ -92,6 +92,9 @@ class UpdateGraph:
         self._log: CycleLog | None = None
         self.functions = Functions()
         self.clock = _timeless
+        # of the last cycle with tables that may not take long: its step, and what these took
+        self.bounded_step = -1
+        self.bounded_seconds = 0.0
 
     @property
     def step(self) -> int:

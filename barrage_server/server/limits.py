@@ -127,7 +127,8 @@ class Limits:
         result_bytes: bytes of storage that one of these tables may take beside that of the tables that it is computed
             from. One that would take more is refused; one that grows beyond fails.
         total_result_bytes: bytes that all of them may take; one caller nine tenths of it. The largest fail.
-        result_seconds: processor time that one of them may take in a cycle; one that takes longer fails.
+        result_seconds: processor time that a cycle may take for all of them; the one that goes beyond fails. Each may
+            take a twentieth of it in any case.
         start_seconds: processor time that computing a table may take before it is there; then it is refused.
         session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
             Clients get this time, and call well before. The results of a plan that a client of Arrow Flight has asked

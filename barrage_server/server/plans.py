@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from barrage_server.engine import Table
-from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+from barrage_server.engine.restricted import source_of
+from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError, UnknownTableError
 from barrage_server.flight.errors import error_name, error_of
 from barrage_server.log import note
 from barrage_server.plan.json_form import plan_from_json
@@ -105,13 +106,19 @@ def table_of_ticket(server_state: ServerState, principal: Principal, ticket: Res
     """The result that is kept for ``principal`` under a ticket; its lease is renewed.
 
     Raises:
-        UnknownTableError: there is none, or the caller has no right any more on a table that it shows.
+        UnknownTableError: there is none, a table that it shows was dropped, or the caller has no right on it any more.
         ForbiddenError, UnavailableError: it may not read these any more, or sees another part of them.
 
     """
     table = server_state.leases.get(principal, ticket.text)
     note(table=table.name)
     server_state.private.check(principal, table, Right.READ)
+    for origin in server_state.private.origins(table):
+        if server_state.catalog.find(origin.name) is not source_of(origin):
+            raise UnknownTableError(
+                f"There is no result under this ticket any more: table '{origin.name}', which it is computed from, was "
+                f"dropped."
+            )
     return table
 
 

@@ -346,3 +346,18 @@ def test_methods_of_tables_work_remotely_and_wrong_arguments_are_refused(remote:
             else:
                 faults.append(f"{argument}={wrong!r} was taken: {size}")
     assert not faults, "\n".join(faults)
+
+
+def test_a_plan_of_a_table_that_was_dropped_is_of_the_one_that_has_its_name_now(
+    server: bs.Server, client: bs.Client, trades: KeyedTable
+) -> None:
+    plan = client.table("trades").where("price > 1")
+    assert plan.to_arrow()["id"].to_pylist() == [2, 3]
+    server.drop("trades")
+    with pytest.raises(bs.UnknownTableError, match="trades"):
+        plan.to_arrow()
+    with pytest.raises(bs.UnknownTableError, match="trades"):
+        plan.subscribe()
+    server.keyed_table("trades", SCHEMA, key="id").upsert({"id": [7], "sym": ["C"], "price": [9.0]})
+    assert trades.size == 3
+    assert plan.to_arrow()["id"].to_pylist() == [7]

@@ -393,7 +393,7 @@ DEEPHAVEN_LINES: dict[str, list[Line]] = COMPUTED | {
                 "BindTableToVariable",
                 lambda name: console_pb2.BindTableToVariableRequest(variable_name=name, table_id=ticket(name)),
             ),
-            (Right.CREATE,),
+            (Right.CREATE, Right.READ),
         ),
     ],
     f"{PACKAGE}.TableService/GetExportedTableCreationResponse": [

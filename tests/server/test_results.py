@@ -193,7 +193,7 @@ def test_a_result_that_takes_too_long_in_a_cycle_fails() -> None:
     house.graph.clock = lambda: float(next(slow))
     own = house.table.where("n < 4")
     house.append(1)
-    assert isinstance(result.failure, LimitError) and "the 3 s that it may take" in str(result.failure)
+    assert isinstance(result.failure, LimitError) and "the 3 s that it may take for such tables" in str(result.failure)
     assert own.failure is None
 
 
@@ -205,6 +205,15 @@ def test_a_slow_cycle_is_broken_off_between_two_pieces() -> None:
     house.append(600_000)  # ten pieces
     assert isinstance(result.failure, LimitError)
     assert next(times) < 20
+
+
+def test_several_results_share_the_time_of_a_cycle() -> None:
+    house = House(Limits(result_seconds=100))
+    results = [house.compute(ANN, plan.Update((f"m = n * {factor}",))) for factor in range(4)]
+    times = count()
+    house.graph.clock = lambda: 10.0 * next(times)
+    house.append(100)
+    assert [result.failure is None for result in results] == [True, True, False, False]
 
 
 def test_a_start_ends_when_its_caller_has_gone(house: House) -> None:
