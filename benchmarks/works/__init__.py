@@ -21,6 +21,7 @@ from benchmarks.works import (
     growth,
     latency,
     memory,
+    operations,
     relay,
     replace,
     resume,
@@ -73,4 +74,5 @@ WORKS: Final = {
     "startup": Work(startup.run, 120),
     "spark": Work(spark.run, 420),
     "growth": Work(growth.run, 240),
+    "operations": Work(operations.run, 900),
 }
