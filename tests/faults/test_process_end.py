@@ -42,7 +42,8 @@ OWN_LIVE = """
 client = bs.connect(server.uri)
 live = client.subscribe("numbers")
 """
-REST = "rest = lambda: time.sleep(600)\n"
+# Short sleeps: Python sees a signal that comes right before one only after it.
+REST = "rest = lambda: [time.sleep(0.1) for _ in range(6000)]\n"
 
 OPEN = {
     "server": SERVER + REST,
