@@ -116,6 +116,10 @@ def flight_data(data: bytes) -> None:
                 continue
 
 
+_PART_OF_A_DAY = "does not represent a whole number of days"
+"""What Arrow says of a date64: a value that it asks for and nobody checks. Such a cell is taken as it is."""
+
+
 def upload(data: bytes) -> None:
     """Schema, dictionaries and batches, as the ports read them that gRPC serves."""
     parts = _parts(data)
@@ -131,7 +135,11 @@ def upload(data: bytes) -> None:
             batch = decoder.batch(header, body)
             intake = intake or Intake(batch.schema, LIMIT, "too much")
             for column in intake.take(batch).columns:
-                column.validate(full=True)
+                try:
+                    column.validate(full=True)
+                except pa.ArrowInvalid as error:
+                    if _PART_OF_A_DAY not in str(error):
+                        raise
 
 
 def tickets(data: bytes) -> None:
