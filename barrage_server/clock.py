@@ -106,7 +106,7 @@ class Clock:
         self._runs = False
 
     def add(self, table: Ticking) -> None:
-        """Tell ``table`` the time from now on, until it fails or nobody holds it any more.
+        """Advance ``table`` from now on, until it fails or is not referenced any more.
 
         Raises:
             LimitError: the process can start no further thread.

@@ -39,7 +39,7 @@ def alias(table: Table, name: str) -> Table:
 
 
 def own(source: Table) -> DerivedTable:
-    """A table that is what ``source`` is, which nobody else knows: so it cannot be written to."""
+    """A derived table with the rows of ``source``, which no other code references: clients can only read it."""
     made = _Owner([source], source.name, Same(source.schema), traits=source.traits)
     source.graph.attach(made)
     return made
@@ -60,7 +60,7 @@ class _Owner(DerivedTable):
 
     @property
     def state_bytes(self) -> int:
-        """The same: nobody else holds it."""
+        """Those of the source, which only this table references."""
         return self.nbytes
 
 

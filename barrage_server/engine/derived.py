@@ -91,7 +91,7 @@ class DerivedTable(Table):
 
     @property
     def owned(self) -> Sequence[Table]:
-        """The parents that nobody else holds."""
+        """The parents that only this table references: they fail with it."""
         return ()
 
     @property

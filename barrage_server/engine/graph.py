@@ -71,7 +71,7 @@ class UpdateGraph:
     functions: Functions
     """The functions that formulas of its tables may name."""
     clock: Callable[[], float]
-    """Seconds, by which the cycles of derived tables are timed; always 0 where nobody asks."""
+    """A clock, in seconds, that times the cycles of derived tables. The default stands still: nothing is timed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

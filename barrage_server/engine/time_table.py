@@ -59,7 +59,7 @@ class _Beat:
 class TimeTable(AppendTable):
     """A row for each period since ``start``, with its moment in the column ``Timestamp``.
 
-    Whoever makes it tells it the time, by :meth:`advance`.
+    It has no clock: :meth:`advance` is called with the time.
 
     Args:
         graph: the update graph whose cycles move it.

@@ -278,13 +278,15 @@ def _format(pattern: str, suffix: bool) -> Callable[[Cells, str], Arrow]:
     return run
 
 
-def _now(run: Any) -> Cells:
-    if run.now is None:
-        raise InvalidRequestError("now() has no meaning here: the time is not known.")
-    return Cells(np.asarray(run.now, np.int64))
+class _Now:
+    """A kernel that gives the time of the evaluation."""
 
+    takes_run = True
 
-_now.takes_run = True  # type: ignore[attr-defined]
+    def __call__(self, run: Any) -> Cells:
+        if run.now is None:
+            raise InvalidRequestError("now() has no meaning here: the time is not known.")
+        return Cells(np.asarray(run.now, np.int64))
 
 
 def _text(kinds: tuple[Kind, ...]) -> Callable[[Vector], Arrow]:
@@ -381,7 +383,7 @@ _CONVERSIONS: Final = (
 FUNCTIONS: Final = (
     *_PARTS,
     *_CONVERSIONS,
-    Builtin("now", "The time of the evaluation; for `update` and `select`.", (Signature((), INSTANT, _now),), False),
+    Builtin("now", "The time of the evaluation; for `update` and `select`.", (Signature((), INSTANT, _Now()),), False),
     Builtin("lowerBin", "Instants too, with widths as nanoseconds or durations.", _bin(up=False)),
     Builtin("upperBin", "Instants too, with widths as nanoseconds or durations.", _bin(up=True)),
     _difference("diffNanos", 1, "Nanoseconds from one instant to another.", is_whole=True),

@@ -194,7 +194,7 @@ class StoredColumns(_Columns):
         return self._outcome(version, self._update(update, modified), is_changed=True)
 
     def _remove(self, change: Change) -> RowSet:
-        """Let go of the cells of rows that cannot be read any more; the rows that stay, under their keys before."""
+        """Free the cells of rows that no reader can reach. Returns the other rows, by their keys before the cycle."""
         if self._keeps_history:
             gone = self._readable - change.after.readable
             stayed = self._readable - gone

@@ -82,7 +82,7 @@ class GroupFormula(Accumulator):
 
 
 def _pieces(lengths: Int64Array) -> Iterator[slice]:
-    """Runs of groups with so many rows together that they are read at a time."""
+    """Slices of the groups, each with about ``_ROWS`` rows in all, or of one larger group."""
     ends = np.cumsum(lengths)
     start = 0
     while start < len(lengths):

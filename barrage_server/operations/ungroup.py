@@ -48,7 +48,7 @@ class _Numbering:
         return RowSet.from_ranges(starts << self.bits, (ends << self.bits) | ((1 << self.bits) - 1))
 
     def rows(self, keys: Int64Array, lengths: Int64Array, first: Int64Array | int = 0) -> RowSet:
-        """The keys of the items of rows with ascending ``keys`` and so many items each, from number ``first`` on."""
+        """The row keys of list items: for each of the rows ``keys`` (ascending), its items from number ``first`` on."""
         starts, ends = (keys << self.bits) + first, (keys << self.bits) + lengths - 1
         some = starts <= ends
         return RowSet.from_ranges(starts[some], ends[some])

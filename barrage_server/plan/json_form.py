@@ -117,7 +117,11 @@ def _parsed(data: bytes) -> Any:
 
 def _twice(pairs: list[tuple[str, Any]]) -> str:
     seen: set[str] = set()
-    return next((shown(name) for name, _ in pairs if name in seen or seen.add(name)), "")  # type: ignore[func-returns-value]
+    for name, _ in pairs:
+        if name in seen:
+            return shown(name)
+        seen.add(name)
+    return ""
 
 
 def _integer(digits: str) -> int:

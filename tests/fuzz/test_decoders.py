@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import pyarrow as pa
 import pytest
 
-from tests.fuzz.decoders import TARGETS, change, check, seeds
+from barrage_server.wire.soundness import check_sound
+from tests.fuzz.decoders import HARMLESS, TARGETS, change, check, seeds
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -24,3 +26,21 @@ def test_seeds_are_valid(name: str) -> None:
     """Otherwise what is changed is refused at once, and shows nothing."""
     for data in seeds(name):
         TARGETS[name](data)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([1]).view(pa.date64()),
+        pa.array([90_000], pa.int32()).view(pa.time32("s")),
+        pa.array([-1]).view(pa.time64("ns")),
+        pa.Array.from_buffers(pa.decimal128(2, 0), 1, [None, pa.py_buffer((12_345).to_bytes(16, "little"))]),
+    ],
+    ids=str,
+)
+def test_what_only_arrow_objects_to_is_named(array: pa.Array) -> None:
+    """Values that a decoder takes as they are, and the target of uploads with it."""
+    check_sound(array)
+    with pytest.raises(pa.ArrowInvalid) as caught:
+        array.validate(full=True)
+    assert any(text in str(caught.value) for text in HARMLESS)

@@ -18,7 +18,7 @@ from .environments import node, python_of
 PROGRAMS = [block for document in DOCUMENTS for block in code(document, "python") if is_for_a_peer(block)]
 CLIENT_PROGRAMS = [block for block in PROGRAMS if "from pydeephaven" in block.text]
 SERVER_PROGRAMS = [block for block in PROGRAMS if "from deephaven" in block.text]
-# What a user does at the end.
+# What a user does at the end, where the program leaves it out.
 END = "\nlistener.stop()\nsession.close()\n"
 
 
@@ -30,7 +30,7 @@ def test_programs_for_deephavens_client_run(server: Server, program: Code) -> No
     assert server.deephaven_uri is not None
     port = server.deephaven_uri.rpartition(":")[2]
     assert "10000" in program.text
-    text = program.text.replace("10000", port) + (END if "listener" in program.text else "\nsession.close()\n")
+    text = program.text.replace("10000", port) + ("" if "session.close()" in program.text else END)
     done = subprocess.run([python_of("ticking"), "-c", text], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert server.statistics().sessions == 0

@@ -102,7 +102,7 @@ class ConsoleService:
         if table in state.server_state.results:
             table = alias(table, name)  # the result of an operation may have other users
         elif not table.is_refreshing:
-            table.is_refreshing = True  # whoever may publish to that name may add rows to an upload
+            table.is_refreshing = True  # from now on callers with the right to publish may append to the upload
         if there is None:
             state.server_state.check_new(session.principal, [name])
         else:
