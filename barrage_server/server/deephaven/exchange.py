@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Final, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
@@ -38,7 +38,7 @@ __all__ = ["RawExchange"]
 
 logger = logging.getLogger("barrage_server.server")
 
-Argument = TypeVar("Argument")
+Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 _BUNDLE_BYTES: Final = 1 << 20
@@ -73,7 +73,8 @@ class RawExchange(ExchangeStream):
         self._loop = asyncio.get_running_loop()
         self._descriptor: Descriptor | None = None
         self._done: asyncio.Future[None] = self._loop.create_future()
-        self._lock = threading.Lock()  # guards the next three, which the dispatcher and the event loop share
+        self._lock = threading.Lock()  # guards the next four, which the dispatcher and the event loop share
+        self._is_making = False  # a turn of the dispatcher makes a bundle
         self._is_handed = False  # a bundle is under way
         self._is_missed = False  # a turn came meanwhile, or the last one left something
         self._ended = False
@@ -127,8 +128,8 @@ class RawExchange(ExchangeStream):
             if self.exchange_state.is_subscription:
                 if self._call.family is ClientFamily.JAVASCRIPT:
                     self._settle(None)  # the client's way to cancel
-            elif self._is_idle():
-                self._settle(None)
+            else:
+                self._end_if_answered()
         except BarrageError as error:
             self._settle(error)
         except Exception as error:  # the boundary: a foreign exception must not stop the stream without a word
@@ -200,17 +201,23 @@ class RawExchange(ExchangeStream):
             again, self._is_missed = self._is_missed, False
         if again:
             self.server_state.dispatcher.wake(self.scheduled)
-        elif self._half_closed and not self.exchange_state.is_subscription and self._is_idle():
-            self._settle(None)
+        else:
+            self._end_if_answered()
 
     def _take(self, bundle: list[bytes]) -> None:
         self._outgoing.extend(bundle)
         self._arrived.set()
         self._given_out.set()
 
-    def _is_idle(self) -> bool:
+    def _end_if_answered(self) -> None:
+        """End the stream if its client asks for no more and has taken each answer. A subscription goes on."""
+        if not self._half_closed or self.exchange_state.is_subscription:
+            return
         with self._lock:
-            return not (self._is_handed or self._is_missed or self.exchange_state.has_answers)
+            in_turn = self._is_making or self._is_handed or self._is_missed
+            is_answered = not in_turn and self._pieces is None and not self.exchange_state.has_answers
+        if is_answered:
+            self._settle(None)
 
     def _settle(self, error: BarrageError | None) -> None:
         """End the stream, with that reason."""
@@ -233,11 +240,17 @@ class RawExchange(ExchangeStream):
             if self._is_handed:
                 self._is_missed = True
                 return None
+            self._is_making = True
         try:
             return self._make_bundle(now)
         except Exception as error:  # the boundary: possibly an internal error
             with about(self.facts):
                 self.end(safe_error(error, "a stream", self.peer))
+        finally:
+            with self._lock:
+                self._is_making = False
+            if self._half_closed:  # meanwhile, perhaps: the event loop may have found the stream busy
+                self._on_loop(self._end_if_answered)
         return None
 
     def _make_bundle(self, now: float) -> float | None:
@@ -274,8 +287,8 @@ class RawExchange(ExchangeStream):
         """Send the client the reason of the end of its stream."""
         self._on_loop(self._settle, error)
 
-    def _on_loop(self, function: Callable[[Argument], None], argument: Argument) -> None:
+    def _on_loop(self, function: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
         try:
-            self._loop.call_soon_threadsafe(function, argument)
+            self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
             logger.debug("the endpoint was closed before %s got the reason", self.peer)
