@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from barrage_server.plan.aggregation import Aggregation
 from barrage_server.plan.condition import Condition
+from barrage_server.plan.update_by import UpdateByOperation
 
 __all__ = [
     "AggregateAllBy",
@@ -50,6 +51,7 @@ __all__ = [
     "TimeTable",
     "Ungroup",
     "Update",
+    "UpdateBy",
     "UpdateView",
     "View",
     "Where",
@@ -351,6 +353,22 @@ class Ungroup(Operation):
 
     columns: tuple[str, ...] = ()
     null_fill: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateBy(Operation):
+    """The columns of the table, and those of functions that move along the rows of each group.
+
+    Attributes:
+        operations: the functions; at least one.
+        by: the columns that tell groups apart; none: all rows are one group.
+
+    """
+
+    verb = "update_by"
+
+    operations: tuple[UpdateByOperation, ...]
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
