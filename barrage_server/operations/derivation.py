@@ -17,6 +17,7 @@ from barrage_server.operations.head_by import head_by
 from barrage_server.operations.multi_join import multi_join
 from barrage_server.operations.sort import sort
 from barrage_server.operations.ungroup import ungroup
+from barrage_server.operations.update_by.build import update_by
 from barrage_server.operations.where_in import where_in
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
@@ -62,6 +63,7 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plan.Ungroup: lambda inputs, operation: ungroup(inputs, operation.columns, null_fill=operation.null_fill),
     plan.AggregateBy: lambda inputs, operation: aggregations.agg_by(inputs, operation.aggregations, operation.by),
     plan.AggregateAllBy: lambda inputs, operation: aggregations.agg_all_by(inputs, operation.aggregation, operation.by),
+    plan.UpdateBy: lambda inputs, operation: update_by(inputs, operation.operations, operation.by),
     plan.SelectDistinct: lambda inputs, operation: aggregations.select_distinct(inputs, operation.columns),
 }
 

@@ -1,0 +1,1 @@
+"""Functions that move along the rows of each group: ``update_by``."""

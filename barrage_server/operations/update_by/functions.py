@@ -1,0 +1,103 @@
+"""What functions that move along rows have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.where import row_flags
+from barrage_server.operations.formula_view import Computation
+from barrage_server.operations.update_by.segments import Flags
+
+__all__ = ["DECREASING", "Frame", "Scan", "Window", "Windows", "flags"]
+
+
+DECREASING: Final = (
+    "The times of the rows of a group must not decrease from row to row. Sort the table by that column before "
+    "update_by."
+)
+
+
+class Frame(NamedTuple):
+    """When a window function meets a row.
+
+    Attributes:
+        time: the number of the column of instants that windows are measured by; None: rows are counted.
+        before: how far the window goes back: rows with the row itself, or nanoseconds.
+        after: how far it goes on behind the row.
+
+    """
+
+    time: int | None
+    before: int
+    after: int
+
+
+class Scan(ABC):
+    """A function of a row and those before it in its group, which goes on from what it has stored with the row before.
+
+    Attributes:
+        inputs: the numbers of the columns that it reads.
+        types: those of the result, and of what else it stores with each row.
+
+    """
+
+    inputs: tuple[int, ...]
+    types: tuple[pa.DataType, ...]
+
+    @abstractmethod
+    def run(self, columns: Sequence[pa.Array], starts: Int64Array, carry: Sequence[pa.Array]) -> list[pa.Array]:
+        """The result and what else is stored, for rows in order.
+
+        Args:
+            columns: the inputs.
+            starts: where each run of rows of a group begins, ascending from 0.
+            carry: for each run what is stored with the row before it; null without one.
+
+        """
+
+
+class Windows(NamedTuple):
+    """The windows of rows, as ranges of the values that were read.
+
+    Attributes:
+        first, end: the first value of each window, and that behind its last one; equal for an empty one.
+        own: the row itself.
+
+    """
+
+    first: Int64Array
+    end: Int64Array
+    own: Int64Array
+
+
+class Window(ABC):
+    """A function of the rows of a window around a row.
+
+    Attributes:
+        inputs: the numbers of the columns that it reads.
+        type: that of the result.
+        frame: the rows of the window.
+
+    """
+
+    inputs: tuple[int, ...]
+    type: pa.DataType
+    frame: Frame
+
+    @abstractmethod
+    def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
+        """The result for each window of the values of the inputs."""
+
+
+def flags(conditions: Sequence[Computation], values: dict[str, pa.Array], rows: int) -> Flags:
+    """For which rows all conditions hold."""
+    holds = np.ones(rows, np.bool_)
+    for condition in conditions:
+        holds &= row_flags(condition.evaluate({name: values[name] for name in condition.columns}, rows), rows)
+    return holds

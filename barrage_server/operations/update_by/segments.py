@@ -1,0 +1,162 @@
+"""Computations along the segments of a flat array, and over ranges of it, without a step per row in Python.
+
+A segment begins at each of ``starts``, which ascend from 0, and ends before the next one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.plan import Int64Array
+
+__all__ = ["Flags", "Numbers", "accumulate", "ends_of", "filled", "linear", "reduce_ranges"]
+
+Numbers = npt.NDArray[Any]
+Flags = npt.NDArray[np.bool_]
+
+_REPEATED: Final = 8
+"""Times that the items of an array may be read for ranges that overlap, before partial results are worth their cost."""
+_FEW: Final = 1024
+
+
+def ends_of(starts: Int64Array, size: int) -> Int64Array:
+    """The end of each segment of an array of ``size`` items."""
+    return np.append(starts[1:], size)[: len(starts)]
+
+
+def filled(valid: Flags, starts: Int64Array) -> Int64Array:
+    """For each item the nearest valid one, itself or before it in its segment; -1 without one."""
+    size = len(valid)
+    places = np.maximum.accumulate(np.where(valid, np.arange(size), -1)) if size else np.zeros(0, np.int64)
+    first = np.zeros(size, np.int64)
+    first[starts] = starts
+    places[places < np.maximum.accumulate(first)] = -1
+    return places
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def accumulate(function: np.ufunc, values: Numbers, starts: Int64Array) -> Numbers:
+    """``function`` of each item and all before it in its segment, from left to right.
+
+    Segments are taken together, item by item, as long as these are many; the rest of the long ones each by itself.
+    """
+    found = values.copy()
+    lengths = ends_of(starts, len(values)) - starts
+    order = np.argsort(-lengths, kind="stable")
+    starts, lengths = starts[order], lengths[order]
+    longer = len(lengths)  # segments with more items than were taken
+    taken = 1
+    state = values[starts]
+    while longer > taken:
+        longer = int(np.searchsorted(-lengths, -taken))
+        places = starts[:longer] + taken
+        state = function(state[:longer], values[places])
+        found[places] = state
+        taken += 1
+    for start, length in zip(starts[:longer].tolist(), lengths[:longer].tolist(), strict=True):
+        if length > taken:
+            part = found[start + taken - 1 : start + length]
+            function.accumulate(part, out=part)
+    return found
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def linear(function: np.ufunc, factors: Numbers, terms: Numbers, starts: Int64Array) -> Numbers:
+    """``x[i] = function(factors[i] * x[i - 1], terms[i])`` along each segment, whose first item is its term.
+
+    Args:
+        function: ``add``, ``minimum`` or ``maximum``.
+        factors: doubles from 0 to 1.
+        terms: doubles.
+        starts: where the segments begin.
+
+    """
+    size = len(terms)
+    lengths = ends_of(starts, size) - starts
+    longest = int(lengths.max(initial=0))
+    if longest * longest > 4 * size + _FEW:
+        return _linear_in_rows(function, factors, terms, starts)
+    found = terms.astype(np.float64)
+    order = np.argsort(-lengths, kind="stable")
+    starts, lengths = starts[order], -lengths[order]
+    state = found[starts]
+    for taken in range(1, longest):
+        longer = int(np.searchsorted(lengths, -taken))
+        places = starts[:longer] + taken
+        state = function(factors[places] * state[:longer], terms[places])
+        found[places] = state
+    return found
+
+
+def _linear_in_rows(function: np.ufunc, factors: Numbers, terms: Numbers, starts: Int64Array) -> Numbers:
+    """The same for long segments: rows of the square root of all items, together, then what each passes to the next."""
+    size = len(terms)
+    width = max(1, int(np.sqrt(size)))
+    height = -(-size // width)
+    padded = width * height
+    begins: Flags = np.zeros(padded, np.bool_)
+    begins[starts] = True
+    begins[0] = True
+    ratio: Numbers = np.zeros(padded)
+    term: Numbers = np.zeros(padded)
+    ratio[:size], term[:size] = factors, terms
+    # a row of these is an item of all rows: neighbours in memory
+    begins = np.ascontiguousarray(begins.reshape(height, width).T)
+    ratio, term = (np.ascontiguousarray(each.reshape(height, width).T) for each in (ratio, term))
+    local = np.empty((width, height))
+    weight = np.empty((width, height))  # of what comes from the row before
+    state = term[0]
+    passed = np.where(begins[0], 0.0, ratio[0])
+    goes_on = ~begins[0]
+    open_ = np.empty((width, height), np.bool_)
+    local[0], weight[0], open_[0] = state, passed, goes_on
+    for item in range(1, width):
+        state = np.where(begins[item], term[item], function(ratio[item] * state, term[item]))
+        passed = passed * ratio[item]
+        goes_on = goes_on & ~begins[item]
+        local[item], weight[item], open_[item] = state, passed, goes_on
+    carries = np.zeros(height)
+    carry = 0.0
+    is_open, ratios, lasts = goes_on.tolist(), passed.tolist(), state.tolist()
+    for row in range(height):
+        carries[row] = carry
+        carry = float(function(_times(ratios[row], carry), lasts[row])) if is_open[row] else lasts[row]
+    incoming = np.where(np.isfinite(carries), weight * carries, carries)
+    found = np.where(open_, function(incoming, local), local)
+    return np.ascontiguousarray(found.T).reshape(-1)[:size]
+
+
+def _times(ratio: float, carry: float) -> float:
+    """Their product; of an infinity, what it stays however often it is multiplied by a positive ratio."""
+    return ratio * carry if np.isfinite(carry) else carry
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def reduce_ranges(function: np.ufunc, values: Numbers, first: Int64Array, end: Int64Array) -> Numbers:
+    """``function`` of the items of each range, of which none is empty.
+
+    Ranges that overlap much are put together from two partial results each: from the multiple of a power of two within
+    the range, to its left and to its right ("disjoint sparse table").
+    """
+    lengths = end - first
+    if int(lengths.sum()) <= _REPEATED * len(values) + _FEW:
+        bounds = np.empty(2 * len(first), np.int64)
+        bounds[::2], bounds[1::2] = first, end
+        return function.reduceat(np.append(values, values[:1]), bounds)[::2] if len(first) else values[:0]
+    last = end - 1
+    found = values[first]
+    level = np.frexp((first ^ last).astype(np.float64))[1]  # the power of two that they have a multiple of between them
+    longest = int(lengths.max())
+    for bits in np.unique(level[level > 0]).tolist():
+        some = np.flatnonzero(level == bits)
+        middles, rows = np.unique(last[some] >> (bits - 1), return_inverse=True)
+        middles = middles << (bits - 1)
+        steps = np.arange(min(longest, 1 << (bits - 1)))
+        right = function.accumulate(values[np.minimum(middles[:, None] + steps, len(values) - 1)], axis=1)
+        left = function.accumulate(values[np.maximum(middles[:, None] - 1 - steps, 0)], axis=1)
+        middle = middles[rows]
+        found[some] = function(left[rows, middle - 1 - first[some]], right[rows, last[some] - middle])
+    return found

@@ -1,0 +1,114 @@
+"""The values of columns as numbers, and back."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.storage import from_storage, to_storage
+from barrage_server.operations.update_by.segments import Flags, Numbers
+from barrage_server.wire.buffers import is_valid
+
+__all__ = [
+    "DOUBLE",
+    "LONG",
+    "is_number",
+    "is_ordered",
+    "is_summed",
+    "is_time",
+    "moments",
+    "numbers",
+    "ordered_as",
+    "storage_of",
+    "taken",
+    "written",
+]
+
+LONG: Final = pa.int64()
+DOUBLE: Final = pa.float64()
+
+
+def is_number(data_type: pa.DataType) -> bool:
+    """Whether a column has integers or floating-point numbers."""
+    return bool(pat.is_integer(data_type) or pat.is_floating(data_type))
+
+
+def is_summed(data_type: pa.DataType) -> bool:
+    """Whether a column has numbers or booleans."""
+    return is_number(data_type) or bool(pat.is_boolean(data_type))
+
+
+def is_ordered(data_type: pa.DataType) -> bool:
+    """Whether a column has numbers, text, or moments."""
+    return (
+        is_number(data_type)
+        or bool(pat.is_string(data_type) or pat.is_large_string(data_type))
+        or bool(pat.is_timestamp(data_type) or pat.is_date(data_type) or pat.is_time(data_type))
+    )
+
+
+def numbers(array: pa.Array, dtype: npt.DTypeLike) -> tuple[Numbers, Flags]:
+    """The values as numbers of a type, 0 where there is none, and which there are."""
+    stored = to_storage(array)
+    valid = np.asarray(is_valid(stored))
+    if pat.is_boolean(stored.type):
+        stored = stored.cast(pa.uint8())
+    if not (pat.is_integer(stored.type) or pat.is_floating(stored.type)):
+        width = pa.int32() if stored.type.bit_width == 32 else pa.int64()
+        stored = stored.view(width)
+    plain = stored.fill_null(0).to_numpy(zero_copy_only=False) if stored.null_count else stored.to_numpy()
+    return plain.astype(dtype), valid
+
+
+def moments(array: pa.Array) -> tuple[Int64Array, Flags]:
+    """Instants in nanoseconds, or the numbers of a column of 64-bit integers; and which there are."""
+    if pat.is_timestamp(array.type) and array.type.unit != "ns":
+        array = array.cast(pa.timestamp("ns", array.type.tz))
+    return numbers(array, np.int64)
+
+
+def is_time(data_type: pa.DataType) -> bool:
+    """Whether a column can say when its rows were."""
+    return bool(pat.is_timestamp(data_type)) or data_type == LONG
+
+
+def written(values: npt.NDArray[Any], valid: Flags, data_type: pa.DataType) -> pa.Array:
+    """The column of a type with these values, null where they are not valid."""
+    array = pa.array(values, mask=None if valid.all() else ~valid)
+    if array.type == data_type:
+        return array
+    stored = storage_of(data_type)
+    if stored is not None:
+        return from_storage(array.cast(stored).view(data_type), data_type)
+    return array.cast(data_type, safe=False)
+
+
+def storage_of(data_type: pa.DataType) -> pa.DataType | None:
+    """The integers that moments of a type are; ``None`` for other types."""
+    if pat.is_timestamp(data_type) or pat.is_date(data_type) or pat.is_time(data_type):
+        return pa.int32() if data_type.bit_width == 32 else pa.int64()
+    return None
+
+
+def ordered_as(array: pa.Array) -> tuple[Numbers, Flags, pa.Array]:
+    """Numbers that are in the order of values, which there are, and a value for each number from 0 up.
+
+    For text, whose numbers are ranks; the numbers of other columns are their values.
+    """
+    known = pc.unique(array.drop_null())
+    known = known.take(pc.sort_indices(known))
+    ranks = pc.index_in(array, known)
+    valid = np.asarray(is_valid(ranks))
+    return ranks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), valid, known
+
+
+def taken(array: pa.Array, places: Int64Array) -> pa.Array:
+    """The values at places; null at -1."""
+    stored = to_storage(array)
+    return from_storage(stored.take(pa.array(places, mask=places < 0)), array.type)
