@@ -117,6 +117,9 @@ _DURATION: Final = re.compile(
     r"(?:T(?=[\d+-])(?:([+-]?\d{1,12})H)?(?:([+-]?\d{1,12})M)?(?:([+-]?)(\d{1,12})(?:\.(\d{0,9}))?S)?)?",
     re.ASCII | re.IGNORECASE,
 )
+_CLOCK_DURATION: Final = re.compile(
+    r"(-?)PT(-?)(\d{1,9}):(\d{1,9})(?::(\d{1,9})(?:\.(\d{1,9}))?)?", re.ASCII | re.IGNORECASE
+)
 _PERIOD: Final = re.compile(
     r"([+-]?)P(?=[\d+-])(?P<years>[+-]?\d{1,6}Y)?(?P<months>[+-]?\d{1,6}M)?(?:([+-]?\d{1,6})W)?(?:([+-]?\d{1,6})D)?",
     re.ASCII | re.IGNORECASE,
@@ -223,16 +226,32 @@ def parse_period(text: str) -> int | None:
 
 
 def parse_duration(text: str) -> int | None:
-    """Nanoseconds; ``None`` if it is not written as a duration. Weeks and days are of 24 hours."""
+    """Nanoseconds; ``None`` if it is not written as a duration. Weeks and days are of 24 hours.
+
+    Deephaven's texts such as ``PT00:01:30.5`` are durations, too.
+    """
     match = _DURATION.fullmatch(text)
     if match is None:
-        return None
+        return _parse_clock_duration(text)
     sign, weeks, days, hours, minutes, minus, seconds, part = match.groups()
     whole = 7 * int(weeks or 0) * _DAY + int(days or 0) * _DAY + int(hours or 0) * 3600 * _SECOND
     small = int(seconds or 0) * _SECOND + int((part or "0").ljust(9, "0"))
     found = (whole + int(minutes or 0) * 60 * _SECOND + (-small if minus == "-" else small)) * (
         -1 if sign == "-" else 1
     )
+    if abs(found) > _LONG:
+        raise ValueError(text)
+    return found
+
+
+def _parse_clock_duration(text: str) -> int | None:
+    """Nanoseconds; ``None`` if it is not written as hours, minutes and seconds with colons."""
+    match = _CLOCK_DURATION.fullmatch(text)
+    if match is None:
+        return None
+    first, second, hours, minutes, seconds, part = match.groups()
+    whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds or 0)
+    found = (whole * _SECOND + int((part or "0").ljust(9, "0"))) * (-1 if first else 1) * (-1 if second else 1)
     if abs(found) > _LONG:
         raise ValueError(text)
     return found
