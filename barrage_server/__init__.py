@@ -90,10 +90,11 @@ if TYPE_CHECKING:
     )
     from barrage_server.formula import Functions
     from barrage_server.operations import empty_table
-    from barrage_server.plan import agg
+    from barrage_server.plan import agg, updateby
     from barrage_server.plan.aggregation import Aggregation
     from barrage_server.plan.multi_join import MultiJoinInput, multi_join
     from barrage_server.plan.operable import merge
+    from barrage_server.plan.update_by import BadData, DeltaControl, OperationControl, UpdateByOperation
     from barrage_server.publish import StagingLimits, StagingStatistics
     from barrage_server.relay import (
         FollowedState,
@@ -132,6 +133,7 @@ __all__ = [
     "ArrowStream",
     "AsyncUpdates",
     "AuthenticationError",
+    "BadData",
     "BarrageError",
     "BlinkTable",
     "Client",
@@ -140,6 +142,7 @@ __all__ = [
     "CycleLog",
     "CycleNote",
     "DeadlineError",
+    "DeltaControl",
     "DependencyError",
     "Dialect",
     "FencedError",
@@ -164,6 +167,7 @@ __all__ = [
     "MessageTooLargeError",
     "MultiJoinInput",
     "NotFoundError",
+    "OperationControl",
     "Principal",
     "Publication",
     "PublishError",
@@ -205,6 +209,7 @@ __all__ = [
     "UnsupportedOperationError",
     "UnsupportedTypeError",
     "Update",
+    "UpdateByOperation",
     "UpdateGraph",
     "Updates",
     "WebTokens",
@@ -217,6 +222,7 @@ __all__ = [
     "multi_join",
     "table",
     "time_table",
+    "updateby",
 ]
 
 _NAMES: Final = {
@@ -232,10 +238,11 @@ _NAMES: Final = {
     "engine.standalone": "table",
     "formula": "Functions",
     "operations": "empty_table",
-    "plan": "agg",
+    "plan": "agg updateby",
     "plan.aggregation": "Aggregation",
     "plan.multi_join": "MultiJoinInput multi_join",
     "plan.operable": "merge",
+    "plan.update_by": "BadData DeltaControl OperationControl UpdateByOperation",
     "publish": "StagingLimits StagingStatistics",
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",

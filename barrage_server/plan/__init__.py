@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from barrage_server.plan import aggregation as agg
+from barrage_server.plan import update_by_functions as updateby
 
-__all__ = ["agg"]
+__all__ = ["agg", "updateby"]

@@ -57,12 +57,14 @@ from barrage_server.plan.operation import (
     TailShare,
     Ungroup,
     Update,
+    UpdateBy,
     UpdateView,
     View,
     Where,
     WhereIn,
     WhereNotIn,
 )
+from barrage_server.plan.update_by import UpdateByOperation
 
 __all__ = ["Operable", "merge", "texts"]
 
@@ -372,6 +374,25 @@ class Operable(ABC, Generic[Result]):
         if not isinstance(null_fill, bool):
             raise InvalidRequestError(f"null_fill must be True or False, not {shown(null_fill)}.")
         return self.operate(Ungroup(() if cols is None else names(cols, "cols", single=True), null_fill))
+
+    def update_by(self, ops: UpdateByOperation | Sequence[UpdateByOperation], by: Texts | None = None) -> Result:
+        """This table with the results of functions that move along the rows of each group: sums so far, windows.
+
+        >>> trades.update_by([bs.updateby.ema_tick(20, ["smooth = price"]), bs.updateby.cum_sum("size")], by="sym")
+
+        Args:
+            ops: one of ``bs.updateby``, or a list of them. A result replaces a column of its name.
+            by: the columns that tell groups apart; all rows are one group without.
+
+        """
+        given: Any = ops
+        listed = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+        if not listed:
+            raise InvalidRequestError("ops must not be empty: there is nothing to compute.")
+        for entry in listed:
+            if not isinstance(entry, UpdateByOperation):
+                raise InvalidRequestError(f"ops must be such as bs.updateby.cum_sum('price'), not {shown(entry)}.")
+        return self.operate(UpdateBy(listed, _optional(by, "by")))
 
     def snapshot(self) -> Result:
         """This table as it is now; the result does not change any more."""

@@ -30,6 +30,12 @@ def plans_about(name: str) -> Iterator[bytes]:
         {"verb": "head_pct", "inputs": [3], "share": 0.5},
         outputs=[1, 4],
     )
+    moving = {"function": "ema", "columns": ["e = price"], "decay": 2.5, "control": {"on_nan": "reset"}}
+    window = {"function": "rolling_sum", "columns": ["w = price"], "before": 3, "after": -1}
+    counted = {"function": "cum_count_where", "columns": ["n"], "filters": ["price > 1"]}
+    formula = {"function": "rolling_formula", "formula": "f = max(price)", "before": 2, "after": 2}
+    yield _json({"verb": "update_by", "inputs": [table], "operations": [moving, counted], "by": ["sym"]})
+    yield _json({"verb": "update_by", "inputs": [table], "operations": [window, formula]})
     yield _json({"verb": "merge", "inputs": [table, table, {"ticket": "s/" + name}], "order_by": "price"})
     yield _json({"verb": "slice", "inputs": [table], "start": -3, "stop": 0})
     yield _json({"verb": "empty_table", "rows": 10}, {"verb": "view", "inputs": [0], "columns": ["x = ii * 2"]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Iterator
-from dataclasses import MISSING, Field
+from dataclasses import MISSING, Field, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
@@ -70,8 +70,8 @@ def words(kind: Any) -> str:
 def field_words(field: Field[Any], kind: Any) -> str:
     if field.default is MISSING:
         return f"`{field.name}`: {words(kind)}"
-    names = {None: "null", False: "false", True: "true", (): "[]"}
-    default = names.get(field.default, field.default)
+    names = {"None": "null", "False": "false", "True": "true", "()": "[]"}
+    default = "{}" if is_dataclass(field.default) else names.get(str(field.default), field.default)
     return f"`{field.name}`: {words(kind)}, {default} when left out"
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barrage_server.errors import InvalidRequestError, LimitError
+from barrage_server.plan import updateby
 from barrage_server.plan.aggregation import Aggregation
 from barrage_server.plan.condition import Column, Compare, Comparison, Not
 from barrage_server.plan.json_form import (
@@ -22,9 +23,10 @@ from barrage_server.plan.json_form import (
     plan_to_json,
     verbs,
 )
-from barrage_server.plan.operation import AggregateBy, EmptyTable, Head, Merge, Operation, Tail, Where
+from barrage_server.plan.operation import AggregateBy, EmptyTable, Head, Merge, Operation, Tail, UpdateBy, Where
 from barrage_server.plan.plan import NamedTable, Plan, Result, Step, TicketTable
 from barrage_server.plan.typed_json import KIND, fields_of
+from barrage_server.plan.update_by import BadData, OperationControl
 from tests.plan.plans import plans
 
 TRADES = {"table": "trades"}
@@ -33,6 +35,10 @@ HEAD = {"verb": "head", "inputs": [TRADES], "rows": 3}
 
 def where(*conditions: object) -> dict[str, object]:
     return {"verb": "where", "inputs": [TRADES], "conditions": list(conditions)}
+
+
+def moved(**fields: object) -> dict[str, object]:
+    return {"verb": "update_by", "inputs": [TRADES], "operations": [fields]}
 
 
 def plan_of(*operations: object, **others: object) -> bytes:
@@ -84,6 +90,30 @@ def test_the_form_is_the_documented_one() -> None:
         ],
         "outputs": [1, 2],
     }
+
+
+def test_the_form_of_an_update_by_is_the_documented_one() -> None:
+    reset = OperationControl(on_null=BadData.RESET)
+    operations = updateby.ema_time("t", "PT1S", "a", reset), updateby.rolling_sum_tick(["s = a"], 3)
+    plan = Plan((Step(UpdateBy(operations, ("k",)), (NamedTable("trades"),)),), (0,))
+    assert json.loads(plan_to_json(plan))["operations"] == [
+        {
+            "verb": "update_by",
+            "inputs": [{"table": "trades"}],
+            "operations": [
+                {
+                    "function": "ema",
+                    "columns": ["a"],
+                    "time_column": "t",
+                    "decay": 1_000_000_000,
+                    "control": {"on_null": "reset"},
+                },
+                {"function": "rolling_sum", "columns": ["s = a"], "before": 3},
+            ],
+            "by": ["k"],
+        }
+    ]
+    assert plan_from_json(plan_to_json(plan)) == plan
 
 
 def test_without_outputs_the_last_operation_is_asked_for() -> None:
@@ -142,6 +172,14 @@ WRONG: list[tuple[bytes, str]] = [
         plan_of(where({"kind": "compare", "comparison": "~", "left": 1, "right": 2})),
         "operations[0].conditions[0].comparison must be one of '<', '<='",
     ),
+    (plan_of(moved()), "operations[0].operations[0].function is missing; it must be a string."),
+    (plan_of(moved(function="ema", decay="2")), "operations[0].operations[0].decay must be a finite number or null"),
+    (plan_of(moved(function="ema", before=1.5)), "operations[0].operations[0].before must be a 64-bit integer, not"),
+    (
+        plan_of(moved(function="ema", control={"on_null": "stop"})),
+        "operations[0].operations[0].control.on_null must be one of 'skip', 'reset', 'poison', 'throw', not 'stop'.",
+    ),
+    (plan_of(moved(function="ema", control=3)), "operations[0].operations[0].control must be an object, not 3."),
     (plan_of({**HEAD, "inputs": 0}), "operations[0].inputs must be a list, not 0."),
     (plan_of({**HEAD, "inputs": []}), "operations[0].inputs has 0 tables, and head takes 1."),
     (plan_of({**HEAD, "inputs": [TRADES, TRADES]}), "operations[0].inputs has 2 tables, and head takes 1."),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import barrage_server as bs
-from barrage_server.plan import agg
+from barrage_server.plan import agg, updateby
 from barrage_server.plan.condition import Column, Compare, Comparison, Not
 from barrage_server.plan.multi_join import MultiJoinInput, multi_join
 from barrage_server.plan.operable import Operable, merge
@@ -48,6 +48,7 @@ from barrage_server.plan.operation import (
     TailShare,
     Ungroup,
     Update,
+    UpdateBy,
     UpdateView,
     View,
     Where,
@@ -135,6 +136,11 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
             )
         ),
     ),
+    (lambda table: table.update_by(updateby.cum_sum("b")), UpdateBy((updateby.cum_sum("b"),))),
+    (
+        lambda table: table.update_by([updateby.ema_tick(2, "b"), updateby.delta("c = b")], by="a"),
+        UpdateBy((updateby.ema_tick(2, "b"), updateby.delta("c = b")), ("a",)),
+    ),
     (lambda table: table.snapshot(), Snapshot()),
     (lambda table: table.meta_table(), MetaTable()),
     (lambda table: multi_join([table, OTHER], "a"), MultiJoin((MultiJoinColumns(("a",)), MultiJoinColumns(("a",))))),
@@ -183,6 +189,10 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda table: table.sort(["a", "b"], ["asc"]), "The list order has 1 entries, and order_by 2"),
     (lambda table: table.agg_by(["sum"], "a"), "aggs must be such as"),
     (lambda table: table.agg_all_by("sum"), "agg must be an aggregation"),
+    (lambda table: table.update_by("cum_sum"), "ops must be such as bs.updateby.cum_sum"),
+    (lambda table: table.update_by([agg.sum_("b")]), "ops must be such as bs.updateby.cum_sum"),
+    (lambda table: table.update_by([]), "ops must not be empty"),
+    (lambda table: table.update_by(updateby.cum_sum("b"), by=5), "by must be a string or a list of strings, not 5"),
     (lambda _: merge([]), "merge takes a list of tables"),
     (lambda table: table.agg_by("sum(a)", "a"), r"not 'sum\(a\)'"),
     (lambda table: merge([table, 5]), "one entry is 5"),  # type: ignore[list-item]
