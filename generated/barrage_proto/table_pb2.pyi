@@ -21,11 +21,35 @@ class MatchType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REGULAR: _ClassVar[MatchType]
     INVERTED: _ClassVar[MatchType]
+
+class BadDataBehavior(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BAD_DATA_BEHAVIOR_NOT_SPECIFIED: _ClassVar[BadDataBehavior]
+    THROW: _ClassVar[BadDataBehavior]
+    RESET: _ClassVar[BadDataBehavior]
+    SKIP: _ClassVar[BadDataBehavior]
+    POISON: _ClassVar[BadDataBehavior]
+
+class UpdateByNullBehavior(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NULL_BEHAVIOR_NOT_SPECIFIED: _ClassVar[UpdateByNullBehavior]
+    NULL_DOMINATES: _ClassVar[UpdateByNullBehavior]
+    VALUE_DOMINATES: _ClassVar[UpdateByNullBehavior]
+    ZERO_DOMINATES: _ClassVar[UpdateByNullBehavior]
 NULL_VALUE: NullValue
 MATCH_CASE: CaseSensitivity
 IGNORE_CASE: CaseSensitivity
 REGULAR: MatchType
 INVERTED: MatchType
+BAD_DATA_BEHAVIOR_NOT_SPECIFIED: BadDataBehavior
+THROW: BadDataBehavior
+RESET: BadDataBehavior
+SKIP: BadDataBehavior
+POISON: BadDataBehavior
+NULL_BEHAVIOR_NOT_SPECIFIED: UpdateByNullBehavior
+NULL_DOMINATES: UpdateByNullBehavior
+VALUE_DOMINATES: UpdateByNullBehavior
+ZERO_DOMINATES: UpdateByNullBehavior
 
 class EmptyTableRequest(_message.Message):
     __slots__ = ("result_id", "size")
@@ -779,10 +803,274 @@ class SearchCondition(_message.Message):
     optional_references: _containers.RepeatedCompositeFieldContainer[Reference]
     def __init__(self, search_string: _Optional[str] = ..., optional_references: _Optional[_Iterable[_Union[Reference, _Mapping]]] = ...) -> None: ...
 
+class UpdateByWindowScale(_message.Message):
+    __slots__ = ("ticks", "time")
+    class UpdateByWindowTicks(_message.Message):
+        __slots__ = ("ticks",)
+        TICKS_FIELD_NUMBER: _ClassVar[int]
+        ticks: float
+        def __init__(self, ticks: _Optional[float] = ...) -> None: ...
+    class UpdateByWindowTime(_message.Message):
+        __slots__ = ("column", "nanos", "duration_string")
+        COLUMN_FIELD_NUMBER: _ClassVar[int]
+        NANOS_FIELD_NUMBER: _ClassVar[int]
+        DURATION_STRING_FIELD_NUMBER: _ClassVar[int]
+        column: str
+        nanos: int
+        duration_string: str
+        def __init__(self, column: _Optional[str] = ..., nanos: _Optional[int] = ..., duration_string: _Optional[str] = ...) -> None: ...
+    TICKS_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    ticks: UpdateByWindowScale.UpdateByWindowTicks
+    time: UpdateByWindowScale.UpdateByWindowTime
+    def __init__(self, ticks: _Optional[_Union[UpdateByWindowScale.UpdateByWindowTicks, _Mapping]] = ..., time: _Optional[_Union[UpdateByWindowScale.UpdateByWindowTime, _Mapping]] = ...) -> None: ...
+
+class UpdateByEmOptions(_message.Message):
+    __slots__ = ("on_null_value", "on_nan_value", "on_null_time", "on_negative_delta_time", "on_zero_delta_time")
+    ON_NULL_VALUE_FIELD_NUMBER: _ClassVar[int]
+    ON_NAN_VALUE_FIELD_NUMBER: _ClassVar[int]
+    ON_NULL_TIME_FIELD_NUMBER: _ClassVar[int]
+    ON_NEGATIVE_DELTA_TIME_FIELD_NUMBER: _ClassVar[int]
+    ON_ZERO_DELTA_TIME_FIELD_NUMBER: _ClassVar[int]
+    on_null_value: BadDataBehavior
+    on_nan_value: BadDataBehavior
+    on_null_time: BadDataBehavior
+    on_negative_delta_time: BadDataBehavior
+    on_zero_delta_time: BadDataBehavior
+    def __init__(self, on_null_value: _Optional[_Union[BadDataBehavior, str]] = ..., on_nan_value: _Optional[_Union[BadDataBehavior, str]] = ..., on_null_time: _Optional[_Union[BadDataBehavior, str]] = ..., on_negative_delta_time: _Optional[_Union[BadDataBehavior, str]] = ..., on_zero_delta_time: _Optional[_Union[BadDataBehavior, str]] = ...) -> None: ...
+
+class UpdateByDeltaOptions(_message.Message):
+    __slots__ = ("null_behavior",)
+    NULL_BEHAVIOR_FIELD_NUMBER: _ClassVar[int]
+    null_behavior: UpdateByNullBehavior
+    def __init__(self, null_behavior: _Optional[_Union[UpdateByNullBehavior, str]] = ...) -> None: ...
+
+class UpdateByRequest(_message.Message):
+    __slots__ = ("result_id", "source_id", "operations", "group_by_columns")
+    class UpdateByOperation(_message.Message):
+        __slots__ = ("column",)
+        class UpdateByColumn(_message.Message):
+            __slots__ = ("spec", "match_pairs")
+            class UpdateBySpec(_message.Message):
+                __slots__ = ("sum", "min", "max", "product", "fill", "ema", "rolling_sum", "rolling_group", "rolling_avg", "rolling_min", "rolling_max", "rolling_product", "delta", "ems", "em_min", "em_max", "em_std", "rolling_count", "rolling_std", "rolling_wavg", "rolling_formula", "rolling_count_where", "count_where")
+                class UpdateByCumulativeSum(_message.Message):
+                    __slots__ = ()
+                    def __init__(self) -> None: ...
+                class UpdateByCumulativeMin(_message.Message):
+                    __slots__ = ()
+                    def __init__(self) -> None: ...
+                class UpdateByCumulativeMax(_message.Message):
+                    __slots__ = ()
+                    def __init__(self) -> None: ...
+                class UpdateByCumulativeProduct(_message.Message):
+                    __slots__ = ()
+                    def __init__(self) -> None: ...
+                class UpdateByFill(_message.Message):
+                    __slots__ = ()
+                    def __init__(self) -> None: ...
+                class UpdateByEma(_message.Message):
+                    __slots__ = ("options", "window_scale")
+                    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+                    WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    options: UpdateByEmOptions
+                    window_scale: UpdateByWindowScale
+                    def __init__(self, options: _Optional[_Union[UpdateByEmOptions, _Mapping]] = ..., window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByEms(_message.Message):
+                    __slots__ = ("options", "window_scale")
+                    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+                    WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    options: UpdateByEmOptions
+                    window_scale: UpdateByWindowScale
+                    def __init__(self, options: _Optional[_Union[UpdateByEmOptions, _Mapping]] = ..., window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByEmMin(_message.Message):
+                    __slots__ = ("options", "window_scale")
+                    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+                    WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    options: UpdateByEmOptions
+                    window_scale: UpdateByWindowScale
+                    def __init__(self, options: _Optional[_Union[UpdateByEmOptions, _Mapping]] = ..., window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByEmMax(_message.Message):
+                    __slots__ = ("options", "window_scale")
+                    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+                    WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    options: UpdateByEmOptions
+                    window_scale: UpdateByWindowScale
+                    def __init__(self, options: _Optional[_Union[UpdateByEmOptions, _Mapping]] = ..., window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByEmStd(_message.Message):
+                    __slots__ = ("options", "window_scale")
+                    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+                    WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    options: UpdateByEmOptions
+                    window_scale: UpdateByWindowScale
+                    def __init__(self, options: _Optional[_Union[UpdateByEmOptions, _Mapping]] = ..., window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByDelta(_message.Message):
+                    __slots__ = ("options",)
+                    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+                    options: UpdateByDeltaOptions
+                    def __init__(self, options: _Optional[_Union[UpdateByDeltaOptions, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingSum(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingGroup(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingAvg(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingMin(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingMax(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingProduct(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingCount(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingStd(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ...) -> None: ...
+                class UpdateByRollingWAvg(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale", "weight_column")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    WEIGHT_COLUMN_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    weight_column: str
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., weight_column: _Optional[str] = ...) -> None: ...
+                class UpdateByRollingFormula(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale", "formula", "param_token")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORMULA_FIELD_NUMBER: _ClassVar[int]
+                    PARAM_TOKEN_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    formula: str
+                    param_token: str
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., formula: _Optional[str] = ..., param_token: _Optional[str] = ...) -> None: ...
+                class UpdateByRollingCountWhere(_message.Message):
+                    __slots__ = ("reverse_window_scale", "forward_window_scale", "result_column", "filters")
+                    REVERSE_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    FORWARD_WINDOW_SCALE_FIELD_NUMBER: _ClassVar[int]
+                    RESULT_COLUMN_FIELD_NUMBER: _ClassVar[int]
+                    FILTERS_FIELD_NUMBER: _ClassVar[int]
+                    reverse_window_scale: UpdateByWindowScale
+                    forward_window_scale: UpdateByWindowScale
+                    result_column: str
+                    filters: _containers.RepeatedScalarFieldContainer[str]
+                    def __init__(self, reverse_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., forward_window_scale: _Optional[_Union[UpdateByWindowScale, _Mapping]] = ..., result_column: _Optional[str] = ..., filters: _Optional[_Iterable[str]] = ...) -> None: ...
+                class UpdateByCumulativeCountWhere(_message.Message):
+                    __slots__ = ("result_column", "filters")
+                    RESULT_COLUMN_FIELD_NUMBER: _ClassVar[int]
+                    FILTERS_FIELD_NUMBER: _ClassVar[int]
+                    result_column: str
+                    filters: _containers.RepeatedScalarFieldContainer[str]
+                    def __init__(self, result_column: _Optional[str] = ..., filters: _Optional[_Iterable[str]] = ...) -> None: ...
+                SUM_FIELD_NUMBER: _ClassVar[int]
+                MIN_FIELD_NUMBER: _ClassVar[int]
+                MAX_FIELD_NUMBER: _ClassVar[int]
+                PRODUCT_FIELD_NUMBER: _ClassVar[int]
+                FILL_FIELD_NUMBER: _ClassVar[int]
+                EMA_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_SUM_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_GROUP_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_AVG_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_MIN_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_MAX_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_PRODUCT_FIELD_NUMBER: _ClassVar[int]
+                DELTA_FIELD_NUMBER: _ClassVar[int]
+                EMS_FIELD_NUMBER: _ClassVar[int]
+                EM_MIN_FIELD_NUMBER: _ClassVar[int]
+                EM_MAX_FIELD_NUMBER: _ClassVar[int]
+                EM_STD_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_COUNT_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_STD_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_WAVG_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_FORMULA_FIELD_NUMBER: _ClassVar[int]
+                ROLLING_COUNT_WHERE_FIELD_NUMBER: _ClassVar[int]
+                COUNT_WHERE_FIELD_NUMBER: _ClassVar[int]
+                sum: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeSum
+                min: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeMin
+                max: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeMax
+                product: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeProduct
+                fill: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByFill
+                ema: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEma
+                rolling_sum: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingSum
+                rolling_group: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingGroup
+                rolling_avg: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingAvg
+                rolling_min: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingMin
+                rolling_max: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingMax
+                rolling_product: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingProduct
+                delta: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByDelta
+                ems: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEms
+                em_min: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEmMin
+                em_max: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEmMax
+                em_std: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEmStd
+                rolling_count: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingCount
+                rolling_std: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingStd
+                rolling_wavg: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingWAvg
+                rolling_formula: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingFormula
+                rolling_count_where: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingCountWhere
+                count_where: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeCountWhere
+                def __init__(self, sum: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeSum, _Mapping]] = ..., min: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeMin, _Mapping]] = ..., max: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeMax, _Mapping]] = ..., product: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeProduct, _Mapping]] = ..., fill: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByFill, _Mapping]] = ..., ema: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEma, _Mapping]] = ..., rolling_sum: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingSum, _Mapping]] = ..., rolling_group: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingGroup, _Mapping]] = ..., rolling_avg: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingAvg, _Mapping]] = ..., rolling_min: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingMin, _Mapping]] = ..., rolling_max: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingMax, _Mapping]] = ..., rolling_product: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingProduct, _Mapping]] = ..., delta: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByDelta, _Mapping]] = ..., ems: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEms, _Mapping]] = ..., em_min: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEmMin, _Mapping]] = ..., em_max: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEmMax, _Mapping]] = ..., em_std: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByEmStd, _Mapping]] = ..., rolling_count: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingCount, _Mapping]] = ..., rolling_std: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingStd, _Mapping]] = ..., rolling_wavg: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingWAvg, _Mapping]] = ..., rolling_formula: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingFormula, _Mapping]] = ..., rolling_count_where: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByRollingCountWhere, _Mapping]] = ..., count_where: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec.UpdateByCumulativeCountWhere, _Mapping]] = ...) -> None: ...
+            SPEC_FIELD_NUMBER: _ClassVar[int]
+            MATCH_PAIRS_FIELD_NUMBER: _ClassVar[int]
+            spec: UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec
+            match_pairs: _containers.RepeatedScalarFieldContainer[str]
+            def __init__(self, spec: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn.UpdateBySpec, _Mapping]] = ..., match_pairs: _Optional[_Iterable[str]] = ...) -> None: ...
+        COLUMN_FIELD_NUMBER: _ClassVar[int]
+        column: UpdateByRequest.UpdateByOperation.UpdateByColumn
+        def __init__(self, column: _Optional[_Union[UpdateByRequest.UpdateByOperation.UpdateByColumn, _Mapping]] = ...) -> None: ...
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_ID_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_BY_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    result_id: _deephaven_pb2.Ticket
+    source_id: _deephaven_pb2.TableReference
+    operations: _containers.RepeatedCompositeFieldContainer[UpdateByRequest.UpdateByOperation]
+    group_by_columns: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., source_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., operations: _Optional[_Iterable[_Union[UpdateByRequest.UpdateByOperation, _Mapping]]] = ..., group_by_columns: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class BatchTableRequest(_message.Message):
     __slots__ = ("ops",)
     class Operation(_message.Message):
-        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "cross_join", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "where_in", "aggregate_all", "aggregate", "snapshot", "meta_table", "aj", "raj", "multi_join", "slice")
+        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "cross_join", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "update_by", "where_in", "aggregate_all", "aggregate", "snapshot", "meta_table", "aj", "raj", "multi_join", "slice")
         EMPTY_TABLE_FIELD_NUMBER: _ClassVar[int]
         TIME_TABLE_FIELD_NUMBER: _ClassVar[int]
         DROP_COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -809,6 +1097,7 @@ class BatchTableRequest(_message.Message):
         FETCH_TABLE_FIELD_NUMBER: _ClassVar[int]
         APPLY_PREVIEW_COLUMNS_FIELD_NUMBER: _ClassVar[int]
         CREATE_INPUT_TABLE_FIELD_NUMBER: _ClassVar[int]
+        UPDATE_BY_FIELD_NUMBER: _ClassVar[int]
         WHERE_IN_FIELD_NUMBER: _ClassVar[int]
         AGGREGATE_ALL_FIELD_NUMBER: _ClassVar[int]
         AGGREGATE_FIELD_NUMBER: _ClassVar[int]
@@ -844,6 +1133,7 @@ class BatchTableRequest(_message.Message):
         fetch_table: _deephaven_pb2.FetchTableRequest
         apply_preview_columns: _deephaven_pb2.ApplyPreviewColumnsRequest
         create_input_table: _deephaven_pb2.CreateInputTableRequest
+        update_by: UpdateByRequest
         where_in: WhereInRequest
         aggregate_all: AggregateAllRequest
         aggregate: AggregateRequest
@@ -853,7 +1143,7 @@ class BatchTableRequest(_message.Message):
         raj: AjRajTablesRequest
         multi_join: MultiJoinTablesRequest
         slice: SliceRequest
-        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., cross_join: _Optional[_Union[CrossJoinTablesRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., aj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., raj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., multi_join: _Optional[_Union[MultiJoinTablesRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
+        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., cross_join: _Optional[_Union[CrossJoinTablesRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., update_by: _Optional[_Union[UpdateByRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., aj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., raj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., multi_join: _Optional[_Union[MultiJoinTablesRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
     OPS_FIELD_NUMBER: _ClassVar[int]
     ops: _containers.RepeatedCompositeFieldContainer[BatchTableRequest.Operation]
     def __init__(self, ops: _Optional[_Iterable[_Union[BatchTableRequest.Operation, _Mapping]]] = ...) -> None: ...

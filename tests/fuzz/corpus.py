@@ -364,6 +364,7 @@ def _operations(table: Any, other: Any, result: Any) -> Iterator[tuple[str, str,
         "ComboAggregate": {
             "aggregates": [table_pb2.ComboAggregateRequest.Aggregate(type="MAX", match_pairs=["price"])]
         },
+        "UpdateBy": {"operations": list(_moving()), "group_by_columns": ["sym"]},
         "Slice": {"first_position_inclusive": 1, "last_position_exclusive": -1},
     }
     for method, (kind, request) in CALLS.items():
@@ -372,6 +373,22 @@ def _operations(table: Any, other: Any, result: Any) -> Iterator[tuple[str, str,
         named = {name: value for name, value in inputs.items() if name in fields}
         specs = columns if "column_specs" in fields else {}
         yield method, kind, request(result_id=result, **named, **specs, **given.get(method, {}))
+
+
+def _moving() -> Iterator[table_pb2.UpdateByRequest.UpdateByOperation]:
+    """Functions along the rows of groups, with windows of rows and of time."""
+    rows = {"reverse_window_scale": {"ticks": {"ticks": 3}}, "forward_window_scale": {"ticks": {"ticks": -1}}}
+    time = {"time": {"column": "time", "duration_string": "PT1M"}}
+    specs: list[tuple[list[str], dict[str, Any]]] = [
+        (["s = price"], {"sum": {}}),
+        (["d = price"], {"delta": {"options": {"null_behavior": "VALUE_DOMINATES"}}}),
+        (["e = price"], {"ema": {"window_scale": time, "options": {"on_null_value": "RESET"}}}),
+        (["r = price"], {"rolling_wavg": {**rows, "weight_column": "price"}}),
+        (["f = price"], {"rolling_formula": {**rows, "formula": "max(each)", "param_token": "each"}}),
+        ([], {"rolling_count_where": {"reverse_window_scale": time, "result_column": "n", "filters": ["price > 1"]}}),
+    ]
+    for pairs, spec in specs:
+        yield table_pb2.UpdateByRequest.UpdateByOperation(column={"spec": spec, "match_pairs": pairs})
 
 
 def _services() -> Iterator[Call]:

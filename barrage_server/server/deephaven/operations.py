@@ -13,6 +13,7 @@ from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan import operation as plan
 from barrage_server.server.deephaven.aggregations import aggregation_of, combined_of, specified
 from barrage_server.server.deephaven.conditions import conditions_of
+from barrage_server.server.deephaven.update_by import update_by_of
 
 __all__ = ["CALLS", "Planned", "planned"]
 
@@ -64,6 +65,7 @@ CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
     "ComboAggregate": ("combo_aggregate", table_pb2.ComboAggregateRequest),
     "AggregateAll": ("aggregate_all", table_pb2.AggregateAllRequest),
     "Aggregate": ("aggregate", table_pb2.AggregateRequest),
+    "UpdateBy": ("update_by", table_pb2.UpdateByRequest),
     "Snapshot": ("snapshot", table_pb2.SnapshotTableRequest),
     "Flatten": ("flatten", table_pb2.FlattenRequest),
     "MetaTable": ("meta_table", table_pb2.MetaTableRequest),
@@ -198,6 +200,9 @@ _READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
     ),
     "aggregate_all": lambda request: plan.AggregateAllBy(specified(request.spec), tuple(request.group_by_columns)),
     "aggregate": _aggregate,
+    "update_by": lambda request: plan.UpdateBy(
+        tuple(map(update_by_of, request.operations)), tuple(request.group_by_columns)
+    ),
     "snapshot": lambda _: plan.Snapshot(),
     "flatten": lambda _: plan.Flatten(),
     "meta_table": lambda _: plan.MetaTable(),
