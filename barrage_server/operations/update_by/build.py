@@ -41,7 +41,7 @@ def update_by(
     *,
     name: str | None = None,
 ) -> Table:
-    """The columns of a table, and those of functions that move along the rows of each group, in the order of their keys.
+    """The columns of a table, and those of functions that move along the rows of each group.
 
     Raises:
         InvalidRequestError: there are no operations, one is of no such function, of columns that it cannot take or with

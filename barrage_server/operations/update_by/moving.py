@@ -101,6 +101,7 @@ class Moving(Scan):
         behind = np.flatnonzero(resets) + 1
         return np.union1d(starts, behind[behind < len(resets)]) if len(behind) else starts
 
+    @np.errstate(invalid="ignore", over="ignore")
     def _scanned(
         self,
         own: Numbers,
@@ -125,21 +126,21 @@ class Moving(Scan):
         value = carried[1 if self._is_deviation else 0][before]
         terms = (1 - factors) * own if self._is_average else own.copy()
         terms[first] = own[first]
-        with np.errstate(invalid="ignore", over="ignore"):
-            if len(heads):
-                share = (1 - factors[heads]) * own[heads] if self._is_average else own[heads]
-                terms[heads] = self._ufunc(factors[heads] * value, share)
-            found = [linear(self._ufunc, factors, terms, first)]
-            if self._is_deviation:
-                average = np.concatenate(([0.0], found[0][:-1])) if len(own) else own
-                average[first] = own[first]
-                average[heads] = value
-                terms = factors * (1 - factors) * (own - average) ** 2
-                terms[heads] += factors[heads] * carried[2][before]
-                variance = linear(np.add, factors, terms, first)
-                deviation = np.sqrt(variance)
-                deviation[first[~goes_on]] = np.nan
-                found = [deviation, found[0], variance]
+        if len(heads):
+            share = (1 - factors[heads]) * own[heads] if self._is_average else own[heads]
+            terms[heads] = self._ufunc(factors[heads] * value, share)
+        found = [linear(self._ufunc, factors, terms, first)]
+        if self._is_deviation:
+            average = np.concatenate(([0.0], found[0][:-1])) if len(own) else own
+            average[first] = own[first]
+            average[heads] = value
+            terms = factors * (1 - factors) * (own - average) ** 2
+            terms[first[~goes_on]] = 0.0
+            terms[heads] += factors[heads] * carried[2][before]
+            variance = linear(np.add, factors, terms, first)
+            deviation = np.sqrt(variance)
+            deviation[first[~goes_on]] = np.nan
+            found = [deviation, found[0], variance]
         return [*found, stamps] if self._is_timed else found
 
 

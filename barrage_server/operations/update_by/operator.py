@@ -236,9 +236,7 @@ class UpdateBy(Operator):
         """The groups and times that rows had which have gone, or have another group or time."""
         update = change.update
         other = departure.rekeyed | update.modified[time]
-        former = self._members.groups_of(other.keys())
-        if departure.rekeyed:
-            former[other.find(departure.rekeyed.keys())] = departure.former
+        former = self._members.groups_of(other.keys())  # those with other keys have not arrived in their new group
         keys = other.keys()
         if update.shifted.size:
             keys = update.shifted.unapply(other).keys()

@@ -79,7 +79,9 @@ def is_time(data_type: pa.DataType) -> bool:
 
 
 def written(values: npt.NDArray[Any], valid: Flags, data_type: pa.DataType) -> pa.Array:
-    """The column of a type with these values, null where they are not valid."""
+    """The column of a type with these values, null where they are not valid. All NaN are one."""
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), np.nan, values)
     array = pa.array(values, mask=None if valid.all() else ~valid)
     if array.type == data_type:
         return array
