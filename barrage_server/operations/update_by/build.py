@@ -61,7 +61,8 @@ def update_by(
             names.append(result)
             functions.append(function)
     check_column_names(names)
-    operator = UpdateBy(table.schema, list(dict.fromkeys(keys)), functions, names)
+    is_append_only = not table.is_refreshing or (table.traits.append_only and table.traits.is_flat)
+    operator = UpdateBy(table.schema, list(dict.fromkeys(keys)), functions, names, is_append_only=is_append_only)
     kept = [column for column in table.key_columns if column not in names]
     traits = traits_of.of_columns(table.traits)
     key_columns = kept if len(kept) == len(table.key_columns) else ()

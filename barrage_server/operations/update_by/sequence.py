@@ -1,0 +1,266 @@
+"""The rows of each group in the order of their keys, and which of them depend on rows that have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.group_index import GroupIndex
+from barrage_server.engine.interrupts import check_interrupt
+from barrage_server.engine.operator import Change
+from barrage_server.engine.order_index import OrderIndex
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.redirected import pick
+from barrage_server.engine.version import TableVersion
+from barrage_server.errors import InvalidRequestError
+from barrage_server.operations.grouped_rows import Departure, GroupedRows
+from barrage_server.operations.update_by.functions import DECREASING, Frame, Windows
+from barrage_server.operations.update_by.ranges import Flat, Ranges
+from barrage_server.operations.update_by.values import moments
+from barrage_server.rowset import RowSet
+
+__all__ = ["GroupSequence", "Marks", "Runs"]
+
+_ROWS: Final = 1 << 20
+"""Rows that are computed at a time, as far as they are of more than one group."""
+_NONE: Final = np.zeros(0, np.int64)
+_FARTHEST: Final = np.iinfo(np.int64)
+
+
+class Runs(NamedTuple):
+    """Runs of rows of one group each, one behind the other.
+
+    Attributes:
+        keys: the row keys, run by run.
+        starts: where each run begins among them.
+        before: the key of the row before each run, in its group; -1 without one.
+
+    """
+
+    keys: Int64Array
+    starts: Int64Array
+    before: Int64Array
+
+
+class Marks(NamedTuple):
+    """Times at which the rows of groups were that have changed.
+
+    Attributes:
+        groups: the groups.
+        times: the times, in nanoseconds.
+
+    """
+
+    groups: Int64Array
+    times: Int64Array
+
+
+class GroupSequence(GroupedRows):
+    """The rows by group, then by row key. A position is that of a row in this order.
+
+    Args:
+        groups: the groups.
+        columns: the numbers of the key columns.
+        types: their types.
+
+    Attributes:
+        version: the present version, which must be set in every cycle.
+
+    """
+
+    version: TableVersion
+    order: OrderIndex
+
+    def __init__(self, groups: GroupIndex, columns: Sequence[int], types: Sequence[pa.DataType]) -> None:
+        super().__init__(groups, columns, types, OrderIndex(versioned=False))
+
+    # Between leave and arrive.
+
+    def beside(self, departure: Departure) -> Int64Array:
+        """The keys of the rows before and behind those that leave their place, in the order as it still is."""
+        gone = np.sort(np.concatenate((departure.slots, departure.was)))
+        if not len(gone):
+            return _NONE
+        rows = self.order.rows
+        places = rows.find(gone)
+        begins = np.append(True, np.diff(places) > 1)
+        before = places[begins] - 1
+        behind = places[np.append(begins[1:], True)] + 1
+        beside = np.concatenate((before[before >= 0], behind[behind < rows.size]))
+        return self.order.keys_at(rows.select(np.unique(beside)))
+
+    def left(self, change: Change, time: int, departure: Departure) -> Marks:
+        """The groups and times that rows had which have gone, or have another group or time."""
+        update = change.update
+        other = departure.rekeyed | update.modified[time]
+        former = self.groups_of(other.keys())  # those with other keys have not arrived in their new group
+        keys = other.keys()
+        if update.shifted.size:
+            keys = update.shifted.unapply(other).keys()
+        times = [self._times_of(change.before, time, each) for each in (update.removed.keys(), keys)]
+        return Marks(np.concatenate((departure.groups, former)), np.concatenate(times))
+
+    # Which rows to compute.
+
+    def whole(self, count: int) -> Ranges:
+        """All rows of the first ``count`` groups."""
+        first, end = self.bounds(np.arange(count, dtype=np.int64))
+        return Ranges.of(first, end, first, end)
+
+    def behind(self, changed: RowSet) -> Ranges:
+        """The rows from each of those that have changed to the end of its group."""
+        if not changed:
+            return Ranges()
+        positions, first, end = self._placed(changed)
+        return Ranges.of(positions, end, first, end)
+
+    def around(self, changed: RowSet, frame: Frame) -> Ranges:
+        """The rows whose window of rows has a row that has changed."""
+        if not changed:
+            return Ranges()
+        positions, first, end = self._placed(changed)
+        size = self.order.rows.size
+        after, before = min(max(frame.after, 0), size), min(max(frame.before, 1), size)
+        return Ranges.of(positions - after, positions + before, first, end)
+
+    def around_times(self, changed: RowSet, frame: Frame, marks: Marks) -> Ranges:
+        """The rows whose window in time has a row that has changed, or that was there before."""
+        keys = changed.keys()
+        times = self._times_of(self.version, frame.time, keys)
+        groups = np.concatenate((self.groups_of(keys), marks.groups))
+        times = np.concatenate((times, marks.times))
+        if not len(groups):
+            return Ranges()
+        known, places = np.unique(groups, return_inverse=True)
+        bounds = self.bounds(known)
+        first, end = bounds[0][places], bounds[1][places]
+        # a row itself is among them also if its window does not have it
+        low = self._searched(frame, first, end, np.minimum(_plus(times, -frame.after), times), is_behind=False)
+        high = self._searched(frame, first, end, np.maximum(_plus(times, frame.before), times), is_behind=True)
+        return Ranges.of(low, high, first, end)
+
+    def _placed(self, rows: RowSet) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """The positions of rows, and the bounds of their groups."""
+        keys = rows.keys()
+        positions = self.order.rows.find(self.order.slots_of(keys))
+        groups, places = np.unique(self.groups_of(keys), return_inverse=True)
+        first, end = self.bounds(groups)
+        return positions, first[places], end[places]
+
+    # What is read for them.
+
+    def keys_at(self, positions: Int64Array) -> Int64Array:
+        """The row keys at positions."""
+        return self.order.keys_at(self.order.rows.select(positions))
+
+    def runs(self, ranges: Ranges) -> Iterator[Runs]:
+        """The rows of ranges, some ranges at a time."""
+        for part in _pieces(ranges):
+            has = part.first > part.group_first
+            before = np.full(len(has), -1, np.int64)
+            before[has] = self.keys_at(part.first[has] - 1)
+            yield Runs(self.keys_at(part.positions()), part.starts(), before)
+
+    def windows(self, ranges: Ranges, frame: Frame) -> Iterator[tuple[Int64Array, Windows]]:
+        """The keys of the rows of windows, and the windows of the rows of ranges, some ranges at a time."""
+        for part in _pieces(ranges):
+            read, windows = self._windows(part, frame) if frame.time is None else self._windows_in_time(part, frame)
+            yield self.keys_at(read.positions()), windows
+
+    def _windows(self, part: Ranges, frame: Frame) -> tuple[Ranges, Windows]:
+        size = self.order.rows.size
+        before, after = (min(max(width, -size), size) for width in (frame.before, frame.after))
+        read = Ranges.of(
+            np.minimum(part.first, part.first - before + 1),
+            np.maximum(part.end, part.end + after),
+            part.group_first,
+            part.group_end,
+        )
+        own = part.positions()
+        low, high = part.repeated(part.group_first), part.repeated(part.group_end)
+        first = np.clip(own - before + 1, low, high)
+        end = np.clip(own + after + 1, first, high)
+        places = Flat(read).places(own)
+        return read, Windows(places + (first - own), places + (end - own), places)
+
+    def _windows_in_time(self, part: Ranges, frame: Frame) -> tuple[Ranges, Windows]:
+        version = self.version
+        ends = self._times_of(version, frame.time, self.keys_at(np.concatenate((part.first, part.end - 1))))
+        low = _plus(ends[: len(part.first)], -frame.before)
+        high = _plus(ends[len(part.first) :], frame.after)
+        first = self._searched(frame, part.group_first, part.group_end, low, is_behind=False)
+        end = self._searched(frame, part.group_first, part.group_end, high, is_behind=True)
+        read = Ranges.of(np.minimum(first, part.first), np.maximum(end, part.end), part.group_first, part.group_end)
+        times = self._times_of(version, frame.time, self.keys_at(read.positions()))
+        decreases = np.flatnonzero(np.diff(times) < 0) + 1
+        if not np.isin(decreases, read.starts()).all():
+            raise InvalidRequestError(DECREASING)
+        places = Flat(read)
+        own = places.places(part.positions())
+        start, stop = places.bounds(part.positions())
+        mine = times[own]
+        from_ = _search(times.take, start, stop, _plus(mine, -frame.before), is_behind=False)
+        to = _search(times.take, start, stop, _plus(mine, frame.after), is_behind=True)
+        return read, Windows(from_, np.maximum(to, from_), own)
+
+    def _times_of(self, version: TableVersion, time: int | None, keys: Int64Array) -> Int64Array:
+        """The times of rows, by their keys in any order."""
+        assert time is not None
+        if not len(keys):
+            return _NONE
+        times, valid = moments(pick([version.views[time]], keys)[0])
+        if not valid.all():
+            raise InvalidRequestError(
+                f"Column {version.schema.field(time).name!r} has null, and windows need the time of each row. Filter "
+                f"such rows before update_by."
+            )
+        return times
+
+    def _searched(
+        self, frame: Frame, first: Int64Array, end: Int64Array, times: Int64Array, *, is_behind: bool
+    ) -> Int64Array:
+        """The first position between bounds whose time is not before, or ``is_behind``, each of some times."""
+
+        def read(positions: Int64Array) -> Int64Array:
+            return self._times_of(self.version, frame.time, self.keys_at(positions))
+
+        return _search(read, first, end, times, is_behind=is_behind)
+
+
+def _search(
+    read: Callable[[Int64Array], Int64Array], first: Int64Array, end: Int64Array, wanted: Int64Array, *, is_behind: bool
+) -> Int64Array:
+    """For each of some times the first place between bounds whose time is not before it, or is behind it."""
+    low, high = first.copy(), end.copy()
+    while len(open_ := np.flatnonzero(low < high)):
+        middle = (low[open_] + high[open_]) >> 1
+        there = read(middle)
+        is_below = there <= wanted[open_] if is_behind else there < wanted[open_]
+        low[open_[is_below]] = middle[is_below] + 1
+        high[open_[~is_below]] = middle[~is_below]
+    return low
+
+
+def _plus(times: Int64Array, nanoseconds: int) -> Int64Array:
+    """Later times; the last or first of all, where there is none so late or early."""
+    width = int(np.clip(nanoseconds, _FARTHEST.min, _FARTHEST.max))
+    with np.errstate(over="ignore"):
+        found = times + np.int64(width)
+    if width > 0:
+        return np.where(found < times, _FARTHEST.max, found)
+    return np.where(found > times, _FARTHEST.min, found)
+
+
+def _pieces(ranges: Ranges) -> Iterator[Ranges]:
+    """Some ranges at a time, with about ``_ROWS`` rows in all, or one larger range."""
+    ends = np.cumsum(ranges.lengths)
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _ROWS, "right")))
+        check_interrupt()
+        yield ranges.part(start, stop)
+        start = stop
