@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine.group_index import GroupIndex
-from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.sorting import positions_in_order
 from barrage_server.engine.version import TableVersion
 from barrage_server.operations.group_totals import GroupArray
