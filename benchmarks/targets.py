@@ -132,5 +132,28 @@ TARGETS: Final = (
             "an upsert of 1,000 rows",
         )
     ),
+    *(
+        Target("queries", "queries on 10,000,000 rows", what, at_least=times, beside=DEEPHAVEN)
+        for what, times in (
+            ("where, two conditions", 1.2),
+            ("update", 2),
+            ("sort by doubles", 1.5),
+            ("agg_by many groups, five aggregations", 1.3),
+            ("agg_by 1,000 strings, sum and count", 1),
+            ("natural_join", 1.2),
+            ("aj by symbol and time", 1.2),
+        )
+    ),
+    *(
+        Target("ticking", "ticking queries, 10,000 changes a cycle", what, at_least=times, beside=DEEPHAVEN)
+        for what, times in (
+            ("where, with its source", 1.2),
+            ("sum, count, with its source", 1.5),
+            ("natural_join, with its source", 1.2),
+            ("sort", 1.5),
+            ("min, max, median", 1),
+            ("aj", 1.5),
+        )
+    ),
 )
 """All targets, in the order of the works."""

@@ -22,6 +22,7 @@ from benchmarks.works import (
     latency,
     memory,
     operations,
+    queries,
     relay,
     replace,
     resume,
@@ -31,6 +32,7 @@ from benchmarks.works import (
     stalled,
     startup,
     strangers,
+    ticking,
     upsert,
     viewers,
     viewport,
@@ -75,4 +77,6 @@ WORKS: Final = {
     "spark": Work(spark.run, 420),
     "growth": Work(growth.run, 240),
     "operations": Work(operations.run, 900),
+    "queries": Work(queries.run, 900),
+    "ticking": Work(ticking.run, 900),
 }
