@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.names import BARE, DEEPHAVEN, SPARK_NOOP, SPARK_TO_ARROW
+from benchmarks.works.operations import OPERATIONS
 
 __all__ = ["TARGETS", "Target"]
 
@@ -131,6 +132,20 @@ TARGETS: Final = (
             "an upsert of 1,000 rows to a subscriber",
             "an upsert of 1,000 rows",
         )
+    ),
+    *(Target("operations", f"growth of {name}", "exponent", at_most=0.2) for name in OPERATIONS),
+    *(
+        Target("many", "1,000 tables computed from one, 10 rows changed", f"{name}, each", at_most=0.06)
+        for name in ("where", "update_view", "update", "sum")
+    ),
+    *(
+        Target(
+            "starts",
+            "publishing while a table of 10,000,000 rows starts",
+            f"p99 beyond that alone, {name}",
+            at_most=20.0,
+        )
+        for name in ("where", "update", "sort", "sum, count", "natural_join")
     ),
     *(
         Target("queries", "queries on 10,000,000 rows", what, at_least=times, beside=DEEPHAVEN)
