@@ -15,9 +15,11 @@ from barrage_server.operations.budget import budget
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
 from barrage_server.operations.multi_join import multi_join
+from barrage_server.operations.snapshot_when import snapshot_when
 from barrage_server.operations.sort import sort
 from barrage_server.operations.ungroup import ungroup
 from barrage_server.operations.where_in import where_in
+from barrage_server.plan import copies
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
 
@@ -55,6 +57,13 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plan.RenameColumns: lambda inputs, operation: formulas.rename_columns(inputs, operation.columns),
     plan.Where: lambda inputs, operation: formulas.where(inputs, operation.conditions),
     plan.Snapshot: lambda inputs, _: build.snapshot(inputs),
+    copies.SnapshotWhen: lambda inputs, operation: snapshot_when(
+        inputs,
+        operation.stamps,
+        initial=operation.initial,
+        incremental=operation.incremental,
+        history=operation.history,
+    ),
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
     plan.HeadBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by),
@@ -108,6 +117,6 @@ def derive(
             found = maker(inputs, operation)
         if isinstance(found, DerivedTable) and found not in inputs:
             found.most_seconds = allowance.seconds
-        if found.is_refreshing:  # a snapshot is of its moment
+        if found.is_refreshing and not operation.is_of_its_moment:  # as a snapshot is
             known[key] = found
     return found

@@ -1,0 +1,33 @@
+"""The operations that copy the rows of tables as they pass, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barrage_server.plan.operation import Operation
+
+__all__ = ["SnapshotWhen"]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWhen(Operation):
+    """The first table as it was when the second one, the trigger, changed last.
+
+    Attributes:
+        stamps: columns of the trigger, as ``"time"`` or ``"taken = time"``, whose values in its last row the rows get;
+            none: all.
+        initial: whether the first snapshot is taken at once.
+        incremental: whether rows get the stamps of the snapshot that they came or changed with, and not of the last.
+        history: whether each row that the trigger gets adds a snapshot, with its stamps, to those before.
+
+    """
+
+    verb = "snapshot_when"
+    least_inputs = 2
+    most_inputs = 2
+    is_of_its_moment = True
+
+    stamps: tuple[str, ...] = ()
+    initial: bool = False
+    incremental: bool = False
+    history: bool = False
