@@ -356,6 +356,7 @@ def operations(world: World) -> dict[str, Case]:
                 "history": "text",
             },
         ),
+        "ring_table": (table.ring_table, {"capacity": 3}, {"capacity": "positive", "initialize": "text"}),
         "join": (
             table.join,
             {"table": quotes, "on": "k", "joins": "y = x"},

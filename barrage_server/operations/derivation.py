@@ -12,6 +12,7 @@ from barrage_server.errors import UnsupportedOperationError
 from barrage_server.operations import aggregations, build, equi_join, formulas, join
 from barrage_server.operations.as_of import as_of_join
 from barrage_server.operations.budget import budget
+from barrage_server.operations.copied import blink_to_append_only, ring_table
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
 from barrage_server.operations.multi_join import multi_join
@@ -64,6 +65,8 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
         incremental=operation.incremental,
         history=operation.history,
     ),
+    copies.BlinkToAppendOnly: lambda inputs, _: blink_to_append_only(inputs),
+    copies.Ring: lambda inputs, operation: ring_table(inputs, operation.capacity, initialize=operation.initialize),
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
     plan.HeadBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by),

@@ -52,4 +52,8 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
             base, trigger = inputs
             copied = trigger.size if has_history else 1
             return base.size * copied * _CELL_BYTES * (len(base.schema) + len(trigger.schema))
+        case copies.BlinkToAppendOnly():
+            return rows * _CELL_BYTES * len(inputs[0].schema)
+        case copies.Ring(capacity):
+            return min(rows, capacity) * _CELL_BYTES * len(inputs[0].schema)
     return 0 if isinstance(operation, _SHARING) else rows * _ROW_BYTES

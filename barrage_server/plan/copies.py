@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from barrage_server.plan.operation import Operation
 
-__all__ = ["SnapshotWhen"]
+__all__ = ["BlinkToAppendOnly", "Ring", "SnapshotWhen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +31,28 @@ class SnapshotWhen(Operation):
     initial: bool = False
     incremental: bool = False
     history: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BlinkToAppendOnly(Operation):
+    """All rows that a blink table has now and will have."""
+
+    verb = "blink_to_append_only"
+    is_of_its_moment = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ring(Operation):
+    """The last rows that a table has got, whose rows are never modified.
+
+    Attributes:
+        capacity: how many rows, at most.
+        initialize: whether it begins with the rows that are there.
+
+    """
+
+    verb = "ring_table"
+    is_of_its_moment = True
+
+    capacity: int
+    initialize: bool = True

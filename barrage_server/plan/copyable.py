@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from barrage_server.arguments import shown
+from barrage_server.arguments import integer, shown
 from barrage_server.errors import InvalidRequestError
-from barrage_server.plan.copies import SnapshotWhen
+from barrage_server.plan.copies import BlinkToAppendOnly, Ring, SnapshotWhen
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.texts import Texts, optional_texts
 
@@ -50,6 +50,23 @@ class Copyable(ABC, Generic[Result]):
             _check_flag(value, name)
         stamps = optional_texts(stamp_cols, "stamp_cols")
         return self.operate(SnapshotWhen(stamps, initial, incremental, history), trigger_table)
+
+    def blink_to_append_only(self) -> Result:
+        """All rows that this table, a blink table, has now and will have. It grows as long as it is referenced."""
+        return self.operate(BlinkToAppendOnly())
+
+    def ring_table(self, capacity: int, initialize: bool = True) -> Result:
+        """The last rows that this table has got, at most ``capacity``, also after they have left it.
+
+        >>> recent = ticks.ring_table(10_000)
+
+        Args:
+            capacity: how many rows.
+            initialize: whether it begins with the rows that are there.
+
+        """
+        _check_flag(initialize, "initialize")
+        return self.operate(Ring(integer(capacity, "capacity", least=1), initialize))
 
 
 def _check_flag(value: bool, what: str) -> None:
