@@ -17,7 +17,7 @@ from benchmarks.machine import cpu_seconds, resident_bytes
 from benchmarks.names import BARE, DEEPHAVEN, OURS
 from benchmarks.process import Process
 
-__all__ = ["System", "bare", "deephaven", "ours"]
+__all__ = ["System", "bare", "deephaven", "deephaven_process", "ours"]
 
 
 class System:
@@ -113,12 +113,23 @@ def deephaven(*, cycle_ms: int, interval_ms: int, heap: str = "6g") -> Iterator[
     Raises:
         MissingPeerError: it is not installed.
     """
+    with deephaven_process("deephaven", cycle_ms=cycle_ms, interval_ms=interval_ms, heap=heap) as process:
+        yield System(DEEPHAVEN, process)
+
+
+@contextmanager
+def deephaven_process(module: str, *, cycle_ms: int, interval_ms: int, heap: str) -> Iterator[Process]:
+    """A module of :mod:`benchmarks.servers` that runs Deephaven's server.
+
+    Raises:
+        MissingPeerError: it is not installed.
+    """
     state = tempfile.mkdtemp(prefix="bench-deephaven-")
     settings = {"cycle_ms": cycle_ms, "interval_ms": interval_ms, "heap": heap, "state": state}
     try:
         python = python_of("deephaven")
         environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-        with Process("benchmarks.servers.deephaven", settings, python=python, environment=environment) as process:
-            yield System(DEEPHAVEN, process)
+        with Process(f"benchmarks.servers.{module}", settings, python=python, environment=environment) as process:
+            yield process
     finally:
         shutil.rmtree(state, ignore_errors=True)

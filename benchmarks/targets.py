@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.names import BARE, DEEPHAVEN, SPARK_NOOP, SPARK_TO_ARROW
+from benchmarks.works.operations import OPERATIONS
 
 __all__ = ["TARGETS", "Target"]
 
@@ -130,6 +131,43 @@ TARGETS: Final = (
             "an append of 1,000 rows to a subscriber",
             "an upsert of 1,000 rows to a subscriber",
             "an upsert of 1,000 rows",
+        )
+    ),
+    *(Target("operations", f"growth of {name}", "exponent", at_most=0.2) for name in OPERATIONS),
+    *(
+        Target("many", "1,000 tables computed from one, 10 rows changed", f"{name}, each", at_most=0.06)
+        for name in ("where", "update_view", "update", "sum")
+    ),
+    *(
+        Target(
+            "starts",
+            "publishing while a table of 10,000,000 rows starts",
+            f"p99 beyond that alone, {name}",
+            at_most=20.0,
+        )
+        for name in ("where", "update", "sort", "sum, count", "natural_join")
+    ),
+    *(
+        Target("queries", "queries on 10,000,000 rows", what, at_least=times, beside=DEEPHAVEN)
+        for what, times in (
+            ("where, two conditions", 1.2),
+            ("update", 2),
+            ("sort by doubles", 1.5),
+            ("agg_by many groups, five aggregations", 1.3),
+            ("agg_by 1,000 strings, sum and count", 1),
+            ("natural_join", 1.2),
+            ("aj by symbol and time", 1.2),
+        )
+    ),
+    *(
+        Target("ticking", "ticking queries, 10,000 changes a cycle", what, at_least=times, beside=DEEPHAVEN)
+        for what, times in (
+            ("where, with its source", 1.2),
+            ("sum, count, with its source", 1.5),
+            ("natural_join, with its source", 1.2),
+            ("sort", 1.5),
+            ("min, max, median", 1),
+            ("aj", 1.5),
         )
     ),
 )

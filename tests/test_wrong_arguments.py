@@ -363,6 +363,18 @@ def operations(world: World) -> dict[str, Case]:
             {"filter_table": quotes, "cols": "k"},
             {"filter_table": "table", "cols": "columns to join"},
         ),
+        "snapshot_when": (
+            table.snapshot_when,
+            {"trigger_table": quotes, "stamp_cols": "y = x"},
+            {
+                "trigger_table": "table",
+                "stamp_cols": "columns to choose",
+                "initial": "text",
+                "incremental": "text",
+                "history": "text",
+            },
+        ),
+        "ring_table": (table.ring_table, {"capacity": 3}, {"capacity": "positive", "initialize": "text"}),
         "join": (
             table.join,
             {"table": quotes, "on": "k", "joins": "y = x"},

@@ -19,6 +19,7 @@ import pyarrow as pa
 from barrage_server.engine.fixed_column import FixedColumn
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
+from barrage_server.engine.sorting import sort_with_positions
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import Undo
 from barrage_server.engine.view import StoredView
@@ -215,7 +216,7 @@ class OrderIndex:
         removed = RowSet.from_sorted_keys(np.setdiff1d(gone, came[stays], assume_unique=True))
         added = RowSet.from_sorted_keys(came[~stays])
         in_place = came[stays]
-        shifted = _shifts(*(np.sort(np.concatenate((part, in_place))) for part in (old_slots, kept)))
+        shifted = _shifts(*(_merged(part, in_place) for part in (old_slots, kept)))
         self.rows = ((self.rows - removed) - RowSet.from_sorted_keys(old_slots[moved])) | RowSet.from_sorted_keys(
             slots[changed]
         )
@@ -228,18 +229,13 @@ class OrderIndex:
         loads = here + np.bincount(np.searchsorted(members, leaves), minlength=len(members))
         firsts = np.searchsorted(members, windows.starts)
         rows = np.add.reduceat(loads, firsts) if len(loads) else loads
-        window = np.repeat(np.arange(len(rows)), rows)
-        place = np.arange(len(window)) - np.repeat(np.cumsum(rows) - rows, rows)
         few, fuller = rows // windows.sizes, rows % windows.sizes  # the first leaves have a row more
-        edge = fuller * (few + 1)
-        in_fuller = place < edge[window]
-        per_leaf = np.where(in_fuller, few[window] + 1, np.maximum(few[window], 1))
-        beyond = place - np.where(in_fuller, 0, edge[window])
-        leaf = beyond // per_leaf + np.where(in_fuller, 0, fuller[window])
-        local = windows.starts[window] + leaf
-        slots = ((self._first + local) << _BITS) + beyond % per_leaf
-        filled = np.bincount(np.searchsorted(members, local), minlength=len(members))
-        return slots, filled
+        window = np.repeat(np.arange(len(rows)), windows.ends - windows.starts)
+        leaf = members - windows.starts[window]
+        loads = np.where(leaf < windows.sizes[window], few[window] + (leaf < fuller[window]), 0)
+        places = np.arange(int(loads.sum())) - np.repeat(np.cumsum(loads) - loads, loads)
+        slots = np.repeat((self._first + members) << _BITS, loads) + places
+        return slots, loads
 
     def _windows(self, totals: Int64Array, touched: Int64Array) -> _Windows:
         """The leaves to lay out anew, if each is to have ``totals`` rows; ``touched`` are those that change."""
@@ -306,8 +302,8 @@ class OrderIndex:
         for start in range(0, len(slots), _BLOCK):
             part, rows = slots[start : start + _BLOCK], keys[start : start + _BLOCK]
             self.store.columns[0].write(part, pa.array(rows), None if self._is_new else self._undo)
-            order = np.argsort(rows)
-            self._slots.write(rows[order], pa.array(part[order]), None)
+            ordered, positions = sort_with_positions(rows)
+            self._slots.write(ordered, pa.array(part[positions]), None)
 
 
 class _Windows(NamedTuple):
@@ -392,6 +388,13 @@ def _joined(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Arra
     is_first[1:] = starts[1:] >= reached[:-1]
     last = np.append(np.flatnonzero(is_first)[1:] - 1, len(starts) - 1)
     return starts[is_first], reached[last]
+
+
+def _merged(first: Int64Array, second: Int64Array) -> Int64Array:
+    """Two ascending arrays as one."""
+    if not len(second):
+        return first
+    return np.sort(np.concatenate((first, second)), kind="stable")  # merges, in linear time
 
 
 def _shifts(before: Int64Array, after: Int64Array) -> RowSetShiftData:

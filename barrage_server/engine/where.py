@@ -92,7 +92,7 @@ class Where(Operator):
             if left:
                 moved = moved - left
                 left_before = shifts.unapply(left) if shifts.size else left
-                removed, stayed = removed | left_before, stayed - left_before
+                removed, stayed = removed | left_before, stayed - left_before if shifts.size else moved
             added = added | came if came else added
         modified = all_columns(RowSet.empty(), len(self.schema))
         if any(update.modified):

@@ -12,13 +12,16 @@ from barrage_server.errors import UnsupportedOperationError
 from barrage_server.operations import aggregations, build, equi_join, formulas, join
 from barrage_server.operations.as_of import as_of_join
 from barrage_server.operations.budget import budget
+from barrage_server.operations.copied import blink_to_append_only, ring_table
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
 from barrage_server.operations.multi_join import multi_join
+from barrage_server.operations.snapshot_when import snapshot_when
 from barrage_server.operations.sort import sort
 from barrage_server.operations.ungroup import ungroup
 from barrage_server.operations.update_by.build import update_by
 from barrage_server.operations.where_in import where_in
+from barrage_server.plan import copies
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
 
@@ -56,6 +59,15 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plan.RenameColumns: lambda inputs, operation: formulas.rename_columns(inputs, operation.columns),
     plan.Where: lambda inputs, operation: formulas.where(inputs, operation.conditions),
     plan.Snapshot: lambda inputs, _: build.snapshot(inputs),
+    copies.SnapshotWhen: lambda inputs, operation: snapshot_when(
+        inputs,
+        operation.stamps,
+        initial=operation.initial,
+        incremental=operation.incremental,
+        history=operation.history,
+    ),
+    copies.BlinkToAppendOnly: lambda inputs, _: blink_to_append_only(inputs),
+    copies.Ring: lambda inputs, operation: ring_table(inputs, operation.capacity, initialize=operation.initialize),
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
     plan.HeadBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by),
@@ -110,6 +122,6 @@ def derive(
             found = maker(inputs, operation)
         if isinstance(found, DerivedTable) and found not in inputs:
             found.most_seconds = allowance.seconds
-        if found.is_refreshing:  # a snapshot is of its moment
+        if found.is_refreshing and not operation.is_of_its_moment:  # as a snapshot is
             known[key] = found
     return found

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from barrage_server.engine import Table
+from barrage_server.plan import copies
 from barrage_server.plan import operation as plan
 
 __all__ = ["state_bytes"]
@@ -47,4 +48,12 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
             return 0
         case plan.Snapshot():
             return sum(table.nbytes for table in inputs if table.is_refreshing and not table.traits.append_only)
+        case copies.SnapshotWhen(history=has_history):
+            base, trigger = inputs
+            copied = trigger.size if has_history else 1
+            return base.size * copied * _CELL_BYTES * (len(base.schema) + len(trigger.schema))
+        case copies.BlinkToAppendOnly():
+            return rows * _CELL_BYTES * len(inputs[0].schema)
+        case copies.Ring(capacity):
+            return min(rows, capacity) * _CELL_BYTES * len(inputs[0].schema)
     return 0 if isinstance(operation, _SHARING) else rows * _ROW_BYTES

@@ -49,7 +49,7 @@ class RowPlaces(NamedTuple):
     def read(self, view: ColumnView) -> pa.Array:
         """The values of a column in these rows; null for those that are missing."""
         values = view.read(self.plan)
-        _check_copies(values, self.places)
+        check_copies(values, self.places)
         if self.is_complete:
             return take(values, self.places)
         stored = to_storage(values)
@@ -93,7 +93,7 @@ class MappedView(ColumnView):
         self._rows.compact()
 
 
-def _check_copies(values: pa.Array, places: Int64Array) -> None:
+def check_copies(values: pa.Array, places: Int64Array) -> None:
     """Check how much memory it takes to have values at some places, before they are copied there.
 
     Raises:

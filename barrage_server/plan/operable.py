@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any
 
 from barrage_server.arguments import integer, names, shown
 from barrage_server.errors import InvalidRequestError
@@ -24,6 +23,7 @@ from barrage_server.plan.aggregation import (
     sum_,
     var,
 )
+from barrage_server.plan.copyable import Copyable, Result
 from barrage_server.plan.operation import (
     AggregateAllBy,
     AggregateBy,
@@ -42,7 +42,6 @@ from barrage_server.plan.operation import (
     MetaTable,
     NaturalJoin,
     NaturalJoinType,
-    Operation,
     RenameColumns,
     Reverse,
     ReverseAsOfJoin,
@@ -64,15 +63,13 @@ from barrage_server.plan.operation import (
     WhereIn,
     WhereNotIn,
 )
+from barrage_server.plan.texts import Texts, optional_texts, texts
 from barrage_server.plan.update_by import UpdateByOperation
 
-__all__ = ["Operable", "merge", "texts"]
-
-Result = TypeVar("Result")
-Texts: TypeAlias = str | Sequence[str]
+__all__ = ["Operable", "merge"]
 
 
-class Operable(ABC, Generic[Result]):
+class Operable(Copyable[Result]):
     """What operations apply to. The names and the arguments are those of Deephaven's Python client.
 
     Each method raises what the operation finds wrong with its arguments and the columns of the table:
@@ -80,10 +77,6 @@ class Operable(ABC, Generic[Result]):
         UnknownColumnError: a column that the table lacks.
         LimitError: a formula is too long, or a table would be too large.
     """
-
-    @abstractmethod
-    def operate(self, operation: Operation, *others: Result) -> Result:
-        """The result of ``operation`` on this table, and on ``others``."""
 
     def select(self, formulas: Texts | None = None) -> Result:
         """A table of the results of formulas, computed when their inputs change; of all columns without formulas."""
@@ -218,11 +211,11 @@ class Operable(ABC, Generic[Result]):
                 the join fails then, ``"first_match"`` or ``"last_match"``.
 
         """
-        return self.operate(NaturalJoin(texts(on, "on"), _optional(joins, "joins"), _match(type)), table)
+        return self.operate(NaturalJoin(texts(on, "on"), optional_texts(joins, "joins"), _match(type)), table)
 
     def exact_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
         """A :meth:`natural_join` in which each row has a row of ``table``: it fails when one has none."""
-        return self.operate(ExactJoin(texts(on, "on"), _optional(joins, "joins")), table)
+        return self.operate(ExactJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def aj(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
         """The rows of this table, with columns of the last row of ``table`` before each, or at it; null without one.
@@ -237,7 +230,7 @@ class Operable(ABC, Generic[Result]):
                 and the stamps of ``table`` if this table has no column of that name.
 
         """
-        return self.operate(AsOfJoin(texts(on, "on"), _optional(joins, "joins")), table)
+        return self.operate(AsOfJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def raj(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
         """The rows of this table, with columns of the first row of ``table`` behind each, or at it; null without one.
@@ -247,7 +240,7 @@ class Operable(ABC, Generic[Result]):
         Of rows of ``table`` with equal stamps the first one is taken. The arguments are those of :meth:`aj`; the last
         entry of ``on`` is ``"time"``, ``"time <= quoted"`` or ``"time < quoted"``.
         """
-        return self.operate(ReverseAsOfJoin(texts(on, "on"), _optional(joins, "joins")), table)
+        return self.operate(ReverseAsOfJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def join(
         self, table: Result, on: Texts | None = None, joins: Texts | None = None, reserve_bits: int = 10
@@ -266,25 +259,25 @@ class Operable(ABC, Generic[Result]):
 
         """
         bits = integer(reserve_bits, "reserve_bits")
-        return self.operate(Join(_optional(on, "on"), _optional(joins, "joins"), bits), table)
+        return self.operate(Join(optional_texts(on, "on"), optional_texts(joins, "joins"), bits), table)
 
     def left_outer_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
         """The pairs of :meth:`join`, and the rows of this table that have none, with nulls in the columns of ``table``.
 
         Without ``joins`` the columns of ``table`` are added whose names this table does not have.
         """
-        return self.operate(LeftOuterJoin(texts(on, "on"), _optional(joins, "joins")), table)
+        return self.operate(LeftOuterJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def full_outer_join(self, table: Result, on: Texts, joins: Texts | None = None) -> Result:
         """A :meth:`left_outer_join`, then the rows of ``table`` that have no pair, with nulls in this table's columns.
 
         Their keys are seen in columns of their own: ``joins=["right_sym = sym", "bid"]``.
         """
-        return self.operate(FullOuterJoin(texts(on, "on"), _optional(joins, "joins")), table)
+        return self.operate(FullOuterJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
     def select_distinct(self, cols: Texts | None = None) -> Result:
         """A row for each combination of values in ``cols``, in all columns without, in the order of appearance."""
-        return self.operate(SelectDistinct(_optional(cols, "cols")))
+        return self.operate(SelectDistinct(optional_texts(cols, "cols")))
 
     def agg_by(self, aggs: Aggregation | Sequence[Aggregation], by: Texts | None = None) -> Result:
         """A row for each group of rows that are equal in the columns ``by``; all rows are one group without.
@@ -296,13 +289,13 @@ class Operable(ABC, Generic[Result]):
         for entry in listed:
             if not isinstance(entry, Aggregation):
                 raise InvalidRequestError(f"aggs must be such as bs.agg.sum_('price'), not {shown(entry)}.")
-        return self.operate(AggregateBy(listed, _optional(by, "by")))
+        return self.operate(AggregateBy(listed, optional_texts(by, "by")))
 
     def agg_all_by(self, agg: Aggregation, by: Texts | None = None) -> Result:
         """A row for each group, with one aggregation, such as ``bs.agg.avg()``, of all other columns that it takes."""
         if not isinstance(agg, Aggregation):
             raise InvalidRequestError(f"agg must be an aggregation such as bs.agg.avg(), not {shown(agg)}.")
-        return self.operate(AggregateAllBy(agg, _optional(by, "by")))
+        return self.operate(AggregateAllBy(agg, optional_texts(by, "by")))
 
     def count_by(self, col: str, by: Texts | None = None) -> Result:
         """The number of rows of each group, as the column ``col``."""
@@ -357,11 +350,11 @@ class Operable(ABC, Generic[Result]):
 
         The columns ``by`` come first in the result.
         """
-        return self.operate(HeadBy(integer(num_rows, "num_rows"), _optional(by, "by")))
+        return self.operate(HeadBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
 
     def tail_by(self, num_rows: int, by: Texts | None = None) -> Result:
         """The last rows of each group, as :meth:`head_by` has the first ones."""
-        return self.operate(TailBy(integer(num_rows, "num_rows"), _optional(by, "by")))
+        return self.operate(TailBy(integer(num_rows, "num_rows"), optional_texts(by, "by")))
 
     def ungroup(self, cols: Texts | None = None, null_fill: bool = True) -> Result:
         """A row for each item of the lists in ``cols``, with the other columns of their row.
@@ -392,7 +385,7 @@ class Operable(ABC, Generic[Result]):
         for entry in listed:
             if not isinstance(entry, UpdateByOperation):
                 raise InvalidRequestError(f"ops must be such as bs.updateby.cum_sum('price'), not {shown(entry)}.")
-        return self.operate(UpdateBy(listed, _optional(by, "by")))
+        return self.operate(UpdateBy(listed, optional_texts(by, "by")))
 
     def snapshot(self) -> Result:
         """This table as it is now; the result does not change any more."""
@@ -417,20 +410,6 @@ def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Re
             raise InvalidRequestError(f"merge takes a list of tables, and one entry is {shown(table)}.")
     first, *others = tables
     return first.operate(Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
-
-
-def texts(value: Texts, what: str) -> tuple[str, ...]:
-    """Formulas as a tuple; InvalidRequestError unless they are strings, at least one."""
-    listed = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else None
-    if listed is None or not all(isinstance(entry, str) for entry in listed):
-        raise InvalidRequestError(f"{what} must be a string or a list of strings, not {shown(value)}.")
-    if not listed:
-        raise InvalidRequestError(f"{what} must not be empty.")
-    return listed
-
-
-def _optional(value: Texts | None, what: str) -> tuple[str, ...]:
-    return () if value is None else texts(value, what)
 
 
 def _match(value: str) -> NaturalJoinType:

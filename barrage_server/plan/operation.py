@@ -67,6 +67,7 @@ class Operation:
         verb: the name of its method.
         least_inputs: the tables that it is computed from, at least.
         most_inputs: those at most; None: any number.
+        is_of_its_moment: whether the result depends on when it was made, so that equal ones have results of their own.
 
     """
 
@@ -75,6 +76,7 @@ class Operation:
     verb: ClassVar[str]
     least_inputs: ClassVar[int] = 1
     most_inputs: ClassVar[int | None] = 1
+    is_of_its_moment: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)

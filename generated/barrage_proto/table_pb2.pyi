@@ -213,6 +213,24 @@ class SnapshotTableRequest(_message.Message):
     source_id: _deephaven_pb2.TableReference
     def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., source_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ...) -> None: ...
 
+class SnapshotWhenTableRequest(_message.Message):
+    __slots__ = ("result_id", "base_id", "trigger_id", "initial", "incremental", "history", "stamp_columns")
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    BASE_ID_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_ID_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_FIELD_NUMBER: _ClassVar[int]
+    INCREMENTAL_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    STAMP_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    result_id: _deephaven_pb2.Ticket
+    base_id: _deephaven_pb2.TableReference
+    trigger_id: _deephaven_pb2.TableReference
+    initial: bool
+    incremental: bool
+    history: bool
+    stamp_columns: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., base_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., trigger_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., initial: _Optional[bool] = ..., incremental: _Optional[bool] = ..., history: _Optional[bool] = ..., stamp_columns: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class UngroupRequest(_message.Message):
     __slots__ = ("result_id", "source_id", "null_fill", "columns_to_ungroup")
     RESULT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1070,7 +1088,7 @@ class UpdateByRequest(_message.Message):
 class BatchTableRequest(_message.Message):
     __slots__ = ("ops",)
     class Operation(_message.Message):
-        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "cross_join", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "update_by", "where_in", "aggregate_all", "aggregate", "snapshot", "meta_table", "aj", "raj", "multi_join", "slice")
+        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "cross_join", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "update_by", "where_in", "aggregate_all", "aggregate", "snapshot", "snapshot_when", "meta_table", "aj", "raj", "multi_join", "slice")
         EMPTY_TABLE_FIELD_NUMBER: _ClassVar[int]
         TIME_TABLE_FIELD_NUMBER: _ClassVar[int]
         DROP_COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -1102,6 +1120,7 @@ class BatchTableRequest(_message.Message):
         AGGREGATE_ALL_FIELD_NUMBER: _ClassVar[int]
         AGGREGATE_FIELD_NUMBER: _ClassVar[int]
         SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+        SNAPSHOT_WHEN_FIELD_NUMBER: _ClassVar[int]
         META_TABLE_FIELD_NUMBER: _ClassVar[int]
         AJ_FIELD_NUMBER: _ClassVar[int]
         RAJ_FIELD_NUMBER: _ClassVar[int]
@@ -1138,12 +1157,13 @@ class BatchTableRequest(_message.Message):
         aggregate_all: AggregateAllRequest
         aggregate: AggregateRequest
         snapshot: SnapshotTableRequest
+        snapshot_when: SnapshotWhenTableRequest
         meta_table: MetaTableRequest
         aj: AjRajTablesRequest
         raj: AjRajTablesRequest
         multi_join: MultiJoinTablesRequest
         slice: SliceRequest
-        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., cross_join: _Optional[_Union[CrossJoinTablesRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., update_by: _Optional[_Union[UpdateByRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., aj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., raj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., multi_join: _Optional[_Union[MultiJoinTablesRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
+        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., cross_join: _Optional[_Union[CrossJoinTablesRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., update_by: _Optional[_Union[UpdateByRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., snapshot_when: _Optional[_Union[SnapshotWhenTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., aj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., raj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., multi_join: _Optional[_Union[MultiJoinTablesRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
     OPS_FIELD_NUMBER: _ClassVar[int]
     ops: _containers.RepeatedCompositeFieldContainer[BatchTableRequest.Operation]
     def __init__(self, ops: _Optional[_Iterable[_Union[BatchTableRequest.Operation, _Mapping]]] = ...) -> None: ...

@@ -68,6 +68,8 @@ CASES: list[tuple[str, dict[str, list[Any]]]] = [
     ("session.merge_tables([t, t.where('n > 3')])", {"n": [1, 2, 3, 4, 4]}),
     ("session.merge_tables([t, t.where('n > 3')], order_by='n')", {"n": [1, 2, 3, 4, 4]}),
     ("t.snapshot()", {"n": [1, 2, 3, 4]}),
+    ("t.snapshot_when(names, stamp_cols=['last = sym'], initial=True)", {"n": [1, 2, 3, 4], "last": ["b"] * 4}),
+    ("t.snapshot_when(names, stamp_cols=['name'], history=True).head(5)", {"n": [1, 2, 3, 4, 1]}),
     ("t.meta_table", {"Name": ["n", "sym", "price"]}),
     ("session.empty_table(3).update(['x = ii'])", {"x": [0, 1, 2]}),
     ("session.query(t).where(['n > 1']).update(['x = n']).sort(['x']).tail(2).exec()", {"x": [3, 4]}),
@@ -110,7 +112,7 @@ def test_a_result_gets_a_name(server: Server, client: Pydeephaven, trades: Appen
         ("t.where('nope > 1')", "nope"),
         ("t.update('x = __import__(`os`)')", "__import__"),
         ("session.query(t).where('nope > 1').head(1).exec()", "nope"),
-        ("t.snapshot_when(t)", "docs/queries.md"),
+        ("t.snapshot_when(t)", "'n' twice"),
         ("session.run_script('x = 1')", "There is no"),
     ],
 )

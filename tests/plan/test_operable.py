@@ -11,6 +11,7 @@ import pytest
 import barrage_server as bs
 from barrage_server.plan import agg, updateby
 from barrage_server.plan.condition import Column, Compare, Comparison, Not
+from barrage_server.plan.copies import BlinkToAppendOnly, Ring, SnapshotWhen
 from barrage_server.plan.multi_join import MultiJoinInput, multi_join
 from barrage_server.plan.operable import Operable, merge
 from barrage_server.plan.operation import (
@@ -88,6 +89,12 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
     (lambda table: table.tail_pct(0.5), TailShare(0.5)),
     (lambda table: table.slice(-3, 0), Slice(-3, 0)),
     (lambda table: table.flatten(), Flatten()),
+    (lambda table: table.blink_to_append_only(), BlinkToAppendOnly()),
+    (lambda table: table.ring_table(3), Ring(3)),
+    (lambda table: table.ring_table(3, initialize=False), Ring(3, False)),
+    (lambda table: table.snapshot_when(OTHER), SnapshotWhen()),
+    (lambda table: table.snapshot_when(OTHER, "a", True, True), SnapshotWhen(("a",), True, True)),
+    (lambda table: table.snapshot_when(OTHER, ["x = a"], history=True), SnapshotWhen(("x = a",), history=True)),
     (lambda table: table.reverse(), Reverse()),
     (lambda table: table.sort("a"), Sort((SortColumn("a"),))),
     (lambda table: table.sort(["a", "b"], ["asc", "desc"]), Sort((SortColumn("a"), SortColumn("b", descending=True)))),

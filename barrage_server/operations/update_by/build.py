@@ -52,7 +52,7 @@ def update_by(
     """
     (table,) = parents
     if not operations:
-        raise InvalidRequestError("update_by needs at least one operation, such as bs.updateby.cum_sum('price').")
+        raise InvalidRequestError("An update_by needs at least one operation, such as bs.updateby.cum_sum('price').")
     keys = known_columns(table, by, "by") if by else []
     functions: list[_Function] = []
     names: list[str] = []
@@ -75,7 +75,7 @@ def _functions(table: Table, operation: UpdateByOperation, keys: Sequence[int]) 
     if function not in _NAMES:
         close = difflib.get_close_matches(function[:100], _NAMES, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else f" There are: {', '.join(_NAMES)}."
-        raise InvalidRequestError(f"update_by has no function {function[:100]!r}.{hint}")
+        raise InvalidRequestError(f"An update_by has no function {function[:100]!r}.{hint}")
     time = _time(table, operation)
     if function in _COUNTS:
         return _counts(table, operation, time)

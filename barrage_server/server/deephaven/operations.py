@@ -10,6 +10,7 @@ from barrage_proto import deephaven_pb2, table_pb2
 from google.protobuf.message import Message
 
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
+from barrage_server.plan import copies
 from barrage_server.plan import operation as plan
 from barrage_server.server.deephaven.aggregations import aggregation_of, combined_of, specified
 from barrage_server.server.deephaven.conditions import conditions_of
@@ -18,6 +19,7 @@ from barrage_server.server.deephaven.update_by import update_by_of
 __all__ = ["CALLS", "Planned", "planned"]
 
 Reference: TypeAlias = deephaven_pb2.TableReference
+_INPUTS: Final = ("source_id", "left_id", "right_id", "base_id", "trigger_id")
 _DESCRIPTORS: Final = table_pb2.SortDescriptor
 _JOINS: Final = table_pb2.NaturalJoinTablesRequest
 _MATCHES: Final = {
@@ -67,6 +69,7 @@ CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
     "Aggregate": ("aggregate", table_pb2.AggregateRequest),
     "UpdateBy": ("update_by", table_pb2.UpdateByRequest),
     "Snapshot": ("snapshot", table_pb2.SnapshotTableRequest),
+    "SnapshotWhen": ("snapshot_when", table_pb2.SnapshotWhenTableRequest),
     "Flatten": ("flatten", table_pb2.FlattenRequest),
     "MetaTable": ("meta_table", table_pb2.MetaTableRequest),
     "Slice": ("slice", table_pb2.SliceRequest),
@@ -100,7 +103,7 @@ def _inputs(request: Any) -> Sequence[Reference]:
     elif "multi_join_inputs" in names:
         found = [entry.source_id for entry in request.multi_join_inputs]
     else:
-        found = [getattr(request, name) for name in ("source_id", "left_id", "right_id") if name in names]
+        found = [getattr(request, name) for name in _INPUTS if name in names]
     if any(one.WhichOneof("ref") is None for one in found):
         raise InvalidRequestError("The operation does not say which table it is for.")
     return found
@@ -204,6 +207,9 @@ _READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
         tuple(map(update_by_of, request.operations)), tuple(request.group_by_columns)
     ),
     "snapshot": lambda _: plan.Snapshot(),
+    "snapshot_when": lambda request: copies.SnapshotWhen(
+        tuple(request.stamp_columns), request.initial, request.incremental, request.history
+    ),
     "flatten": lambda _: plan.Flatten(),
     "meta_table": lambda _: plan.MetaTable(),
     "slice": lambda request: plan.Slice(request.first_position_inclusive, request.last_position_exclusive),

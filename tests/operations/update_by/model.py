@@ -79,7 +79,7 @@ def _moving(operation: UpdateByOperation, values: Values, times: Values) -> list
 def _std(values: Values) -> float:
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return math.nan
-    return statistics.stdev(values)
+    return float(statistics.stdev(values))
 
 
 def _rolled(operation: UpdateByOperation, window: Values, weights: Values) -> Any:
@@ -101,7 +101,7 @@ def _rolled(operation: UpdateByOperation, window: Values, weights: Values) -> An
     if not some:
         return None
     is_nan = any(map(_is_nan, some))
-    return {
+    chosen: dict[str, Callable[[], Any]] = {
         "sum": lambda: sum(some),
         "avg": lambda: sum(some) / len(some),
         "min": lambda: math.nan if is_nan else min(some),
@@ -109,7 +109,8 @@ def _rolled(operation: UpdateByOperation, window: Values, weights: Values) -> An
         "prod": lambda: math.prod(map(float, some)),
         "std": lambda: _std([*map(float, some)]),
         "formula": lambda: sum(some),
-    }[name]()
+    }
+    return chosen[name]()
 
 
 def results(operation: UpdateByOperation, values: Values, times: Values, weights: Values, holds: Values) -> list[Any]:

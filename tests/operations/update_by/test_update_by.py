@@ -84,7 +84,7 @@ def near(found: Any, wanted: Any) -> bool:
         if math.isnan(found) or math.isnan(wanted):
             return math.isnan(found) and math.isnan(wanted)
         return math.isclose(found, wanted, rel_tol=1e-7, abs_tol=1e-7)
-    return cell(found) == cell(wanted)
+    return bool(cell(found) == cell(wanted))
 
 
 def check(made: Table, source: Table, operations: list[Op], by: tuple[int, ...], time: int | None) -> None:

@@ -307,6 +307,25 @@ def test_operations_on_several_tables(server: Server, client: Computing) -> None
     assert list(numbers(client.read(6))) == [1, 2, 2, 3, 4, 5]
 
 
+def test_a_trigger_takes_snapshots(server: Server, client: Computing) -> None:
+    """The batch of Deephaven's client and the unary call name the base and the trigger alike."""
+    names = server.keyed_table("names", {"name": "string"}, key="name")
+    names.upsert({"name": ["Acme", "Bolt"]})
+    for number, has_history, columns in ((1, False, ["sym", "n", "who"]), (2, True, ["who", "sym", "n"])):
+        request = table_pb2.SnapshotWhenTableRequest(
+            result_id=result(number),
+            base_id=scope("t"),
+            trigger_id=scope("names"),
+            initial=not has_history,
+            history=has_history,
+            stamp_columns=["who = name"],
+        )
+        client.call("SnapshotWhen", request)
+        found = client.read(number)
+        assert sorted(found.column_names) == sorted(columns)
+        assert found.num_rows == (10 if has_history else 5)
+
+
 def test_a_table_of_nothing_is_static_and_so_is_what_is_computed_from_it(client: Computing) -> None:
     (made,) = client.call("EmptyTable", table_pb2.EmptyTableRequest(result_id=result(1), size=4))
     (computed,) = client.call(

@@ -1,0 +1,58 @@
+"""The operations that copy the rows of tables as they pass, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barrage_server.plan.operation import Operation
+
+__all__ = ["BlinkToAppendOnly", "Ring", "SnapshotWhen"]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWhen(Operation):
+    """The first table as it was when the second one, the trigger, changed last.
+
+    Attributes:
+        stamps: columns of the trigger, as ``"time"`` or ``"taken = time"``, whose values in its last row the rows get;
+            none: all.
+        initial: whether the first snapshot is taken at once.
+        incremental: whether rows get the stamps of the snapshot that they came or changed with, and not of the last.
+        history: whether each row that the trigger gets adds a snapshot, with its stamps, to those before.
+
+    """
+
+    verb = "snapshot_when"
+    least_inputs = 2
+    most_inputs = 2
+    is_of_its_moment = True
+
+    stamps: tuple[str, ...] = ()
+    initial: bool = False
+    incremental: bool = False
+    history: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BlinkToAppendOnly(Operation):
+    """All rows that a blink table has now and will have."""
+
+    verb = "blink_to_append_only"
+    is_of_its_moment = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ring(Operation):
+    """The last rows that a table has got, whose rows are never modified.
+
+    Attributes:
+        capacity: how many rows, at most.
+        initialize: whether it begins with the rows that are there.
+
+    """
+
+    verb = "ring_table"
+    is_of_its_moment = True
+
+    capacity: int
+    initialize: bool = True
