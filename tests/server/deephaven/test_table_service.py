@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -16,6 +16,7 @@ from barrage_proto import table_pb2
 from barrage_server.engine import AppendTable
 from barrage_server.server import Limits, Principal, Role, Server
 from barrage_server.server.authentication import Credentials
+from barrage_server.server.results import Results
 from barrage_server.wire.tickets import export_ticket
 from tests.server.deephaven.computing import Computing, Operation, export, numbers, offset, result, scope
 from tests.waiting import until
@@ -527,8 +528,18 @@ def test_equal_operations_of_two_clients_are_one(server: Server, client: Computi
     other.disconnect()
 
 
-def test_a_client_that_is_gone_while_its_table_starts_leaves_nothing(server: Server) -> None:
+def test_a_client_that_is_gone_while_its_table_starts_leaves_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entered, leave = threading.Event(), threading.Event()
+    started: list[Callable[[], bool]] = []
+    compute = Results.compute
+
+    def watched(results: Results, principal: Any, operation: Any, inputs: Any, is_gone: Callable[[], bool]) -> Any:
+        started.append(is_gone)
+        return compute(results, principal, operation, inputs, is_gone)
+
+    monkeypatch.setattr(Results, "compute", watched)
 
     def slow(n: pa.Array) -> pa.Array:
         entered.set()
@@ -545,6 +556,7 @@ def test_a_client_that_is_gone_while_its_table_starts_leaves_nothing(server: Ser
     call.cancel()
     client.disconnect()
     server.append_table("t", SCHEMA).append({"n": [9], "sym": ["z"]})  # publishers do not wait for it
+    until(started[0])  # the server has noticed
     leave.set()
 
     def is_gone() -> bool:
