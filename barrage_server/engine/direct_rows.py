@@ -80,14 +80,21 @@ class DirectRows:
         self._places.array[places] = 0
         self.count -= len(places)
 
-    def end_for(self, keys: Int64Array) -> int:
+    def end_for(self, keys: Int64Array, *, others: int = 0, highest: int = 0) -> int:
         """The end of a larger range that covers some more of ``keys``, which are different and not within it; the
         present end if it may not grow.
 
         A range without keys restarts at the lowest of them.
+
+        Args:
+            keys: the keys.
+            others: the number of keys that are there and not covered.
+            highest: none of them is higher, nor of ``keys``. Keys that come in no order are dense once there are many.
         """
         if self.count == 0:
             self._restart(int(keys.min()))
+        if others and self.end <= highest < self.first + _GROWING * (self.count + others + len(keys)):
+            return highest + 1
         behind = np.sort(keys[keys >= self.end])
         if len(behind) == 0:
             return self.end

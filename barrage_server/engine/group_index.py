@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as pat
 
 from barrage_server.engine.key_index import KeyIndex
 from barrage_server.engine.key_values import KeyValues
@@ -17,6 +19,9 @@ from barrage_server.rowset import RowSet
 __all__ = ["GroupIndex", "pack_rows"]
 
 _BLOCK = 1 << 16
+_SAMPLE = 1 << 10
+_MANY = _SAMPLE * 3 // 4
+"""Different values in a sample from which on each row is hashed by itself."""
 
 
 class GroupIndex:
@@ -55,6 +60,10 @@ class GroupIndex:
         """The group of each of ``rows`` rows with these key values; -1 where there is none."""
         if self._index is None:
             return np.full(rows, 0 if self.count else -1, np.int64)
+        encoded = _encoded(columns)
+        if encoded is not None:
+            dictionary, places = encoded
+            return self._index.lookup(KeyValues([dictionary]))[places]
         return self._index.lookup(KeyValues(columns))
 
     def add(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
@@ -67,6 +76,10 @@ class GroupIndex:
         if self._index is None:
             self.count = max(self.count, min(rows, 1))
             return np.zeros(rows, np.int64)
+        encoded = _encoded(columns)
+        if encoded is not None:
+            dictionary, places = encoded
+            return self.add([dictionary], len(dictionary))[places]
         keys = KeyValues(columns)
         found = self._index.lookup(keys)
         missing = np.flatnonzero(found < 0)
@@ -118,3 +131,19 @@ def pack_rows(store: ColumnStore, living: Int64Array, count: int) -> None:
         column.discard(dead)
         column.move(living[moved:], numbers[moved:], store.undo)
         column.collect(live, store.undo)
+
+
+def _encoded(columns: Sequence[pa.Array]) -> tuple[pa.Array, npt.NDArray[np.int32]] | None:
+    """The different values of one column of text or bytes, in the order of appearance, and the place of that of each
+    row; ``None`` if most values are different, or for another type.
+    """
+    if len(columns) > 1 or len(columns[0]) < 2 * _SAMPLE:
+        return None
+    (column,) = columns
+    kind = column.type
+    if not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_binary(kind) or pat.is_large_binary(kind)):
+        return None
+    if len(column.slice(0, _SAMPLE).unique()) > _MANY:
+        return None
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return encoded.dictionary, encoded.indices.to_numpy()

@@ -59,6 +59,7 @@ class KeyIndex:
         self._hasher = hasher
         self._slots = Slots(self._hash_rows)
         self.direct = DirectRows() if len(types) == 1 and is_integer_like(types[0]) else None
+        self._highest = -(1 << 63)  # no integer key in the hash table is higher
 
     def __len__(self) -> int:
         """Number of keys."""
@@ -206,7 +207,8 @@ class KeyIndex:
         numbers = numbers[outside if valid is None else outside & valid]
         if len(numbers) == 0:
             return
-        end = self.direct.end_for(numbers)
+        self._highest = max(self._highest, int(numbers.max()))
+        end = self.direct.end_for(numbers, others=self._slots.count, highest=self._highest)
         begin = self.direct.end
         if end == begin:
             return

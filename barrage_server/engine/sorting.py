@@ -14,6 +14,8 @@ __all__ = ["last_of_each", "positions_in_order", "sort_with_positions"]
 
 # Ascending runs up to which a merge, linear in their length, is faster than a sort.
 _FEW_RUNS = 4
+# Of the numbers, those that are equal in their upper bits must be less than one in 2**_FEW_TIES.
+_FEW_TIES = 2
 
 
 def sort_with_positions(values: Int64Array, *, runs: int | None = None) -> tuple[Int64Array, Int64Array]:
@@ -28,8 +30,12 @@ def sort_with_positions(values: Int64Array, *, runs: int | None = None) -> tuple
 
     """
     bits = len(values).bit_length()
-    if (runs is not None and runs <= _FEW_RUNS) or len(values) < 2 or int(values.max()) >= 1 << 63 - bits:
+    if (runs is not None and runs <= _FEW_RUNS) or len(values) < 2:
         positions = np.argsort(values, kind="stable")
+        return values.take(positions), positions
+    beyond = int(values.max()).bit_length() + bits - 63
+    if beyond > 0:
+        positions = _by_upper_bits(values, bits, beyond)
         return values.take(positions), positions
     packed = values << bits
     packed |= np.arange(len(values), dtype=np.int64)
@@ -37,6 +43,27 @@ def sort_with_positions(values: Int64Array, *, runs: int | None = None) -> tuple
     ordered = packed >> bits
     packed &= (1 << bits) - 1
     return ordered, packed
+
+
+def _by_upper_bits(values: Int64Array, bits: int, beyond: int) -> Int64Array:
+    """The positions of numbers in order, of which the lowest bits ``beyond`` do not fit beside a position."""
+    packed = values >> beyond
+    packed <<= bits
+    packed |= np.arange(len(values), dtype=np.int64)
+    packed.sort()
+    positions = packed & ((1 << bits) - 1)
+    packed >>= bits
+    same = packed[1:] == packed[:-1]
+    if not same.any():
+        return positions
+    is_tied = np.append(same, False)
+    is_tied[1:] |= same
+    tied = np.flatnonzero(is_tied)
+    if len(tied) > len(values) >> _FEW_TIES:
+        return np.argsort(values, kind="stable")
+    those = positions[tied]
+    positions[tied] = those[np.lexsort((values[those], packed[tied]))]
+    return positions
 
 
 def positions_in_order(values: Int64Array, width: int) -> Int64Array:

@@ -20,6 +20,7 @@ from barrage_server.operations.checks import known_columns, pair
 from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
 from barrage_server.operations.history import readable_with
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
+from barrage_server.operations.nearest_rows import NearestRows
 from barrage_server.operations.ordering import is_sortable
 from barrage_server.operations.result import make
 from barrage_server.operations.row_places import MappedView
@@ -33,6 +34,8 @@ _NUMBER: Final = pa.schema([("number", pa.int64())])
 _NO_ROW, _GONE = -1, -2
 _BLOCK: Final = 1 << 16
 _BLOCK_BITS: Final = 16
+_MANY: Final = 1 << 20
+"""Left rows that are sorted at a time, when the table starts."""
 _RELATIONS: Final = (">=", "<=", ">", "<")
 
 
@@ -93,9 +96,14 @@ class AsOfJoin(Operator):
         left, right = inputs
         self._left.start(left)
         self._right.start(right)
-        for begin in range(0, left.size, _BLOCK):
-            part = left.row_set.slice(begin, begin + _BLOCK)
-            self._rows.columns[0].write(part, pa.array(self._found(part)), None)
+        nearest = NearestRows.of(self._right, right, self._groups.count, before_equal=self._equal_behind)
+        for begin in range(0, left.size, _MANY):
+            rows = left.row_set.slice(begin, begin + _MANY)
+            places = None if nearest is None else nearest.places(*self._left.stamped(rows))
+            for start in range(0, rows.size, _BLOCK):
+                part = rows.slice(start, start + _BLOCK)
+                known = None if places is None else places[start : start + _BLOCK]
+                self._rows.columns[0].write(part, pa.array(self._found(part, known)), None)
         return self._outcome(left, right, TableUpdate.of_added(left.row_set, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
@@ -166,14 +174,16 @@ class AsOfJoin(Operator):
         theirs = self._rows_of(near)
         return [RowSet.from_sorted_keys(near[rows.contains(theirs)]) for rows in modified]
 
-    def _found(self, rows: RowSet) -> Int64Array:
-        """The right rows of left rows."""
+    def _found(self, rows: RowSet, places: Int64Array | None = None) -> Int64Array:
+        """The right rows of left rows; ``places`` are those in the right order behind them, if they are known."""
         found = np.full(rows.size, _NO_ROW, np.int64)
         order = self._right.order
         if not rows or order is None or not order.rows:
             return found
-        groups, stamps = self._left.stamped(rows)
-        places = self._right.rank((groups, stamps), before_equal=self._equal_behind)
+        groups = self._left.groups_of(rows.keys())
+        if places is None:
+            stamped = groups, self._left.stamps(rows)
+            places = self._right.rank(stamped, before_equal=self._equal_behind)
         if self._is_backward:
             places = places - 1
         there = np.flatnonzero((places >= 0) & (places < order.rows.size))

@@ -12,6 +12,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.group_index import pack_rows
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.sorting import sort_with_positions
 from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import Undo
@@ -19,7 +20,7 @@ from barrage_server.engine.values import take
 from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
-from barrage_server.operations.ordering import Key, comes_before, is_sortable, order_of
+from barrage_server.operations.ordering import Key, code_of, comes_before, is_sortable, order_of
 from barrage_server.rowset import RowSet
 from barrage_server.wire.buffers import is_valid
 
@@ -80,25 +81,36 @@ class Kept(Accumulator):
         """Compare the rows with what there is."""
         if sign < 0:
             raise InvalidRequestError("A table that was to keep its rows as they are has changed some, or lost them.")
-        owners = groups[places]
         if self._by_value:
             there = is_valid(columns[0])
             if pat.is_floating(columns[0].type):
                 nans = there & np.isnan(columns[0].to_numpy(zero_copy_only=False))
-                self._has_nan.array[owners[nans]] = True
+                self._has_nan.array[groups[places[nans]]] = True
                 there = there & ~nans
-            kept = np.flatnonzero(there)
-            owners, columns = owners[kept], [take(column, kept) for column in columns]
-        order = order_of([pa.array(owners), *(columns[number] for number in self._columns)], self._keys, len(owners))
-        is_chosen = np.ones(len(order), np.bool_)
-        ordered = owners[order]
-        differs = ordered[1:] != ordered[:-1]
-        if self._from_end:
-            is_chosen[:-1] = differs
-        else:
-            is_chosen[1:] = differs
-        chosen = order[is_chosen]
-        self._keep(owners[chosen], [take(column, chosen) for column in columns])
+            if not there.all():
+                kept = np.flatnonzero(there)
+                places, columns = places[kept], [take(column, kept) for column in columns]
+        chosen = self._chosen(places, columns, len(groups))
+        owners, order = sort_with_positions(groups[places[chosen]])
+        chosen = chosen[order]
+        self._keep(owners, [take(column, chosen) for column in columns])
+
+    def _chosen(self, places: Int64Array, columns: Sequence[pa.Array], count: int) -> Int64Array:
+        """The positions of the rows that count, one for each of the ``count`` places that rows have."""
+        codes = [code_of(columns[number]) for number in self._columns]
+        rows = np.arange(len(places), dtype=np.int64)
+        code = codes[0] if len(codes) == 1 else None
+        if code is not None:
+            best = np.full(count, 0 if self._from_end else np.iinfo(np.uint64).max, np.uint64)
+            (np.maximum if self._from_end else np.minimum).at(best, places, code)
+            rows = np.flatnonzero(code == best[places])
+        elif codes:
+            rows = order_of([pa.array(places), *(columns[number] for number in self._columns)], self._keys, len(rows))
+        if not self._from_end:
+            rows = rows[::-1]
+        found = np.full(count, -1, np.int64)
+        found[places[rows]] = rows  # the last one stays
+        return found[found >= 0]
 
     def _keep(self, groups: Int64Array, columns: Sequence[pa.Array]) -> None:
         """Take over the rows, one for each of some groups in ascending order, that replace those that are there."""

@@ -6,6 +6,7 @@ in the order of their keys.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from barrage_server.engine.sorting import sort_with_positions
 from barrage_server.engine.values import to_cells
 from barrage_server.wire.buffers import is_valid
 
-__all__ = ["Key", "comes_before", "is_sortable", "order_of"]
+__all__ = ["Key", "code_of", "comes_before", "has_codes", "is_sortable", "order_of"]
 
 _NULL, _VALUE, _NAN = range(3)
 
@@ -76,6 +77,7 @@ def order_of(columns: Sequence[pa.Array], keys: Sequence[Key], rows: int) -> Int
         parts += _codes(_plain(column, key), key.descending)
     if not parts:
         return np.arange(rows, dtype=np.int64)
+    parts = _joined(parts)
     if len(parts) == 1 and parts[0].dtype == np.uint64 and len(parts[0]):
         low = parts[0].min()
         span = parts[0] - low
@@ -83,6 +85,31 @@ def order_of(columns: Sequence[pa.Array], keys: Sequence[Key], rows: int) -> Int
             return sort_with_positions(span.view(np.int64))[1]
         return np.argsort(parts[0], kind="stable")
     return np.lexsort(parts[::-1])
+
+
+def code_of(column: pa.Array) -> npt.NDArray[np.uint64] | None:
+    """Unsigned numbers in the order of the values of one batch; ``None`` if some are null or NaN."""
+    found = _codes(_plain(column, Key(0)), False)
+    return found[0] if len(found) == 1 else None
+
+
+def has_codes(data_type: pa.DataType) -> bool:
+    """Whether a value has the same code in each batch: those of numbers and times have, but not of decimals."""
+    return bool(pat.is_integer(data_type) or pat.is_floating(data_type) or pat.is_temporal(data_type))
+
+
+def _joined(parts: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Several arrays of unsigned numbers as one, if what they span fits 62 bits together."""
+    if len(parts) < 2 or not len(parts[0]) or any(part.dtype != np.uint64 for part in parts):
+        return parts
+    lows = [part.min() for part in parts]
+    spans = [int(part.max()) - int(low) + 1 for part, low in zip(parts, lows, strict=True)]
+    if math.prod(spans) >= 1 << 62:
+        return parts
+    found = parts[0] - lows[0]
+    for part, low, span in zip(parts[1:], lows[1:], spans[1:], strict=True):
+        found = found * np.uint64(span) + (part - low)
+    return [found]
 
 
 def comes_before(

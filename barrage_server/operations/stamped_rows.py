@@ -78,6 +78,11 @@ class StampedRows(GroupedRows):
             return pa.array([], version.schema.field(self._stamp).type)
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
+    @property
+    def stamp_type(self) -> pa.DataType:
+        """The type of the stamps."""
+        return self.version.views[self._stamp].type
+
     def rank(self, stamped: Stamped, *, before_equal: bool) -> Int64Array:
         """For groups and stamps the position in the order of the first row behind them.
 

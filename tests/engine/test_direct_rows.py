@@ -129,7 +129,7 @@ def test_keys_too_far_apart_are_hashed(model: Model) -> None:
 
 
 def test_keys_that_come_to_lie_within_the_range_move_there(model: Model) -> None:
-    model.insert([0, 1, 2, 500, 701, 1500])
+    model.insert([0, 1, 2, 500, 701, 15_000])
     assert model.direct.count == 3
     model.insert(list(range(3, 1000, 1)))
     assert (model.direct.first, model.direct.end) == (0, 1000)

@@ -343,3 +343,26 @@ def test_keys_of_one_hash_are_told_apart_in_a_few_steps(name: str, monkeypatch: 
     index = KeyIndex([sample.type], lambda rows: [], hasher=one_hash)
     assert index.deduplicate(keys).tolist() == sorted(last.values())
     assert len(steps) <= 2
+
+
+@pytest.mark.parametrize("low", [0, -50_000, 10**12])
+def test_dense_keys_that_come_in_no_order_are_not_hashed_for_long(low: int) -> None:
+    keys = low + np.random.default_rng(3).permutation(20_000)
+    integers = Integers(keys)
+    for first in range(0, len(keys), 500):
+        integers.insert(first, first + 499)
+    assert integers.index.lookup(keys_of(keys)).tolist() == list(range(len(keys)))
+    assert integers.index.lookup(keys_of([low - 1, low + len(keys)])).tolist() == [-1, -1]
+    assert integers.index.direct is not None
+    assert integers.index.direct.count > 0.9 * len(keys)
+    assert len(integers.index) == len(keys)
+
+
+def test_sparse_keys_stay_hashed() -> None:
+    keys = np.random.default_rng(4).permutation(20_000) * 100
+    integers = Integers(keys)
+    for first in range(0, len(keys), 500):
+        integers.insert(first, first + 499)
+    assert integers.index.direct is not None
+    assert integers.index.direct.nbytes < 8 * len(keys)
+    assert integers.index.lookup(keys_of(keys)).tolist() == list(range(len(keys)))

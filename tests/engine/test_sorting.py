@@ -20,6 +20,16 @@ def test_sorted_numbers_have_their_positions_and_equal_ones_their_order(values: 
     assert ordered.tolist() == [values[position] for position in expected]
 
 
+@pytest.mark.parametrize("step", [1, 1 << 20, 1 << 44])
+def test_numbers_that_differ_in_low_bits_alone_are_in_order(step: int) -> None:
+    random = np.random.default_rng(step)
+    values = random.integers(0, 1 << 62, 5000)
+    values[::3] = values[0] + random.integers(0, 50, len(values[::3])) * step
+    ordered, positions = sort_with_positions(values)
+    assert np.array_equal(positions, np.argsort(values, kind="stable"))
+    assert np.array_equal(ordered, np.sort(values))
+
+
 @given(st.lists(st.integers(0, 3) | st.integers(0, 2**32 - 1), max_size=50), st.sampled_from([32, 58, 63]))
 def test_positions_alone_are_the_same(values: list[int], width: int) -> None:
     array = np.array(values, np.int64)

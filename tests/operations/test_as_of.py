@@ -185,6 +185,29 @@ def test_a_cycle_reads_few_rows() -> None:
     assert made.to_arrow()["bid"].null_count == 2
 
 
+@pytest.mark.parametrize("relation", [">=", ">", "<=", "<"])
+@pytest.mark.parametrize("spread", [1, 10**17])
+@pytest.mark.parametrize("kind", ["int64", "float64", "timestamp[ns]"])
+def test_many_rows_that_are_there_at_first_find_the_same_as_one_by_one(relation: str, spread: int, kind: str) -> None:
+    random = np.random.default_rng(8)
+    graph = UpdateGraph()
+    left = AppendTable(graph, "trades", {"sym": "int64", "time": kind})
+    right = AppendTable(graph, "quotes", {"sym": "int64", "quoted": kind, "n": "int64"})
+
+    def stamps(count: int, most: int) -> pa.Array:
+        return pa.array(random.integers(-most, most, count) * spread).cast(kind, safe=False)
+
+    right.append({"sym": random.integers(0, 30, 300), "quoted": stamps(300, 40), "n": np.arange(300)})
+    left.append({"sym": random.integers(0, 40, 1000), "time": stamps(1000, 60)})
+    join = left.raj if "<" in relation else left.aj
+    at_start = join(right, ["sym", f"time {relation} quoted"], "n")
+    quotes, found = plain_rows(right), plain_rows(at_start)
+    assert len(found) == 1000
+    for row in found[:200]:
+        expected = nearest(row, quotes, [0], 1, relation)
+        assert row[2] == (None if expected is None else expected[2])
+
+
 WRONG: dict[str, tuple[list[str], list[str], type[BarrageError], str]] = {
     "left column": (["sm = sym", "time >= quoted"], [], UnknownColumnError, "'trades' has no column 'sm'"),
     "right stamps": (["sym", "time"], [], UnknownColumnError, "'quotes' has no column 'time'"),

@@ -1,0 +1,93 @@
+"""The places of many stamps among the rows of the right input of an as-of join, which are sorted once."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from barrage_server.engine import TableVersion
+from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.sorting import sort_with_positions
+from barrage_server.operations.ordering import code_of, has_codes
+from barrage_server.operations.stamped_rows import StampedRows
+
+__all__ = ["NearestRows"]
+
+_LIMIT = 1 << 62
+
+
+class NearestRows:
+    """Right rows as ascending numbers, made of their group and stamp.
+
+    Each look-up sorts what it looks for, so that it reads them in order, which single searches do not.
+
+    Args:
+        groups: the group of each row, in the order of groups and stamps.
+        codes: their stamps, as numbers in the same order.
+        count: the number of groups.
+        before_equal: whether rows with an equal stamp are behind what is looked for.
+
+    """
+
+    def __init__(self, groups: Int64Array, codes: npt.NDArray[np.uint64], count: int, *, before_equal: bool) -> None:
+        self._low, self._high = int(codes.min()), int(codes.max())
+        self._distinct: npt.NDArray[np.uint64] | None = None
+        if (self._high - self._low + 3) * count >= _LIMIT:
+            self._distinct = np.unique(codes)
+            codes = self._numbered(codes)
+            self._low, self._high = int(codes.min()), int(codes.max())
+        self._span = self._high - self._low + 3
+        self._rows = self._joined(groups, codes)
+        self._before_equal = before_equal
+
+    @classmethod
+    def of(cls, rows: StampedRows, version: TableVersion, count: int, *, before_equal: bool) -> Self | None:
+        """Those of some rows; ``None`` if there are none, or their stamps are not numbers or times, or null or NaN.
+
+        Args:
+            rows: the rows.
+            version: the version that they are of.
+            count: the number of groups.
+            before_equal: whether rows with an equal stamp are behind what is looked for.
+
+        """
+        order = rows.order
+        if order is None or not order.rows or not has_codes(rows.stamp_type):
+            return None
+        codes = code_of(rows.stamps(version.row_set))
+        if codes is None:
+            return None
+        keys = order.keys_at(order.rows.keys())
+        return cls(rows.groups_of(keys), codes[version.row_set.find(keys)], count, before_equal=before_equal)
+
+    def places(self, groups: Int64Array, stamps: pa.Array) -> Int64Array | None:
+        """For each group and stamp the position of the first row behind them; ``None`` if stamps are null or NaN."""
+        codes = code_of(stamps)
+        if codes is None:
+            return None
+        if self._distinct is not None:
+            codes = self._numbered(codes)
+        ordered, positions = sort_with_positions(self._joined(groups, codes))
+        found = np.empty(len(groups), np.int64)
+        found[positions] = np.searchsorted(self._rows, ordered, "left" if self._before_equal else "right")
+        return found
+
+    def _numbered(self, codes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        """Codes as odd numbers, by their place among those of the rows; others are even, between them."""
+        assert self._distinct is not None
+        places = self._distinct.searchsorted(codes)
+        known = self._distinct[np.minimum(places, len(self._distinct) - 1)] == codes
+        numbered: npt.NDArray[np.uint64] = (2 * places + known).astype(np.uint64)
+        return numbered
+
+    def _joined(self, groups: Int64Array, codes: npt.NDArray[np.uint64]) -> Int64Array:
+        """Groups and codes as one number each; what is below or above all rows counts as next to them."""
+        low, high = np.uint64(self._low), np.uint64(self._high)
+        within = (np.clip(codes, low, high) - low + np.uint64(1)).view(np.int64)
+        within -= codes < low
+        within += codes > high
+        joined: Int64Array = groups * self._span + within
+        return joined
