@@ -49,7 +49,7 @@ FLOATS: Final = ["single", "price", "wild"]
 def row_of(chance: random.Random, number: int) -> dict[str, Any]:
     """A random row: every fifth cell is null, ``wild`` has NaN and infinities, instants do not descend.
 
-    Those of ``late`` differ: of rows at one instant Deephaven's leaves out floating-point numbers. Numbers are multiples
+    Those of ``late`` differ: of rows at one instant the peer leaves out floating-point numbers. Numbers are multiples
     of a quarter, whose sums have no rounding errors, and products stay far from overflow.
     """
     quarters = chance.randint(-200, 200)
