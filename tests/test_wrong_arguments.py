@@ -374,6 +374,11 @@ def operations(world: World) -> dict[str, Case]:
                 "history": "text",
             },
         ),
+        "range_join": (
+            table.range_join,
+            {"table": quotes, "on": ["k", "x <= x <= x"], "aggs": bs.agg.group("y = x")},
+            {"table": "table", "on": "columns to join", "aggs": "aggregations"},
+        ),
         "ring_table": (table.ring_table, {"capacity": 3}, {"capacity": "positive", "initialize": "text"}),
         "join": (
             table.join,

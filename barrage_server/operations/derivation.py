@@ -16,12 +16,13 @@ from barrage_server.operations.copied import blink_to_append_only, ring_table
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
 from barrage_server.operations.multi_join import multi_join
+from barrage_server.operations.range_join import range_join
 from barrage_server.operations.snapshot_when import snapshot_when
 from barrage_server.operations.sort import sort
 from barrage_server.operations.ungroup import ungroup
 from barrage_server.operations.update_by.build import update_by
 from barrage_server.operations.where_in import where_in
-from barrage_server.plan import copies
+from barrage_server.plan import copies, ranges
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
 
@@ -52,6 +53,7 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plan.MultiJoin: lambda inputs, operation: multi_join(inputs, operation.columns),
     plan.AsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins),
     plan.ReverseAsOfJoin: lambda inputs, operation: as_of_join(inputs, operation.on, operation.joins, reverse=True),
+    ranges.RangeJoin: lambda inputs, operation: range_join(inputs, operation.on, operation.aggregations),
     plan.View: lambda inputs, operation: formulas.view(inputs, operation.columns),
     plan.UpdateView: lambda inputs, operation: formulas.update_view(inputs, operation.columns),
     plan.LazyUpdate: lambda inputs, operation: formulas.lazy_update(inputs, operation.columns),

@@ -56,6 +56,20 @@ class Members:
         lengths = positions[np.searchsorted(bounds, groups + 1)] - first
         return self._keys_at(ranges_of(first, lengths)), lengths
 
+    def parts_of(self, groups: Int64Array, first: Int64Array, lengths: Int64Array) -> Int64Array:
+        """The keys of some of the rows of groups, which may repeat.
+
+        Args:
+            groups: the groups, in any order.
+            first: for each the place within it of the first row wanted.
+            lengths: for each how many rows are wanted.
+
+        """
+        some, where = np.unique(groups[lengths > 0], return_inverse=True)
+        begin = np.zeros(len(groups), np.int64)
+        begin[lengths > 0] = self._positions(some)[where] + first[lengths > 0]
+        return self._keys_at(ranges_of(begin, lengths))
+
     def compact(self) -> None:
         """As the maps do."""
         self._keys.compact()

@@ -1,4 +1,4 @@
-"""The rows of one input of an as-of join: by the groups of their keys, then by a stamp."""
+"""The rows of one input of an as-of or range join: by the groups of their keys, then by a stamp."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class StampedRows(GroupedRows):
         groups, columns, types: as of :class:`~barrage_server.operations.grouped_rows.GroupedRows`.
         stamp: the number of the column with the stamps.
         is_ordered: whether rows are to be found.
+        keeps_versions: whether versions read the groups and the order of rows.
 
     Attributes:
         version: the present version, which must be set in every cycle.
@@ -49,8 +50,10 @@ class StampedRows(GroupedRows):
         stamp: int,
         *,
         is_ordered: bool = True,
+        keeps_versions: bool = False,
     ) -> None:
-        super().__init__(groups, columns, types, OrderIndex(versioned=False) if is_ordered else None)
+        order = OrderIndex(versioned=keeps_versions) if is_ordered else None
+        super().__init__(groups, columns, types, order, keeps_versions=keeps_versions)
         self._watched = (*self._columns, stamp)
         self._stamp = stamp
 

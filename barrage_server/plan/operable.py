@@ -63,6 +63,7 @@ from barrage_server.plan.operation import (
     WhereIn,
     WhereNotIn,
 )
+from barrage_server.plan.ranges import RangeJoin
 from barrage_server.plan.texts import Texts, optional_texts, texts
 from barrage_server.plan.update_by import UpdateByOperation
 
@@ -242,6 +243,21 @@ class Operable(Copyable[Result]):
         """
         return self.operate(ReverseAsOfJoin(texts(on, "on"), optional_texts(joins, "joins")), table)
 
+    def range_join(self, table: Result, on: Texts, aggs: Aggregation | Sequence[Aggregation]) -> Result:
+        """The rows of this table, with lists of the values of rows of ``table`` within a range that each row has.
+
+        >>> orders.range_join(trades, ["sym", "opened <= time <= closed"], bs.agg.group("prices = price"))
+
+        Args:
+            table: the right table, in any order; lists are in the order of the values that the range is of.
+            on: the columns that are equal, as ``"sym"`` or ``"sym = symbol"``, and last the range, with a column of
+                ``table`` in the middle and ``<`` or ``<=``. ``"<- opened <= time <= closed ->"`` takes the row before
+                the range if none is at its start, and that behind it if none is at its end.
+            aggs: ``bs.agg.group``, which names columns of ``table``.
+
+        """
+        return self.operate(RangeJoin(texts(on, "on"), _aggregations(aggs)), table)
+
     def join(
         self, table: Result, on: Texts | None = None, joins: Texts | None = None, reserve_bits: int = 10
     ) -> Result:
@@ -284,12 +300,7 @@ class Operable(Copyable[Result]):
 
         >>> trades.agg_by([bs.agg.sum_("volume = size"), bs.agg.count_("trades")], by="sym")
         """
-        given: Any = aggs
-        listed = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
-        for entry in listed:
-            if not isinstance(entry, Aggregation):
-                raise InvalidRequestError(f"aggs must be such as bs.agg.sum_('price'), not {shown(entry)}.")
-        return self.operate(AggregateBy(listed, optional_texts(by, "by")))
+        return self.operate(AggregateBy(_aggregations(aggs), optional_texts(by, "by")))
 
     def agg_all_by(self, agg: Aggregation, by: Texts | None = None) -> Result:
         """A row for each group, with one aggregation, such as ``bs.agg.avg()``, of all other columns that it takes."""
@@ -410,6 +421,14 @@ def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Re
             raise InvalidRequestError(f"merge takes a list of tables, and one entry is {shown(table)}.")
     first, *others = tables
     return first.operate(Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
+
+
+def _aggregations(value: Any) -> tuple[Aggregation, ...]:
+    listed = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    for entry in listed:
+        if not isinstance(entry, Aggregation):
+            raise InvalidRequestError(f"aggs must be such as bs.agg.sum_('price'), not {shown(entry)}.")
+    return listed
 
 
 def _match(value: str) -> NaturalJoinType:

@@ -285,6 +285,52 @@ class AjRajTablesRequest(_message.Message):
     columns_to_add: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., left_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., right_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., exact_match_columns: _Optional[_Iterable[str]] = ..., as_of_column: _Optional[str] = ..., columns_to_add: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class RangeJoinTablesRequest(_message.Message):
+    __slots__ = ("result_id", "left_id", "right_id", "exact_match_columns", "left_start_column", "range_start_rule", "right_range_column", "range_end_rule", "left_end_column", "aggregations", "range_match")
+    class RangeStartRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        START_UNSPECIFIED: _ClassVar[RangeJoinTablesRequest.RangeStartRule]
+        LESS_THAN: _ClassVar[RangeJoinTablesRequest.RangeStartRule]
+        LESS_THAN_OR_EQUAL: _ClassVar[RangeJoinTablesRequest.RangeStartRule]
+        LESS_THAN_OR_EQUAL_ALLOW_PRECEDING: _ClassVar[RangeJoinTablesRequest.RangeStartRule]
+    START_UNSPECIFIED: RangeJoinTablesRequest.RangeStartRule
+    LESS_THAN: RangeJoinTablesRequest.RangeStartRule
+    LESS_THAN_OR_EQUAL: RangeJoinTablesRequest.RangeStartRule
+    LESS_THAN_OR_EQUAL_ALLOW_PRECEDING: RangeJoinTablesRequest.RangeStartRule
+    class RangeEndRule(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        END_UNSPECIFIED: _ClassVar[RangeJoinTablesRequest.RangeEndRule]
+        GREATER_THAN: _ClassVar[RangeJoinTablesRequest.RangeEndRule]
+        GREATER_THAN_OR_EQUAL: _ClassVar[RangeJoinTablesRequest.RangeEndRule]
+        GREATER_THAN_OR_EQUAL_ALLOW_FOLLOWING: _ClassVar[RangeJoinTablesRequest.RangeEndRule]
+    END_UNSPECIFIED: RangeJoinTablesRequest.RangeEndRule
+    GREATER_THAN: RangeJoinTablesRequest.RangeEndRule
+    GREATER_THAN_OR_EQUAL: RangeJoinTablesRequest.RangeEndRule
+    GREATER_THAN_OR_EQUAL_ALLOW_FOLLOWING: RangeJoinTablesRequest.RangeEndRule
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    LEFT_ID_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_ID_FIELD_NUMBER: _ClassVar[int]
+    EXACT_MATCH_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_START_COLUMN_FIELD_NUMBER: _ClassVar[int]
+    RANGE_START_RULE_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_RANGE_COLUMN_FIELD_NUMBER: _ClassVar[int]
+    RANGE_END_RULE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_END_COLUMN_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATIONS_FIELD_NUMBER: _ClassVar[int]
+    RANGE_MATCH_FIELD_NUMBER: _ClassVar[int]
+    result_id: _deephaven_pb2.Ticket
+    left_id: _deephaven_pb2.TableReference
+    right_id: _deephaven_pb2.TableReference
+    exact_match_columns: _containers.RepeatedScalarFieldContainer[str]
+    left_start_column: str
+    range_start_rule: RangeJoinTablesRequest.RangeStartRule
+    right_range_column: str
+    range_end_rule: RangeJoinTablesRequest.RangeEndRule
+    left_end_column: str
+    aggregations: _containers.RepeatedCompositeFieldContainer[Aggregation]
+    range_match: str
+    def __init__(self, result_id: _Optional[_Union[_deephaven_pb2.Ticket, _Mapping]] = ..., left_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., right_id: _Optional[_Union[_deephaven_pb2.TableReference, _Mapping]] = ..., exact_match_columns: _Optional[_Iterable[str]] = ..., left_start_column: _Optional[str] = ..., range_start_rule: _Optional[_Union[RangeJoinTablesRequest.RangeStartRule, str]] = ..., right_range_column: _Optional[str] = ..., range_end_rule: _Optional[_Union[RangeJoinTablesRequest.RangeEndRule, str]] = ..., left_end_column: _Optional[str] = ..., aggregations: _Optional[_Iterable[_Union[Aggregation, _Mapping]]] = ..., range_match: _Optional[str] = ...) -> None: ...
+
 class NaturalJoinTablesRequest(_message.Message):
     __slots__ = ("result_id", "left_id", "right_id", "columns_to_match", "columns_to_add", "join_type")
     class JoinType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -1088,7 +1134,7 @@ class UpdateByRequest(_message.Message):
 class BatchTableRequest(_message.Message):
     __slots__ = ("ops",)
     class Operation(_message.Message):
-        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "cross_join", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "update_by", "where_in", "aggregate_all", "aggregate", "snapshot", "snapshot_when", "meta_table", "aj", "raj", "multi_join", "slice")
+        __slots__ = ("empty_table", "time_table", "drop_columns", "update", "lazy_update", "view", "update_view", "select", "select_distinct", "filter", "unstructured_filter", "sort", "head", "tail", "head_by", "tail_by", "ungroup", "merge", "combo_aggregate", "flatten", "cross_join", "natural_join", "exact_join", "fetch_table", "apply_preview_columns", "create_input_table", "update_by", "where_in", "aggregate_all", "aggregate", "snapshot", "snapshot_when", "meta_table", "range_join", "aj", "raj", "multi_join", "slice")
         EMPTY_TABLE_FIELD_NUMBER: _ClassVar[int]
         TIME_TABLE_FIELD_NUMBER: _ClassVar[int]
         DROP_COLUMNS_FIELD_NUMBER: _ClassVar[int]
@@ -1122,6 +1168,7 @@ class BatchTableRequest(_message.Message):
         SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
         SNAPSHOT_WHEN_FIELD_NUMBER: _ClassVar[int]
         META_TABLE_FIELD_NUMBER: _ClassVar[int]
+        RANGE_JOIN_FIELD_NUMBER: _ClassVar[int]
         AJ_FIELD_NUMBER: _ClassVar[int]
         RAJ_FIELD_NUMBER: _ClassVar[int]
         MULTI_JOIN_FIELD_NUMBER: _ClassVar[int]
@@ -1159,11 +1206,12 @@ class BatchTableRequest(_message.Message):
         snapshot: SnapshotTableRequest
         snapshot_when: SnapshotWhenTableRequest
         meta_table: MetaTableRequest
+        range_join: RangeJoinTablesRequest
         aj: AjRajTablesRequest
         raj: AjRajTablesRequest
         multi_join: MultiJoinTablesRequest
         slice: SliceRequest
-        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., cross_join: _Optional[_Union[CrossJoinTablesRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., update_by: _Optional[_Union[UpdateByRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., snapshot_when: _Optional[_Union[SnapshotWhenTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., aj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., raj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., multi_join: _Optional[_Union[MultiJoinTablesRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
+        def __init__(self, empty_table: _Optional[_Union[EmptyTableRequest, _Mapping]] = ..., time_table: _Optional[_Union[TimeTableRequest, _Mapping]] = ..., drop_columns: _Optional[_Union[DropColumnsRequest, _Mapping]] = ..., update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., lazy_update: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., update_view: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select: _Optional[_Union[SelectOrUpdateRequest, _Mapping]] = ..., select_distinct: _Optional[_Union[SelectDistinctRequest, _Mapping]] = ..., filter: _Optional[_Union[FilterTableRequest, _Mapping]] = ..., unstructured_filter: _Optional[_Union[UnstructuredFilterTableRequest, _Mapping]] = ..., sort: _Optional[_Union[SortTableRequest, _Mapping]] = ..., head: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., tail: _Optional[_Union[HeadOrTailRequest, _Mapping]] = ..., head_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., tail_by: _Optional[_Union[HeadOrTailByRequest, _Mapping]] = ..., ungroup: _Optional[_Union[UngroupRequest, _Mapping]] = ..., merge: _Optional[_Union[MergeTablesRequest, _Mapping]] = ..., combo_aggregate: _Optional[_Union[ComboAggregateRequest, _Mapping]] = ..., flatten: _Optional[_Union[FlattenRequest, _Mapping]] = ..., cross_join: _Optional[_Union[CrossJoinTablesRequest, _Mapping]] = ..., natural_join: _Optional[_Union[NaturalJoinTablesRequest, _Mapping]] = ..., exact_join: _Optional[_Union[ExactJoinTablesRequest, _Mapping]] = ..., fetch_table: _Optional[_Union[_deephaven_pb2.FetchTableRequest, _Mapping]] = ..., apply_preview_columns: _Optional[_Union[_deephaven_pb2.ApplyPreviewColumnsRequest, _Mapping]] = ..., create_input_table: _Optional[_Union[_deephaven_pb2.CreateInputTableRequest, _Mapping]] = ..., update_by: _Optional[_Union[UpdateByRequest, _Mapping]] = ..., where_in: _Optional[_Union[WhereInRequest, _Mapping]] = ..., aggregate_all: _Optional[_Union[AggregateAllRequest, _Mapping]] = ..., aggregate: _Optional[_Union[AggregateRequest, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotTableRequest, _Mapping]] = ..., snapshot_when: _Optional[_Union[SnapshotWhenTableRequest, _Mapping]] = ..., meta_table: _Optional[_Union[MetaTableRequest, _Mapping]] = ..., range_join: _Optional[_Union[RangeJoinTablesRequest, _Mapping]] = ..., aj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., raj: _Optional[_Union[AjRajTablesRequest, _Mapping]] = ..., multi_join: _Optional[_Union[MultiJoinTablesRequest, _Mapping]] = ..., slice: _Optional[_Union[SliceRequest, _Mapping]] = ...) -> None: ...
     OPS_FIELD_NUMBER: _ClassVar[int]
     ops: _containers.RepeatedCompositeFieldContainer[BatchTableRequest.Operation]
     def __init__(self, ops: _Optional[_Iterable[_Union[BatchTableRequest.Operation, _Mapping]]] = ...) -> None: ...

@@ -56,6 +56,7 @@ from barrage_server.plan.operation import (
     WhereIn,
     WhereNotIn,
 )
+from barrage_server.plan.ranges import RangeJoin
 
 
 class Recorded(Operable["Recorded"]):
@@ -89,6 +90,10 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
     (lambda table: table.tail_pct(0.5), TailShare(0.5)),
     (lambda table: table.slice(-3, 0), Slice(-3, 0)),
     (lambda table: table.flatten(), Flatten()),
+    (
+        lambda table: table.range_join(OTHER, ["a", "b <= c <= d"], agg.group("e")),
+        RangeJoin(("a", "b <= c <= d"), (agg.group("e"),)),
+    ),
     (lambda table: table.blink_to_append_only(), BlinkToAppendOnly()),
     (lambda table: table.ring_table(3), Ring(3)),
     (lambda table: table.ring_table(3, initialize=False), Ring(3, False)),

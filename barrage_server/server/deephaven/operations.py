@@ -10,7 +10,7 @@ from barrage_proto import deephaven_pb2, table_pb2
 from google.protobuf.message import Message
 
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
-from barrage_server.plan import copies
+from barrage_server.plan import copies, ranges
 from barrage_server.plan import operation as plan
 from barrage_server.server.deephaven.aggregations import aggregation_of, combined_of, specified
 from barrage_server.server.deephaven.conditions import conditions_of
@@ -27,6 +27,17 @@ _MATCHES: Final = {
     _JOINS.ERROR_ON_DUPLICATE: plan.NaturalJoinType.ERROR_ON_DUPLICATE,
     _JOINS.FIRST_MATCH: plan.NaturalJoinType.FIRST_MATCH,
     _JOINS.LAST_MATCH: plan.NaturalJoinType.LAST_MATCH,
+}
+_RANGES: Final = table_pb2.RangeJoinTablesRequest
+_STARTS: Final = {
+    _RANGES.LESS_THAN: ("", "<"),
+    _RANGES.LESS_THAN_OR_EQUAL: ("", "<="),
+    _RANGES.LESS_THAN_OR_EQUAL_ALLOW_PRECEDING: ("<- ", "<="),
+}
+_ENDS: Final = {
+    _RANGES.GREATER_THAN: ("<", ""),
+    _RANGES.GREATER_THAN_OR_EQUAL: ("<=", ""),
+    _RANGES.GREATER_THAN_OR_EQUAL_ALLOW_FOLLOWING: ("<=", " ->"),
 }
 
 
@@ -62,6 +73,7 @@ CALLS: Final[dict[str, tuple[str, type[Message]]]] = {
     "CrossJoinTables": ("cross_join", table_pb2.CrossJoinTablesRequest),
     "AjTables": ("aj", table_pb2.AjRajTablesRequest),
     "RajTables": ("raj", table_pb2.AjRajTablesRequest),
+    "RangeJoinTables": ("range_join", table_pb2.RangeJoinTablesRequest),
     "MultiJoinTables": ("multi_join", table_pb2.MultiJoinTablesRequest),
     "WhereIn": ("where_in", table_pb2.WhereInRequest),
     "ComboAggregate": ("combo_aggregate", table_pb2.ComboAggregateRequest),
@@ -161,6 +173,18 @@ def _stamped(request: table_pb2.AjRajTablesRequest) -> tuple[str, ...]:
     return (*request.exact_match_columns, request.as_of_column)
 
 
+def _range_join(request: table_pb2.RangeJoinTablesRequest) -> plan.Operation:
+    match = request.range_match
+    if not match:
+        start, end = _STARTS.get(request.range_start_rule), _ENDS.get(request.range_end_rule)
+        if start is None or end is None:
+            raise InvalidRequestError("The range join does not say which ends its ranges have.")
+        (before, low), (high, behind) = start, end
+        first, value, last = request.left_start_column, request.right_range_column, request.left_end_column
+        match = f"{before}{first} {low} {value} {high} {last}{behind}"
+    return ranges.RangeJoin((*request.exact_match_columns, match), tuple(map(aggregation_of, request.aggregations)))
+
+
 def _aggregate(request: table_pb2.AggregateRequest) -> plan.Operation:
     if request.preserve_empty or request.HasField("initial_groups_id"):
         raise UnsupportedOperationError("Groups begin and end with their rows here: no initial groups, none is kept.")
@@ -196,6 +220,7 @@ _READERS: Final[dict[str, Callable[[Any], plan.Operation]]] = {
     "cross_join": _cross_join,
     "aj": lambda request: plan.AsOfJoin(_stamped(request), tuple(request.columns_to_add)),
     "raj": lambda request: plan.ReverseAsOfJoin(_stamped(request), tuple(request.columns_to_add)),
+    "range_join": _range_join,
     "multi_join": _multi_join,
     "where_in": _where_in,
     "combo_aggregate": lambda request: plan.AggregateBy(

@@ -327,6 +327,39 @@ def test_a_trigger_takes_snapshots(server: Server, client: Computing) -> None:
         assert found.num_rows == (10 if has_history else 5)
 
 
+def test_rows_of_a_range_are_listed(server: Server, client: Computing) -> None:
+    """By the text of a range, or by columns and rules."""
+    ranges = server.keyed_table("ranges", {"sym": "string", "lo": "int64", "hi": "int64"}, key="sym")
+    ranges.upsert({"sym": ["a", "b"], "lo": [5, 2], "hi": [9, 3]})
+    columns = table_pb2.Aggregation.AggregationColumns(
+        spec=table_pb2.AggSpec(group=table_pb2.AggSpec.AggSpecGroup()), match_pairs=["ns = n"]
+    )
+    by_text = table_pb2.RangeJoinTablesRequest(
+        result_id=result(1),
+        range_match="<- lo <= n <= hi ->",
+        left_id=scope("ranges"),
+        right_id=scope("t"),
+        exact_match_columns=["sym"],
+        aggregations=[table_pb2.Aggregation(columns=columns)],
+    )
+    by_rules = table_pb2.RangeJoinTablesRequest(
+        result_id=result(2),
+        left_start_column="lo",
+        range_start_rule=table_pb2.RangeJoinTablesRequest.LESS_THAN,
+        right_range_column="n",
+        range_end_rule=table_pb2.RangeJoinTablesRequest.GREATER_THAN_OR_EQUAL_ALLOW_FOLLOWING,
+        left_end_column="hi",
+        left_id=scope("ranges"),
+        right_id=scope("t"),
+        exact_match_columns=["sym"],
+        aggregations=[table_pb2.Aggregation(columns=columns)],
+    )
+    for request in (by_text, by_rules):
+        client.call("RangeJoinTables", request)
+    assert client.read(1)["ns"].to_pylist() == [[5], [1, 3]]
+    assert client.read(2)["ns"].to_pylist() == [[], [3]]
+
+
 def test_a_table_of_nothing_is_static_and_so_is_what_is_computed_from_it(client: Computing) -> None:
     (made,) = client.call("EmptyTable", table_pb2.EmptyTableRequest(result_id=result(1), size=4))
     (computed,) = client.call(

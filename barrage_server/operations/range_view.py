@@ -1,0 +1,123 @@
+"""Columns of lists whose items are rows of another table that follow each other in an order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine.interrupts import check_interrupt
+from barrage_server.engine.plan import Int64Array, ReadPlan
+from barrage_server.engine.redirected import in_order, numbers_of
+from barrage_server.engine.storage import from_storage, storage_type, to_storage
+from barrage_server.engine.values import take
+from barrage_server.engine.view import ColumnView
+from barrage_server.errors import LimitError
+from barrage_server.operations.members import Members
+from barrage_server.operations.row_places import check_copies
+from barrage_server.rowset import MAX_KEY
+
+__all__ = ["RangeMembers", "RangeView"]
+
+MOST_ITEMS: Final = 1 << 26
+"""Items of the lists that are read at once: half a GiB of numbers."""
+_BLOCK: Final = 1 << 20
+
+
+class RangeMembers:
+    """The rows of the list of each row in one version. It never changes.
+
+    Args:
+        members: the rows of each group, in the order of their values.
+        groups: the group of each row that has a list.
+        first: where its list begins in the group.
+        length: how long it is; -1 for null.
+
+    """
+
+    __slots__ = ("_first", "_groups", "_length", "_members")
+
+    def __init__(self, members: Members, groups: ColumnView, first: ColumnView, length: ColumnView) -> None:
+        self._members = members
+        self._groups = groups
+        self._first = first
+        self._length = length
+
+    def of(self, plan: ReadPlan) -> tuple[Int64Array, Int64Array]:
+        """The keys of the items of some rows, row by row, and the length of each list; -1 for null.
+
+        Raises:
+            LimitError: they are too many.
+
+        """
+        groups, first, length = (numbers_of(view.read(plan)) for view in (self._groups, self._first, self._length))
+        counts = np.maximum(length, 0)
+        total = int(counts.sum())
+        if total > MOST_ITEMS:
+            raise LimitError(
+                f"The lists of {plan.size:,} rows have {total:,} items, and {MOST_ITEMS:,} is the most that is read at "
+                f"once. Use narrower ranges."
+            )
+        return self._members.parts_of(groups, first, counts), length
+
+    def compact(self) -> None:
+        """As the maps do."""
+        self._members.compact()
+        for view in (self._groups, self._first, self._length):
+            view.compact()
+
+
+class RangeView(ColumnView):
+    """A column of another table, as lists.
+
+    Args:
+        view: the column.
+        ranges: the rows. One object for all columns of a version, which share the work of finding them.
+
+    """
+
+    __slots__ = ("_ranges", "_view", "depth", "is_frozen", "type")
+
+    def __init__(self, view: ColumnView, ranges: RangeMembers) -> None:
+        self.type = pa.list_(view.type)
+        self.is_frozen = False
+        self.depth = view.depth + 1
+        self._view = view
+        self._ranges = ranges
+
+    def read(self, plan: ReadPlan) -> pa.Array:
+        """Find the rows, read them in their order, and cut them into lists."""
+        known = plan.in_source
+        if known is None or known[0] is not self._ranges:
+            known = plan.in_source = (self._ranges, self._ranges.of(plan))
+        keys, lengths = known[1]
+        parts = [self._items(keys[start : start + _BLOCK]) for start in range(0, len(keys), _BLOCK)] or [
+            self._items(keys)
+        ]
+        items = parts[0] if len(parts) == 1 else pa.concat_arrays([to_storage(part) for part in parts])
+        offsets = np.concatenate(([0], np.cumsum(np.maximum(lengths, 0)))).astype(np.int32)
+        is_null = lengths < 0
+        lists = pa.ListArray.from_arrays(
+            pa.array(offsets),
+            to_storage(items),
+            type=storage_type(self.type),
+            mask=pa.array(is_null) if is_null.any() else None,
+        )
+        return from_storage(lists, self.type)
+
+    def _items(self, keys: Int64Array) -> pa.Array:
+        check_interrupt()
+        inner, places = in_order(keys)
+        values = self._view.read(inner)
+        check_copies(values, places)
+        return take(values, places)
+
+    def piece_end(self, key: int) -> int:  # noqa: ARG002  (as every view has it)
+        """The end of the key space: values are copied in any case."""
+        return MAX_KEY
+
+    def compact(self) -> None:
+        """As the column and the maps do."""
+        self._view.compact()
+        self._ranges.compact()

@@ -1,0 +1,28 @@
+"""The operation that joins tables by ranges, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barrage_server.plan.aggregation import Aggregation
+from barrage_server.plan.operation import Operation
+
+__all__ = ["RangeJoin"]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeJoin(Operation):
+    """The rows of the first table, with lists of rows of the second one within a range that each of them has.
+
+    Attributes:
+        on: the columns that are equal, and last the range, as ``"start <= time <= end"``.
+        aggregations: the columns of the second table that are listed, with the function ``group``.
+
+    """
+
+    verb = "range_join"
+    least_inputs = 2
+    most_inputs = 2
+
+    on: tuple[str, ...]
+    aggregations: tuple[Aggregation, ...]
