@@ -56,10 +56,14 @@ def update_by(
     keys = known_columns(table, by, "by") if by else []
     functions: list[_Function] = []
     names: list[str] = []
+    known: set[str] = set()
     for operation in operations:
-        for result, function in _functions(table, operation, keys):
-            names.append(result)
-            functions.append(function)
+        found = _functions(table, operation, keys)
+        names += [result for result, _ in found]
+        functions += [function for _, function in found]
+        known.update(result for result, _ in found)
+        if len(known) < len(names):  # at once: thousands of operations may each have all columns
+            check_column_names(names)
     check_column_names(names)
     is_append_only = not table.is_refreshing or (table.traits.append_only and table.traits.is_flat)
     operator = UpdateBy(table.schema, list(dict.fromkeys(keys)), functions, names, is_append_only=is_append_only)
