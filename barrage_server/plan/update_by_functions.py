@@ -8,7 +8,7 @@ Windows of ticks count rows, and the row itself is one of those that look back: 
 before it, ``fwd_ticks=2`` the two behind it. Windows of time have the rows whose instants lie from ``rev_time`` before
 the row's to ``fwd_time`` after it, ends included. Both may be negative: ``rev_ticks=3, fwd_ticks=-1`` is the two rows
 before the row without itself. Times are nanoseconds, or texts such as ``"PT1M"``, ``"PT0.5S"`` and ``"PT00:01:00"``.
-The instants must not descend within a group. A row without one is in no window, and the results in it are null.
+The instants must not descend within a group, and windows need one of each row.
 """
 
 from __future__ import annotations

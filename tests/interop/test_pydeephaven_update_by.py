@@ -31,6 +31,7 @@ SCHEMA: Final = pa.schema(
         ("sym", pa.string()),
         ("at", pa.timestamp("ns", "UTC")),
         ("late", pa.timestamp("ns", "UTC")),
+        ("each", pa.timestamp("ns", "UTC")),
         ("moment", pa.timestamp("ns", "UTC")),
         ("tiny", pa.int8()),
         ("small", pa.int16()),
@@ -76,7 +77,8 @@ def row_of(chance: random.Random, number: int) -> dict[str, Any]:
         "moment": START + chance.randint(-(10**15), 10**15),
     }
     cells = {name: None if chance.random() < 0.2 else cell for name, cell in cells.items()}
-    return {"id": number, "sym": chance.choice(["A", "B", "C", None]), "at": START + number // 3 * SECOND, **cells}
+    at, each = START + number // 3 * SECOND, START + number * SECOND
+    return {"id": number, "sym": chance.choice(["A", "B", "C", None]), "at": at, "each": each, **cells}
 
 
 def rows(seed: int, numbers: range) -> pa.Table:
@@ -126,12 +128,12 @@ def rolling(name: str) -> Iterator[str]:
     columns = ROLLED[name]
     for number, (back, on) in enumerate(TICKS):
         yield f"ub.rolling_{name}_tick({pairs(f'r{name}{number}', columns)}, {back}, {on})"
-    for column in ("at", "late"):
+    for column in ("at", "each"):
         for number, (before, after) in enumerate(TIMES):
             yield f"ub.rolling_{name}_time('{column}', {pairs(f'{column}{name}{number}', columns)}, {before}, {after})"
 
 
-def windows(tick: str, time: str, columns: tuple[str, ...] = ("at", "late")) -> Iterator[str]:
+def windows(tick: str, time: str, columns: tuple[str, ...] = ("at", "each")) -> Iterator[str]:
     """Calls with every window; ``#`` in them is a number, for names."""
     for number, (back, on) in enumerate(TICKS):
         yield tick.replace("#", str(number)) + f", {back}, {on})"
@@ -160,7 +162,6 @@ OPERATIONS: Final[dict[str, list[str]]] = {
         windows(
             "ub.rolling_group_tick(['g# = whole', 't# = text', 'f# = price']",
             "ub.rolling_group_time(AT, ['g# = whole', 't# = text', 'f# = price']",
-            ("at",),  # Deephaven's fails at a null among the instants
         )
     ),
     "rolling_wavg": list(
@@ -186,7 +187,7 @@ OPERATIONS: Final[dict[str, list[str]]] = {
 
 def calls_of(function: str, by: list[str]) -> str:
     """The calls of ``update_by`` with all operations of a function: two, as Deephaven's fails at two kinds of time."""
-    late = [one for one in OPERATIONS[function] if "_time('late'" in one]
+    late = [one for one in OPERATIONS[function] if "_time('late'" in one or "_time('each'" in one]
     other = [one for one in OPERATIONS[function] if one not in late]
     return ".".join(f"update_by([{', '.join(listed)}], by={by!r})" for listed in (other, late) if listed)
 
