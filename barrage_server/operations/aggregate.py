@@ -104,6 +104,7 @@ class Aggregate(Operator):
             self._rankings[()] = self._lists
         for column in columns:
             self._rank(column)
+        self._counted = _with_own_state(columns)
         self._dropped = 0  # blocks of row keys of the input that are not used any more
 
     def _rank(self, column: AggregatedColumn) -> None:
@@ -185,10 +186,9 @@ class Aggregate(Operator):
             self._sizes.reserve(self._groups.count)
             groups, places = self._told_apart(numbers)
             self._sizes.array[groups] += sign * np.bincount(places, minlength=len(groups))
-            for column in self._columns:
-                if column.accumulator is not None and not column.is_of_members:
-                    column.accumulator.reserve(self._groups.count)
-                    column.accumulator.change(groups, places, [columns[number] for number in column.inputs], sign)
+            for accumulator, inputs in self._counted:
+                accumulator.reserve(self._groups.count)
+                accumulator.change(groups, places, [columns[number] for number in inputs], sign)
             found.append(groups)
         return found
 
@@ -310,6 +310,18 @@ class Aggregate(Operator):
 
 def _is_list(column: AggregatedColumn) -> bool:
     return isinstance(column.accumulator, Listed)
+
+
+def _with_own_state(columns: Sequence[AggregatedColumn]) -> list[tuple[Accumulator, tuple[int, ...]]]:
+    """The accumulators that are told of rows that come and go, with their inputs; others share their state."""
+    found: list[tuple[Accumulator, tuple[int, ...]]] = []
+    for column in columns:
+        accumulator, inputs = column.accumulator, column.inputs
+        if accumulator is None or column.is_of_members:
+            continue
+        if not any(others == inputs and accumulator.reuse(other) for other, others in found):
+            found.append((accumulator, inputs))
+    return found
 
 
 def _merged(parts: Sequence[Int64Array]) -> Int64Array:
