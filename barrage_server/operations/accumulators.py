@@ -75,7 +75,7 @@ class Accumulator(ABC):
         """Take rows in, or out.
 
         Args:
-            groups: the groups concerned, different from each other.
+            groups: the groups concerned, ascending and different from each other.
             places: for each row, the position of its group in ``groups``.
             columns: the values of the inputs.
             sign: 1: the rows are added; -1: they are taken away.

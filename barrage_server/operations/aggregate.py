@@ -29,6 +29,8 @@ _FEW_DEAD: Final = 1024
 """Groups without rows that are kept in any case: a group that comes back finds its number."""
 _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
+_GROUPS_OF_A_ROW: Final = 32
+"""Groups that are looked at in the time that it takes to sort one row."""
 _NO_GROUPS: Final = np.zeros(0, np.int64)
 
 
@@ -193,11 +195,17 @@ class Aggregate(Operator):
         return found
 
     def _told_apart(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The groups among ``numbers``, and the place of each number among them; without sorting."""
-        self._places.reserve(self._groups.count)
+        """The groups among ``numbers``, ascending, and the place of each number among them."""
+        count = self._groups.count
+        self._places.reserve(count)
         table, order = self._places.array, np.arange(len(numbers), dtype=np.int32)
-        table[numbers] = order
-        groups = numbers[np.flatnonzero(table[numbers] == order)]
+        if len(numbers) * _GROUPS_OF_A_ROW >= count:
+            are_here = np.zeros(count, np.bool_)
+            are_here[numbers] = True
+            groups = np.flatnonzero(are_here)
+        else:
+            table[numbers] = order
+            groups = np.sort(numbers[np.flatnonzero(table[numbers] == order)])
         table[groups] = order[: len(groups)]
         return groups, table[numbers]
 
