@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TableVersion,
         UpdateGraph,
     )
+    from barrage_server.engine.partitioned import PartitionedTable
     from barrage_server.engine.standalone import table
     from barrage_server.errors import (
         AlreadyExistsError,
@@ -168,6 +169,7 @@ __all__ = [
     "MultiJoinInput",
     "NotFoundError",
     "OperationControl",
+    "PartitionedTable",
     "Principal",
     "Publication",
     "PublishError",
@@ -235,6 +237,7 @@ _NAMES: Final = {
         "AppendTable ArrowStream BlinkTable CycleLog CycleNote KeyedTable ReplacedTable ReplicaTable RingTable Table "
         "TableTraits TableUpdate TableVersion UpdateGraph"
     ),
+    "engine.partitioned": "PartitionedTable",
     "engine.standalone": "table",
     "formula": "Functions",
     "operations": "empty_table",
