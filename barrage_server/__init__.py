@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TableVersion,
         UpdateGraph,
     )
+    from barrage_server.engine.partitioned import PartitionedTable
     from barrage_server.engine.standalone import table
     from barrage_server.errors import (
         AlreadyExistsError,
@@ -94,7 +95,7 @@ if TYPE_CHECKING:
     from barrage_server.plan.aggregation import Aggregation
     from barrage_server.plan.multi_join import MultiJoinInput, multi_join
     from barrage_server.plan.operable import merge
-    from barrage_server.plan.update_by import BadData, DeltaControl, OperationControl, UpdateByOperation
+    from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
     from barrage_server.publish import StagingLimits, StagingStatistics
     from barrage_server.relay import (
         FollowedState,
@@ -133,7 +134,7 @@ __all__ = [
     "ArrowStream",
     "AsyncUpdates",
     "AuthenticationError",
-    "BadData",
+    "BadDataBehavior",
     "BarrageError",
     "BlinkTable",
     "Client",
@@ -168,6 +169,7 @@ __all__ = [
     "MultiJoinInput",
     "NotFoundError",
     "OperationControl",
+    "PartitionedTable",
     "Principal",
     "Publication",
     "PublishError",
@@ -235,6 +237,7 @@ _NAMES: Final = {
         "AppendTable ArrowStream BlinkTable CycleLog CycleNote KeyedTable ReplacedTable ReplicaTable RingTable Table "
         "TableTraits TableUpdate TableVersion UpdateGraph"
     ),
+    "engine.partitioned": "PartitionedTable",
     "engine.standalone": "table",
     "formula": "Functions",
     "operations": "empty_table",
@@ -242,7 +245,7 @@ _NAMES: Final = {
     "plan.aggregation": "Aggregation",
     "plan.multi_join": "MultiJoinInput multi_join",
     "plan.operable": "merge",
-    "plan.update_by": "BadData DeltaControl OperationControl UpdateByOperation",
+    "plan.update_by": "BadDataBehavior DeltaControl OperationControl UpdateByOperation",
     "publish": "StagingLimits StagingStatistics",
     "relay": "FollowedTable FollowedState FollowedStatistics RelayStatistics Server",
     "rowset": "RowSet RowSetShiftData",

@@ -168,6 +168,7 @@ TARGETS: Final = (
             ("sort", 1.5),
             ("min, max, median", 1),
             ("aj", 1.5),
+            ("ema", 5),
         )
     ),
 )

@@ -73,6 +73,7 @@ WRONG: dict[str, list[Any]] = {
         bs.UpdateByOperation("rolling_sum", ("x",), before=-3),
     ],
     "tables": [None, 3, "t", [], [3], object()],
+    "key": [3.5, [], ["a", "b"], object(), {"k": 1}],
     "table": [None, 3, "t", {"k": ["a"]}, pa.table({"k": ["a"]}), object()],
 }
 SCHEMA = {"k": "string", "x": "float64"}
@@ -89,6 +90,7 @@ class World:
         self.append = server.append_table("append", SCHEMA)
         self.keyed = server.keyed_table("keyed", SCHEMA, key="k")
         self.replaced = server.replaced_table("replaced", SCHEMA)
+        self.parted = self.append.partition_by("k")
         self.lists = self.append.group_by("k")
         self.ring = server.ring_table("ring", SCHEMA, capacity=3)
         self.publication = client.publish_live("published", bs.table(ROWS))
@@ -378,6 +380,17 @@ def operations(world: World) -> dict[str, Case]:
             table.range_join,
             {"table": quotes, "on": ["k", "x <= x <= x"], "aggs": bs.agg.group("y = x")},
             {"table": "table", "on": "columns to join", "aggs": "aggregations"},
+        ),
+        "partition_by": (table.partition_by, {"by": "k"}, {"by": "names", "drop_keys": "text"}),
+        "PartitionedTable.get_constituent": (
+            world.parted.get_constituent,
+            {"key_values": "a"},
+            {"key_values": "key"},
+        ),
+        "PartitionedTable.transform": (
+            world.parted.transform,
+            {"func": lambda each: each},
+            {"func": "function"},
         ),
         "ring_table": (table.ring_table, {"capacity": 3}, {"capacity": "positive", "initialize": "text"}),
         "join": (

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from barrage_server.engine.derived import DerivedTable
+    from barrage_server.engine.partitioned import PartitionedTable
 
 from barrage_server.public import public
 
@@ -170,6 +171,24 @@ class Table(Operable["Table"]):
         _check_tables(others)
         made: Table = derive(operation, (self, *others))
         return made
+
+    def partition_by(self, by: Sequence[str] | str, drop_keys: bool = False) -> PartitionedTable:
+        """This table as one table for each key, which are made as they are asked for.
+
+        >>> acme = trades.partition_by("sym").get_constituent("ACME")
+
+        Args:
+            by: the columns with the keys.
+            drop_keys: whether these tables are without them.
+
+        Raises:
+            UnknownColumnError: a column that the table lacks.
+            UnsupportedTypeError: values of a column cannot be keys.
+
+        """
+        from barrage_server.engine.partitioned import PartitionedTable  # which is made of tables
+
+        return PartitionedTable(self, by, drop_keys)
 
     def column_numbers(self, names: Sequence[str]) -> list[int]:
         """The numbers of columns by name.

@@ -75,7 +75,7 @@ class Accumulator(ABC):
         """Take rows in, or out.
 
         Args:
-            groups: the groups concerned, different from each other.
+            groups: the groups concerned, ascending and different from each other.
             places: for each row, the position of its group in ``groups``.
             columns: the values of the inputs.
             sign: 1: the rows are added; -1: they are taken away.
@@ -85,6 +85,10 @@ class Accumulator(ABC):
     @abstractmethod
     def results(self, groups: Int64Array) -> pa.Array:
         """The result for each of ``groups``."""
+
+    def reuse(self, other: Accumulator) -> bool:  # noqa: ARG002  (most have nothing to share)
+        """Use the state of ``other``, of the same inputs, if that is what this one needs; it is not changed then."""
+        return False
 
 
 class _OfValues(Accumulator):
@@ -173,11 +177,19 @@ class _DoubleSum(_OfValues):
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(types)
         self.totals = GroupTotals()
+        self._is_shared = False
 
     @property
     def parts(self) -> Sequence[GroupArray | GroupTotals]:
         """Sums, and numbers of values."""
-        return self.totals, self.numbers
+        return () if self._is_shared else (self.totals, self.numbers)
+
+    def reuse(self, other: Accumulator) -> bool:
+        """Those of sums are those of means."""
+        if not isinstance(other, _DoubleSum) or isinstance(self, _DoubleAbsSum) != isinstance(other, _DoubleAbsSum):
+            return False
+        self.totals, self.numbers, self._is_shared = other.totals, other.numbers, True
+        return True
 
     def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
         """Add to sums, or take away."""

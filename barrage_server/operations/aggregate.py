@@ -29,6 +29,8 @@ _FEW_DEAD: Final = 1024
 """Groups without rows that are kept in any case: a group that comes back finds its number."""
 _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
+_GROUPS_OF_A_ROW: Final = 32
+"""Groups that are looked at in the time that it takes to sort one row."""
 _NO_GROUPS: Final = np.zeros(0, np.int64)
 
 
@@ -104,6 +106,7 @@ class Aggregate(Operator):
             self._rankings[()] = self._lists
         for column in columns:
             self._rank(column)
+        self._counted = _with_own_state(columns)
         self._dropped = 0  # blocks of row keys of the input that are not used any more
 
     def _rank(self, column: AggregatedColumn) -> None:
@@ -185,19 +188,24 @@ class Aggregate(Operator):
             self._sizes.reserve(self._groups.count)
             groups, places = self._told_apart(numbers)
             self._sizes.array[groups] += sign * np.bincount(places, minlength=len(groups))
-            for column in self._columns:
-                if column.accumulator is not None and not column.is_of_members:
-                    column.accumulator.reserve(self._groups.count)
-                    column.accumulator.change(groups, places, [columns[number] for number in column.inputs], sign)
+            for accumulator, inputs in self._counted:
+                accumulator.reserve(self._groups.count)
+                accumulator.change(groups, places, [columns[number] for number in inputs], sign)
             found.append(groups)
         return found
 
     def _told_apart(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The groups among ``numbers``, and the place of each number among them; without sorting."""
-        self._places.reserve(self._groups.count)
+        """The groups among ``numbers``, ascending, and the place of each number among them."""
+        count = self._groups.count
+        self._places.reserve(count)
         table, order = self._places.array, np.arange(len(numbers), dtype=np.int32)
-        table[numbers] = order
-        groups = numbers[np.flatnonzero(table[numbers] == order)]
+        if len(numbers) * _GROUPS_OF_A_ROW >= count:
+            are_here = np.zeros(count, np.bool_)
+            are_here[numbers] = True
+            groups = np.flatnonzero(are_here)
+        else:
+            table[numbers] = order
+            groups = np.sort(numbers[np.flatnonzero(table[numbers] == order)])
         table[groups] = order[: len(groups)]
         return groups, table[numbers]
 
@@ -310,6 +318,18 @@ class Aggregate(Operator):
 
 def _is_list(column: AggregatedColumn) -> bool:
     return isinstance(column.accumulator, Listed)
+
+
+def _with_own_state(columns: Sequence[AggregatedColumn]) -> list[tuple[Accumulator, tuple[int, ...]]]:
+    """The accumulators that are told of rows that come and go, with their inputs; others share their state."""
+    found: list[tuple[Accumulator, tuple[int, ...]]] = []
+    for column in columns:
+        accumulator, inputs = column.accumulator, column.inputs
+        if accumulator is None or column.is_of_members:
+            continue
+        if not any(others == inputs and accumulator.reuse(other) for other, others in found):
+            found.append((accumulator, inputs))
+    return found
 
 
 def _merged(parts: Sequence[Int64Array]) -> Int64Array:

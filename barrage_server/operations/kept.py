@@ -12,9 +12,9 @@ import pyarrow.types as pat
 
 from barrage_server.engine.group_index import pack_rows
 from barrage_server.engine.plan import Int64Array
-from barrage_server.engine.sorting import sort_with_positions
 from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.types import StorageKind, storage_kind
 from barrage_server.engine.undo import Undo
 from barrage_server.engine.values import take
 from barrage_server.errors import InvalidRequestError
@@ -41,6 +41,7 @@ class Kept(Accumulator):
         if not all(map(is_sortable, types if by_value else types[1:])):
             raise TypeError
         super().__init__(types)
+        self._leaves_garbage = any(storage_kind(each) is StorageKind.HEAP for each in types)
         self._by_value = by_value
         self._from_end = from_end
         self._store = ColumnStore(pa.schema([(str(number), each) for number, each in enumerate(types)]))
@@ -91,12 +92,12 @@ class Kept(Accumulator):
                 kept = np.flatnonzero(there)
                 places, columns = places[kept], [take(column, kept) for column in columns]
         chosen = self._chosen(places, columns, len(groups))
-        owners, order = sort_with_positions(groups[places[chosen]])
-        chosen = chosen[order]
-        self._keep(owners, [take(column, chosen) for column in columns])
+        some = np.flatnonzero(chosen >= 0)
+        chosen = chosen[some]
+        self._keep(groups[some], [take(column, chosen) for column in columns])
 
     def _chosen(self, places: Int64Array, columns: Sequence[pa.Array], count: int) -> Int64Array:
-        """The positions of the rows that count, one for each of the ``count`` places that rows have."""
+        """For each of the ``count`` places that rows have the position of the row that counts, or -1."""
         codes = [code_of(columns[number]) for number in self._columns]
         rows = np.arange(len(places), dtype=np.int64)
         code = codes[0] if len(codes) == 1 else None
@@ -110,7 +111,7 @@ class Kept(Accumulator):
             rows = rows[::-1]
         found = np.full(count, -1, np.int64)
         found[places[rows]] = rows  # the last one stays
-        return found[found >= 0]
+        return found
 
     def _keep(self, groups: Int64Array, columns: Sequence[pa.Array]) -> None:
         """Take over the rows, one for each of some groups in ascending order, that replace those that are there."""
@@ -122,7 +123,7 @@ class Kept(Accumulator):
             column.write(groups[new], take(values, new), None)
             column.overwrite(groups[old], take(values, old), undo)
         self._has.array[groups[new]] = True
-        if len(old):
+        if len(old) and self._leaves_garbage:
             living = RowSet.from_sorted_keys(np.flatnonzero(self._has.array[: self._count]))
             for column in self._store.columns:
                 column.collect(living, undo)

@@ -12,7 +12,15 @@ from typing import Final
 from barrage_server.plan.condition import Condition
 from barrage_server.public import public
 
-__all__ = ["CUMULATIVE", "MOVING", "ROLLING", "BadData", "DeltaControl", "OperationControl", "UpdateByOperation"]
+__all__ = [
+    "CUMULATIVE",
+    "MOVING",
+    "ROLLING",
+    "BadDataBehavior",
+    "DeltaControl",
+    "OperationControl",
+    "UpdateByOperation",
+]
 
 CUMULATIVE: Final = ("cum_sum", "cum_prod", "cum_min", "cum_max", "cum_count_where", "forward_fill", "delta")
 """Functions of a row and those before it."""
@@ -35,7 +43,7 @@ ROLLING: Final = (
 
 
 @public
-class BadData(StrEnum):
+class BadDataBehavior(StrEnum):
     """What a moving function does at a value that is null, or NaN."""
 
     SKIP = "skip"
@@ -71,8 +79,8 @@ class OperationControl:
 
     """
 
-    on_null: BadData = BadData.SKIP
-    on_nan: BadData = BadData.SKIP
+    on_null: BadDataBehavior = BadDataBehavior.SKIP
+    on_nan: BadDataBehavior = BadDataBehavior.SKIP
 
 
 @public

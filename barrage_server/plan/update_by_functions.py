@@ -23,7 +23,7 @@ from barrage_server.arguments import choice, integer, names, number, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.aggregation import conditions
 from barrage_server.plan.condition import Condition
-from barrage_server.plan.update_by import BadData, DeltaControl, OperationControl, UpdateByOperation
+from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 
 __all__ = [
     "cum_count_where",
@@ -377,7 +377,7 @@ def _control(op_control: OperationControl | None) -> OperationControl:
     if not isinstance(op_control, OperationControl):
         raise InvalidRequestError(f"op_control must be an OperationControl, not {shown(op_control)}.")
     return OperationControl(
-        _member(op_control.on_null, BadData, "on_null"), _member(op_control.on_nan, BadData, "on_nan")
+        _member(op_control.on_null, BadDataBehavior, "on_null"), _member(op_control.on_nan, BadDataBehavior, "on_nan")
     )
 
 

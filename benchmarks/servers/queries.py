@@ -51,6 +51,7 @@ TICKING: Final[dict[str, Operation]] = {
         [bs.agg.min_("low = x"), bs.agg.max_("high = x"), bs.agg.median("middle = x")], "bin"
     ),
     "aj": lambda tables: tables["trades"].aj(tables["quotes"], ["sym", "time >= quoted"], "bid"),
+    "ema": lambda tables: tables["trades"].update_by(bs.updateby.ema_tick(10, "e = x"), "sym"),
 }
 
 

@@ -66,7 +66,13 @@ GROUPS: Final = (
             Operation("min, max, median", ("small",), ("low", "high", "middle")),
         ),
     ),
-    (("trades", "quotes"), (Operation("aj", ("trades", "quotes"), ("x", "bid")),)),
+    (
+        ("trades", "quotes"),
+        (
+            Operation("aj", ("trades", "quotes"), ("x", "bid")),
+            Operation("ema", ("trades",), ("x", "e")),
+        ),
+    ),
 )
 """Tables that are there at a time, and the operations on them."""
 

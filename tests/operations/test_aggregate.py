@@ -406,6 +406,19 @@ def test_rows_of_columns_of_nulls() -> None:
     assert plain_rows(made) == [(None, None, None, 2, 2)]
 
 
+def test_a_mean_and_a_sum_of_one_column_have_one_state() -> None:
+    table = keyed()
+    both = agg_by([table], [agg.sum_("s = v"), agg.avg("m = v"), agg.abs_sum("a = v")], ["g"])
+    alone = agg_by([table], [agg.sum_("s = v"), agg.abs_sum("a = v")], ["g"])
+    table.upsert({"k": [1, 2, 3], "g": ["a", "a", "b"], "v": [1.5, -2.5, math.nan], "i": [3, 4, 5]})
+    assert plain_rows(both)[0] == ("a", -1.0, -0.5, 4.0)
+    table.upsert({"k": [2, 3], "g": ["b", "a"], "v": [7.0, None], "i": [3, 4]})
+    assert plain_rows(both) == [("a", 1.5, 1.5, 1.5), ("b", 7.0, 7.0, 7.0)]
+    assert both.nbytes < alone.nbytes * 1.2
+    table.delete({"k": [1, 3]})
+    assert plain_rows(both) == [("b", 7.0, 7.0, 7.0)]
+
+
 def test_all_columns_with_numbers() -> None:
     table = keyed()
     made = agg_all_by([table], agg.sum_(), ["g"])

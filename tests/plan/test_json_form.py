@@ -26,7 +26,7 @@ from barrage_server.plan.json_form import (
 from barrage_server.plan.operation import AggregateBy, EmptyTable, Head, Merge, Operation, Tail, UpdateBy, Where
 from barrage_server.plan.plan import NamedTable, Plan, Result, Step, TicketTable
 from barrage_server.plan.typed_json import KIND, fields_of
-from barrage_server.plan.update_by import BadData, OperationControl
+from barrage_server.plan.update_by import BadDataBehavior, OperationControl
 from tests.plan.plans import plans
 
 TRADES = {"table": "trades"}
@@ -93,7 +93,7 @@ def test_the_form_is_the_documented_one() -> None:
 
 
 def test_the_form_of_an_update_by_is_the_documented_one() -> None:
-    reset = OperationControl(on_null=BadData.RESET)
+    reset = OperationControl(on_null=BadDataBehavior.RESET)
     operations = updateby.ema_time("t", "PT1S", "a", reset), updateby.rolling_sum_tick(["s = a"], 3)
     plan = Plan((Step(UpdateBy(operations, ("k",)), (NamedTable("trades"),)),), (0,))
     assert json.loads(plan_to_json(plan))["operations"] == [

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import barrage_server as bs
-from barrage_server import BadData, DeltaControl, OperationControl, UpdateByOperation
+from barrage_server import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 from barrage_server.plan import update_by_functions as ub
 from barrage_server.plan.condition import Column, Compare, Comparison
 from barrage_server.plan.update_by import CUMULATIVE, MOVING, ROLLING
 
 LARGE = Compare(Comparison.GREATER, Column("b"), 1)
-RESET = OperationControl(on_null=BadData.RESET)
+RESET = OperationControl(on_null=BadDataBehavior.RESET)
 MINUTE = 60_000_000_000
 
 
@@ -104,7 +104,7 @@ def test_every_function_is_there_and_tested() -> None:
 
 def test_controls_may_be_written_as_texts() -> None:
     control = OperationControl("reset", "poison")  # type: ignore[arg-type]
-    assert ub.ema_tick(1, "a", control).control == OperationControl(BadData.RESET, BadData.POISON)
+    assert ub.ema_tick(1, "a", control).control == OperationControl(BadDataBehavior.RESET, BadDataBehavior.POISON)
     assert ub.delta("a", "zero_dominates").delta is DeltaControl.ZERO_DOMINATES  # type: ignore[arg-type]
 
 

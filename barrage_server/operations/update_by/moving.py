@@ -19,7 +19,7 @@ from barrage_server.operations.update_by.cumulative import good_runs, spread
 from barrage_server.operations.update_by.functions import DECREASING, Scan
 from barrage_server.operations.update_by.segments import Flags, Numbers, linear
 from barrage_server.operations.update_by.values import DOUBLE, LONG, is_number, moments, numbers, written
-from barrage_server.plan.update_by import BadData, OperationControl
+from barrage_server.plan.update_by import BadDataBehavior, OperationControl
 
 __all__ = ["Moving"]
 
@@ -66,8 +66,8 @@ class Moving(Scan):
         is_nan = there & np.isnan(values)
         bad = ~there | self._left_out(is_nan)
         self._check(~there, self._control.on_null)
-        resets = (~there & (self._control.on_null == BadData.RESET)) | (
-            is_nan & (self._control.on_nan == BadData.RESET)
+        resets = (~there & (self._control.on_null == BadDataBehavior.RESET)) | (
+            is_nan & (self._control.on_nan == BadDataBehavior.RESET)
         )
         good = ~bad & timed
         begins = self._with_resets(starts, resets)
@@ -87,10 +87,10 @@ class Moving(Scan):
     def _left_out(self, is_nan: Flags) -> Flags:
         """The rows with NaN that have no value for the function."""
         self._check(is_nan, self._control.on_nan)
-        return np.zeros(len(is_nan), np.bool_) if self._control.on_nan == BadData.POISON else is_nan
+        return np.zeros(len(is_nan), np.bool_) if self._control.on_nan == BadDataBehavior.POISON else is_nan
 
-    def _check(self, rows: Flags, behavior: BadData) -> None:
-        if behavior == BadData.THROW and rows.any():
+    def _check(self, rows: Flags, behavior: BadDataBehavior) -> None:
+        if behavior == BadDataBehavior.THROW and rows.any():
             raise InvalidRequestError(
                 "A moving function has met null or NaN, at which it was to fail. Filter such rows, or use another "
                 "OperationControl."

@@ -51,6 +51,7 @@ _FUNCTIONS: Final = {
     "rolling_min": np.minimum,
     "rolling_max": np.maximum,
 }
+_ROUNDING: Final = 8 * np.finfo(np.float64).eps
 _MOST_ITEMS: Final = (1 << 31) - 1
 _ITEMS: Final = 1 << 22
 """Values of windows that are in memory at a time, as far as they are of more than one window."""
@@ -154,7 +155,9 @@ class MeanIn(_Rolling):
             finite = values[valid & np.isfinite(values)]
             distances = np.where(valid, values - (finite.mean() if len(finite) else 0.0), 0.0)
             sums, squares = (_reduced(np.add, each, windows) for each in (distances, distances * distances))
-            variances = np.maximum((squares - sums * sums / counts) / (counts - 1), 0.0)
+            spread = squares - sums * sums / counts
+            spread[spread <= _ROUNDING * squares] = 0.0  # of equal values nothing is left but rounding errors
+            variances = spread / (counts - 1)
             return written(np.sqrt(np.where(counts > 1, variances, np.nan)), counts > 0, DOUBLE)
 
 

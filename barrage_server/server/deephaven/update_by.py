@@ -11,7 +11,7 @@ from barrage_proto import table_pb2 as proto
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan import updateby
-from barrage_server.plan.update_by import BadData, DeltaControl, OperationControl, UpdateByOperation
+from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 
 __all__ = ["update_by_of"]
 
@@ -45,11 +45,11 @@ _ROLLING: Final[dict[str, tuple[_Make, _Make]]] = {
     "rolling_count_where": (updateby.rolling_count_where_tick, updateby.rolling_count_where_time),
 }
 _BAD: Final = {
-    proto.BAD_DATA_BEHAVIOR_NOT_SPECIFIED: BadData.SKIP,
-    proto.SKIP: BadData.SKIP,
-    proto.RESET: BadData.RESET,
-    proto.POISON: BadData.POISON,
-    proto.THROW: BadData.THROW,
+    proto.BAD_DATA_BEHAVIOR_NOT_SPECIFIED: BadDataBehavior.SKIP,
+    proto.SKIP: BadDataBehavior.SKIP,
+    proto.RESET: BadDataBehavior.RESET,
+    proto.POISON: BadDataBehavior.POISON,
+    proto.THROW: BadDataBehavior.THROW,
 }
 _DELTAS: Final = {
     proto.NULL_BEHAVIOR_NOT_SPECIFIED: DeltaControl.NULL_DOMINATES,

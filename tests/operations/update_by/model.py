@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from barrage_server.plan.update_by import BadData, DeltaControl, UpdateByOperation
+from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, UpdateByOperation
 
 Values = Sequence[Any]
 
@@ -51,9 +51,9 @@ def _moving(operation: UpdateByOperation, values: Values, times: Values) -> list
     result: Any = math.nan if is_deviation else None
     for value, time in zip(values, times, strict=True):
         behavior = control.on_null if value is None else control.on_nan if _is_nan(value) else None
-        if behavior == BadData.RESET:
+        if behavior == BadDataBehavior.RESET:
             state, result = None, math.nan if is_deviation else None
-        elif behavior == BadData.SKIP or value is None:
+        elif behavior == BadDataBehavior.SKIP or value is None:
             pass
         elif state is None:
             state = (float(value), 0.0, time)

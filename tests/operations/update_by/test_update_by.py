@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from barrage_server.engine import AppendTable, KeyedTable, Table, UpdateGraph
 from barrage_server.errors import InvalidRequestError, TableFailedError, UnknownColumnError
 from barrage_server.operations.update_by.build import update_by
-from barrage_server.plan.update_by import BadData, DeltaControl, OperationControl, UpdateByOperation
+from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 from tests.operations.oracle import Watch, cell, plain_rows
 from tests.operations.update_by.model import results
 from tests.properties.sources import SOURCES
@@ -24,7 +24,7 @@ from tests.properties.sources import SOURCES
 KINDS = list(dict.fromkeys(SOURCES))
 _KEY, _NUMBER, _TEXT, _FLAG, _ITEMS = range(5)
 Op = UpdateByOperation
-SEVERAL = OperationControl(on_null=BadData.RESET, on_nan=BadData.POISON)
+SEVERAL = OperationControl(on_null=BadDataBehavior.RESET, on_nan=BadDataBehavior.POISON)
 
 # Numbers whose sums and products are the same in any order.
 TAMED = "number = number > 1e200 && number < 1e301 ? 4.0 : number"
@@ -68,7 +68,7 @@ MOVING = [
     for decay, control in (
         (2.0, OperationControl()),
         (0.5, SEVERAL),
-        (3.0, OperationControl(BadData.RESET, BadData.RESET)),
+        (3.0, OperationControl(BadDataBehavior.RESET, BadDataBehavior.RESET)),
     )
 ]
 TIMED = [
@@ -224,7 +224,7 @@ def test_null_times() -> None:
 
 def test_a_moving_function_that_is_to_fail_at_null_does() -> None:
     table = AppendTable(UpdateGraph(), "t", {"x": "float64"})
-    made = update_by([table], [Op("ema", ("x",), decay=1, control=OperationControl(on_null=BadData.THROW))])
+    made = update_by([table], [Op("ema", ("x",), decay=1, control=OperationControl(on_null=BadDataBehavior.THROW))])
     table.append({"x": [1.0, float("nan")]})
     made.check_usable()
     table.append({"x": [None]})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from barrage_server.errors import BarrageError, InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan import updateby
-from barrage_server.plan.update_by import BadData, DeltaControl, OperationControl, UpdateByOperation
+from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 from barrage_server.server import Server
 from barrage_server.server.deephaven.update_by import update_by_of
 from tests.server.deephaven.computing import Computing, Operation, export, numbers, result, scope
@@ -39,7 +39,7 @@ def time(column: str = "ts", **window: Any) -> Any:
 ROWS = {"reverse_window_scale": ticks(3), "forward_window_scale": ticks(-1)}
 SECONDS = {"reverse_window_scale": time(duration_string="PT3s"), "forward_window_scale": time(nanos=-SECOND)}
 OPTIONS = {"on_null_value": proto.RESET, "on_nan_value": proto.POISON}
-CONTROL = OperationControl(BadData.RESET, BadData.POISON)
+CONTROL = OperationControl(BadDataBehavior.RESET, BadDataBehavior.POISON)
 ROLLING = {
     "sum": "sum",
     "group": "group",
@@ -197,7 +197,7 @@ def test_behaviour_that_there_is_not_is_refused(name: str) -> None:
 def test_behaviour_that_there_is_may_be_said() -> None:
     said = {"on_null_time": proto.SKIP, "on_negative_delta_time": proto.THROW, "on_zero_delta_time": proto.SKIP}
     message = asked(["a"], ema={"window_scale": ticks(2), "options": {**said, "on_null_value": proto.THROW}})
-    assert update_by_of(message).control == OperationControl(on_null=BadData.THROW)
+    assert update_by_of(message).control == OperationControl(on_null=BadDataBehavior.THROW)
 
 
 @given(st.sampled_from([message for message, _ in [*EXPECTED, *WRONG]]), st.data())

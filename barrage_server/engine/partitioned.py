@@ -1,0 +1,178 @@
+"""A table as one table for each of its keys: ``partition_by``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+
+from barrage_server.arguments import callback, names, shown
+from barrage_server.engine.conform import conform
+from barrage_server.engine.group_index import GroupIndex
+from barrage_server.engine.static import StaticTable
+from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.table import Table
+from barrage_server.engine.traits import TableTraits
+from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnsupportedOperationError
+from barrage_server.plan.operable import merge
+from barrage_server.plan.operation import HeadBy
+from barrage_server.public import public
+from barrage_server.rowset import RowSet
+
+__all__ = ["PartitionedTable"]
+
+_ALL_ROWS: Final = (1 << 62) - 1
+_NAME: Final = re.compile(r"[^\W\d][\w$]*")
+
+Transform = Callable[[Table], Table]
+
+
+@public
+class PartitionedTable:
+    """A table as one table for each key, its *constituents*. ``table.partition_by(by)`` makes one.
+
+    Constituents are tables that follow the whole one: rows that come to it come to that of their key. They are made
+    when they are asked for, and each looks at all rows that change.
+
+    >>> by_sym = trades.partition_by("sym")
+    >>> acme = by_sym.get_constituent("ACME")
+    >>> latest = by_sym.transform(lambda table: table.tail(10))
+
+    Attributes:
+        table: the whole table.
+        key_columns: the columns with the keys.
+        drop_keys: whether constituents are without them.
+
+    """
+
+    def __init__(
+        self, table: Table, by: str | Sequence[str], drop_keys: bool = False, transforms: Sequence[Transform] = ()
+    ) -> None:
+        self.table = table
+        self.key_columns = names(by, "by", single=True)
+        if not isinstance(drop_keys, bool):
+            raise InvalidRequestError(f"drop_keys must be True or False, not {shown(drop_keys)}.")
+        if not self.key_columns:
+            raise InvalidRequestError("by must not be empty: name at least one column.")
+        self.drop_keys = drop_keys
+        self._transforms = tuple(transforms)
+        self._keys = table.select_distinct(list(self.key_columns))
+        if drop_keys and len(self.key_columns) == len(table.schema):
+            raise InvalidRequestError(f"Without its keys a constituent of '{table.name}' has no column: keep them.")
+        self._made: WeakValueDictionary[int, Table] = WeakValueDictionary()
+        self._numbers = GroupIndex(self._keys.schema)  # of the keys in _made
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return f"<PartitionedTable {self.table.name!r} by={list(self.key_columns)} keys={self._keys.size}>"
+
+    def keys(self) -> Table:
+        """The keys, a row for each that has rows, in the order of their appearance. It ticks as the table does."""
+        return self._keys
+
+    def get_constituent(self, key_values: Any) -> Table | None:
+        """The constituent of one key, or None if the table has no row of it now.
+
+        Args:
+            key_values: the value of the key column; of several columns a list of their values, in their order.
+
+        Raises:
+            InvalidRequestError: these are no values of the key columns.
+
+        """
+        values = list(key_values) if isinstance(key_values, list | tuple) else [key_values]
+        if len(values) != len(self.key_columns):
+            raise InvalidRequestError(
+                f"key_values must be one value for each key column ({', '.join(self.key_columns)}), not {len(values)}."
+            )
+        given = {name: [value] for name, value in zip(self.key_columns, values, strict=True)}
+        try:
+            key = conform(self._keys.schema, given, table=self._keys.name)
+        except SchemaMismatchError as error:
+            raise InvalidRequestError(f"key_values must be values of the key columns: {error}") from None
+        rows = self._rows(key)
+        return self._transformed(rows) if rows.size else None
+
+    @property
+    def constituents(self) -> list[Table]:
+        """The constituents of all keys that there are now, in the order of :meth:`keys`."""
+        every = [batch.slice(row, 1).columns for batch in self._keys.version.batches() for row in range(len(batch))]
+        return [self._transformed(self._rows(key)) for key in every]
+
+    def transform(self, func: Transform) -> PartitionedTable:
+        """The results of ``func`` for each constituent, also for those of keys that come later.
+
+        Args:
+            func: takes a constituent, and returns a table that is computed from it. It must have no other effect, as it
+                is called whenever a constituent is asked for.
+
+        """
+        callback(func, "func")
+        return PartitionedTable(self.table, self.key_columns, self.drop_keys, (*self._transforms, func))
+
+    def merge(self) -> Table:
+        """The rows of all constituents, one behind the other, in the order of :meth:`keys`.
+
+        Keys that come later are in it, too. That of transformed constituents can be made only while no key can come.
+
+        Raises:
+            UnsupportedOperationError: the constituents are transformed, and the table may change.
+            InvalidRequestError: there is no constituent, or transformed ones differ in their columns.
+
+        """
+        if not self._transforms:
+            return self._merged()
+        if self.table.is_refreshing:
+            raise UnsupportedOperationError(
+                f"Transformed constituents can be merged if the table never changes, as new keys would be left out; "
+                f"'{self.table.name}' may change. Use merge() before what 'transform' does, agg_by or head_by, or "
+                f"partition table.snapshot()."
+            )
+        found = self.constituents
+        if not found:
+            raise InvalidRequestError(f"Table '{self.table.name}' has no rows, and so no constituents to merge.")
+        return merge(found)
+
+    def _merged(self) -> Table:
+        keys = list(self.key_columns)
+        grouped = self.table.operate(HeadBy(_ALL_ROWS, self.key_columns))
+        if self.drop_keys:
+            return grouped.drop_columns(keys)
+        order = self.table.schema.names
+        if grouped.schema.names == order:
+            return grouped
+        if not all(_NAME.fullmatch(name) and name not in ("true", "false", "null") for name in order):
+            raise InvalidRequestError(
+                f"Where key columns are not the first ones, a merge takes names of letters, digits and '_'. Rename "
+                f"columns of '{self.table.name}' before."
+            )
+        return grouped.view(order)
+
+    def _rows(self, key: Sequence[pa.Array]) -> Table:
+        """The rows of one key, which need not be there."""
+        with self._lock:
+            number = int(self._numbers.add(key, 1)[0])
+            found = self._made.get(number)
+            if found is None or found.failure is not None:
+                self._made[number] = found = self.table.where_in(self._of_one(key), list(self.key_columns))
+            return found
+
+    def _of_one(self, key: Sequence[pa.Array]) -> Table:
+        schema = self._keys.schema
+        store, rows = ColumnStore(schema, overwrites=False), RowSet.flat(1)
+        for column, values in zip(store.columns, key, strict=True):
+            column.write(rows, values, None)
+        traits = TableTraits(is_flat=True)
+        return StaticTable(self.table.graph, "key", schema, rows, store.views(), nbytes=store.nbytes, traits=traits)
+
+    def _transformed(self, rows: Table) -> Table:
+        made = rows.drop_columns(list(self.key_columns)) if self.drop_keys else rows
+        for transform in self._transforms:
+            made = transform(made)
+            if not isinstance(made, Table):
+                raise InvalidRequestError(f"func must return a table, not {shown(made)}.")
+        return made
