@@ -26,7 +26,7 @@ WORK: Final = "1,000 tables computed from one, 10 rows changed"
 _ROWS: Final = 100_000
 _CHANGED: Final = 10
 _GROUPS: Final = 100
-_CYCLES: Final = 10
+_CYCLES: Final = 4
 
 OPERATIONS: Final[dict[str, Callable[[Table, int], Table]]] = {
     "where": lambda table, number: table.where(f"x < {number / TABLES}"),
