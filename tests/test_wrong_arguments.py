@@ -303,6 +303,17 @@ def calls(world: World) -> dict[str, Case]:
         "AppendTable.append": (world.append.append, {"rows": ROWS}, {"rows": "rows"}),
         "AppendTable.to_arrow": (world.append.to_arrow, {}, {"columns": "columns"}),
         **operations(world),
+        "AppendTable.partition_by": (world.append.partition_by, {"by": "k"}, {"by": "names", "drop_keys": "text"}),
+        "PartitionedTable.get_constituent": (
+            world.parted.get_constituent,
+            {"key_values": "a"},
+            {"key_values": "key"},
+        ),
+        "PartitionedTable.transform": (
+            world.parted.transform,
+            {"func": lambda each: each},
+            {"func": "function"},
+        ),
         "AppendTable.add_listener": (world.append.add_listener, {}, {"listener": "function"}),
         "RingTable.append": (world.ring.append, {"rows": ROWS}, {"rows": "rows"}),
         "KeyedTable.upsert": (world.keyed.upsert, {"rows": ROWS}, {"rows": "rows"}),
@@ -380,17 +391,6 @@ def operations(world: World) -> dict[str, Case]:
             table.range_join,
             {"table": quotes, "on": ["k", "x <= x <= x"], "aggs": bs.agg.group("y = x")},
             {"table": "table", "on": "columns to join", "aggs": "aggregations"},
-        ),
-        "partition_by": (table.partition_by, {"by": "k"}, {"by": "names", "drop_keys": "text"}),
-        "PartitionedTable.get_constituent": (
-            world.parted.get_constituent,
-            {"key_values": "a"},
-            {"key_values": "key"},
-        ),
-        "PartitionedTable.transform": (
-            world.parted.transform,
-            {"func": lambda each: each},
-            {"func": "function"},
         ),
         "ring_table": (table.ring_table, {"capacity": 3}, {"capacity": "positive", "initialize": "text"}),
         "join": (

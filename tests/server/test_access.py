@@ -329,13 +329,15 @@ def computed(request: type[Message]) -> Callable[[str], Message]:
 
     def make(name: str) -> Message:
         given: dict[str, Any] = {"result_id": RESULT}
-        for field in ("source_id", "left_id", "right_id"):
+        for field in ("source_id", "left_id", "right_id", "base_id", "trigger_id"):
             if field in request.DESCRIPTOR.fields_by_name:
                 given[field] = reference(name)
         if "source_ids" in request.DESCRIPTOR.fields_by_name:
             given["source_ids"] = [reference(name)]
         if "multi_join_inputs" in request.DESCRIPTOR.fields_by_name:
             given["multi_join_inputs"] = [table_pb2.MultiJoinInput(source_id=reference(name), columns_to_match=["n"])]
+        if "range_match" in request.DESCRIPTOR.fields_by_name:
+            given["range_match"] = "n <= n <= n"
         if "period_string" in request.DESCRIPTOR.fields_by_name:
             given["period_string"] = "PT1H"
         if "spec" in request.DESCRIPTOR.fields_by_name:
