@@ -19,9 +19,12 @@ from barrage_server.rowset import RowSet
 __all__ = ["GroupIndex", "pack_rows"]
 
 _BLOCK = 1 << 16
-_SAMPLE = 1 << 10
-_MANY = _SAMPLE * 3 // 4
-"""Different values in a sample from which on each row is hashed by itself."""
+_TEXTS = 1 << 13
+"""Texts that are encoded at a time."""
+_MANY = _TEXTS // 4
+"""Different values among them from which on each row is hashed by itself. A client can make texts with equal hashes in
+Arrow, and the time that these take together is the square of their number.
+"""
 
 
 class GroupIndex:
@@ -62,8 +65,7 @@ class GroupIndex:
             return np.full(rows, 0 if self.count else -1, np.int64)
         encoded = _encoded(columns)
         if encoded is not None:
-            dictionary, places = encoded
-            return self._index.lookup(KeyValues([dictionary]))[places]
+            return np.concatenate([self._index.lookup(KeyValues([texts]))[places] for texts, places in encoded])
         return self._index.lookup(KeyValues(columns))
 
     def add(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
@@ -78,8 +80,7 @@ class GroupIndex:
             return np.zeros(rows, np.int64)
         encoded = _encoded(columns)
         if encoded is not None:
-            dictionary, places = encoded
-            return self.add([dictionary], len(dictionary))[places]
+            return np.concatenate([self.add([texts], len(texts))[places] for texts, places in encoded])
         keys = KeyValues(columns)
         found = self._index.lookup(keys)
         missing = np.flatnonzero(found < 0)
@@ -133,17 +134,20 @@ def pack_rows(store: ColumnStore, living: Int64Array, count: int) -> None:
         column.collect(live, store.undo)
 
 
-def _encoded(columns: Sequence[pa.Array]) -> tuple[pa.Array, npt.NDArray[np.int32]] | None:
-    """The different values of one column of text or bytes, in the order of appearance, and the place of that of each
-    row; ``None`` if most values are different, or for another type.
+def _encoded(columns: Sequence[pa.Array]) -> list[tuple[pa.Array, npt.NDArray[np.int32]]] | None:
+    """The different values of each block of one column of text or bytes, in the order of appearance, and the place of
+    that of each row; ``None`` if many values are different, or for another type.
     """
-    if len(columns) > 1 or len(columns[0]) < 2 * _SAMPLE:
+    if len(columns) > 1 or len(columns[0]) < _TEXTS:
         return None
     (column,) = columns
     kind = column.type
     if not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_binary(kind) or pat.is_large_binary(kind)):
         return None
-    if len(column.slice(0, _SAMPLE).unique()) > _MANY:
-        return None
-    encoded = column.dictionary_encode(null_encoding="encode")
-    return encoded.dictionary, encoded.indices.to_numpy()
+    found = []
+    for start in range(0, len(column), _TEXTS):
+        encoded = column.slice(start, _TEXTS).dictionary_encode(null_encoding="encode")
+        if len(encoded.dictionary) > _MANY:
+            return None
+        found.append((encoded.dictionary, encoded.indices.to_numpy()))
+    return found

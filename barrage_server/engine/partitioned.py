@@ -60,6 +60,7 @@ class PartitionedTable:
             raise InvalidRequestError("by must not be empty: name at least one column.")
         self.drop_keys = drop_keys
         self._transforms = tuple(transforms)
+        table.column_numbers(self.key_columns)  # which must be there, under these names
         self._keys = table.select_distinct(list(self.key_columns))
         if drop_keys and len(self.key_columns) == len(table.schema):
             raise InvalidRequestError(f"Without its keys a constituent of '{table.name}' has no column: keep them.")

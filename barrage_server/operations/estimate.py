@@ -8,6 +8,7 @@ from typing import Final
 from barrage_server.engine import Table
 from barrage_server.plan import copies
 from barrage_server.plan import operation as plan
+from barrage_server.plan.update_by import UpdateByOperation
 
 __all__ = ["state_bytes"]
 
@@ -42,6 +43,8 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
     match operation:
         case plan.Select(columns) | plan.Update(columns):
             return rows * _CELL_BYTES * sum("=" in column for column in columns)
+        case plan.UpdateBy(operations):
+            return rows * (_ROW_BYTES + _CELL_BYTES * sum(_results(one, inputs[0]) for one in operations))
         case plan.Where():
             return rows
         case plan.Merge(None):
@@ -57,3 +60,8 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
         case copies.Ring(capacity):
             return min(rows, capacity) * _CELL_BYTES * len(inputs[0].schema)
     return 0 if isinstance(operation, _SHARING) else rows * _ROW_BYTES
+
+
+def _results(operation: UpdateByOperation, table: Table) -> int:
+    """The number of columns that an operation of ``update_by`` stores, about."""
+    return len(operation.columns) or (1 if operation.formula is not None else len(table.schema))

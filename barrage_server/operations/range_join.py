@@ -220,7 +220,8 @@ class RangeJoin(Operator):
         order = self._right.order
         assert order is not None
         members = Members(order.rows, order.view(), self._right.store.views()[0])
-        ranges = RangeMembers(members, self._left.store.views()[0], *self._bounds.views())
+        first, length = self._bounds.views()
+        ranges = RangeMembers(members, self._left.store.views()[0], first, length, len(self._columns))
         views = [RangeView(right.views[number], ranges) for number in self._columns]
         return Outcome(left.row_set, [*left.views, *views], update)
 

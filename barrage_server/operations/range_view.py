@@ -21,7 +21,7 @@ from barrage_server.rowset import MAX_KEY
 __all__ = ["RangeMembers", "RangeView"]
 
 MOST_ITEMS: Final = 1 << 26
-"""Items of the lists that are read at once: half a GiB of numbers."""
+"""Items of the lists of all columns that are read at once: half a GiB of numbers."""
 _BLOCK: Final = 1 << 20
 
 
@@ -33,12 +33,16 @@ class RangeMembers:
         groups: the group of each row that has a list.
         first: where its list begins in the group.
         length: how long it is; -1 for null.
+        columns: the number of columns of lists.
 
     """
 
-    __slots__ = ("_first", "_groups", "_length", "_members")
+    __slots__ = ("_first", "_groups", "_length", "_lists", "_members")
 
-    def __init__(self, members: Members, groups: ColumnView, first: ColumnView, length: ColumnView) -> None:
+    def __init__(
+        self, members: Members, groups: ColumnView, first: ColumnView, length: ColumnView, columns: int = 1
+    ) -> None:
+        self._lists = max(columns, 1)
         self._members = members
         self._groups = groups
         self._first = first
@@ -54,11 +58,13 @@ class RangeMembers:
         groups, first, length = (numbers_of(view.read(plan)) for view in (self._groups, self._first, self._length))
         counts = np.maximum(length, 0)
         total = int(counts.sum())
-        if total > MOST_ITEMS:
+        most = MOST_ITEMS // self._lists
+        if total > most:
             raise LimitError(
-                f"The lists of {plan.size:,} rows have {total:,} items, and {MOST_ITEMS:,} is the most that is read at "
-                f"once. Use narrower ranges."
+                f"The lists of {plan.size:,} rows have {total:,} items in each column, and {most:,} is the most "
+                f"that is read at once. Use narrower ranges."
             )
+        check_interrupt()
         return self._members.parts_of(groups, first, counts), length
 
     def compact(self) -> None:

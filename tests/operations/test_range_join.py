@@ -196,7 +196,7 @@ def test_lists_that_are_too_long_together_are_refused(monkeypatch: pytest.Monkey
     left.upsert({"id": numbers, "sym": names, "lo": numbers * 0, "hi": numbers * 0 + 100})
     right.upsert({"n": numbers, "sym": names, "x": numbers, "price": numbers * 1.0})
     made = left.range_join(right, ["sym", "lo <= x <= hi"], agg.group("x"))
-    with pytest.raises(LimitError, match="The lists of 100 rows have 10,000 items, and 1,000 is the most"):
+    with pytest.raises(LimitError, match="The lists of 100 rows have 10,000 items in each column, and"):
         made.to_arrow()
     assert made.head(10).to_arrow()["x"].to_pylist() == [list(range(100))] * 10
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
 from barrage_server.arguments import text
 from barrage_server.engine import Table
-from barrage_server.errors import InvalidRequestError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.formula import compile_formula, split_assignment
 from barrage_server.operations import traits as traits_of
 from barrage_server.operations.checks import check_column_names, columns_by_name, known_columns, pair
 from barrage_server.operations.formula_view import Computation
 from barrage_server.operations.formulas import condition_of
+from barrage_server.operations.layout import MOST_FORMULAS
 from barrage_server.operations.result import make
 from barrage_server.operations.update_by import rolling
 from barrage_server.operations.update_by.cumulative import CountSoFar, Extreme, Fill, Total
@@ -62,6 +64,8 @@ def update_by(
         names += [result for result, _ in found]
         functions += [function for _, function in found]
         known.update(result for result, _ in found)
+        if len(names) > MOST_FORMULAS:
+            raise LimitError(f"An update_by has {MOST_FORMULAS:,} results at most.")
         if len(known) < len(names):  # at once: thousands of operations may each have all columns
             check_column_names(names)
     check_column_names(names)
@@ -69,8 +73,17 @@ def update_by(
     operator = UpdateBy(table.schema, list(dict.fromkeys(keys)), functions, names, is_append_only=is_append_only)
     kept = [column for column in table.key_columns if column not in names]
     traits = traits_of.of_columns(table.traits)
+    if not all(isinstance(function, Scan) or _is_settled(function.frame) for function in functions):
+        traits = replace(traits, append_only=False, add_only=False)  # rows that are there change with those that come
+    if traits.ring_capacity is not None:
+        traits = replace(traits, ring_capacity=None)  # and with those that leave
     key_columns = kept if len(kept) == len(table.key_columns) else ()
     return make([table], "update_by", operator, traits, key_columns=key_columns, name=name)
+
+
+def _is_settled(frame: Frame) -> bool:
+    """Whether no window has rows that come behind all others, whose times do not decrease."""
+    return frame.after <= 0 if frame.time is None else frame.after < 0
 
 
 def _functions(table: Table, operation: UpdateByOperation, keys: Sequence[int]) -> list[tuple[str, _Function]]:

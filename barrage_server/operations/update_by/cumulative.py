@@ -20,7 +20,7 @@ from barrage_server.operations.update_by.values import (
     is_ordered,
     is_summed,
     numbers,
-    ordered_as,
+    ranks_of,
     storage_of,
     taken,
     written,
@@ -111,6 +111,8 @@ class Extreme(_Running):
             raise TypeError
         super().__init__(function, number, data_type)
         self._is_text = not is_number(data_type) and storage_of(data_type) is None
+        if pat.is_uint64(data_type):
+            self._dtype = np.uint64
         if pat.is_floating(data_type):
             self._dtype = np.float64
             self._function = np.fmin if function == "cum_min" else np.fmax
@@ -120,10 +122,11 @@ class Extreme(_Running):
         """Compare text by its ranks, and everything else as numbers."""
         if not self._is_text:
             return super().run(columns, starts, carry)
-        ranks, valid, known = ordered_as(pa.concat_arrays([columns[0], carry[0]]))
+        both = pa.concat_arrays([columns[0], carry[0]])
+        ranks, valid, where = ranks_of(both)
         size = len(columns[0])
         found, there = self._run(ranks[:size], valid[:size], starts, ranks[size:], valid[size:])
-        return [taken(known, np.where(there, found, -1))]
+        return [taken(both, np.where(there, where[found] if len(where) else -1, -1))]
 
 
 class Fill(Scan):

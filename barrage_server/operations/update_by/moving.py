@@ -117,11 +117,12 @@ class Moving(Scan):
         heads, before = first[goes_on], runs[goes_on]
         factors = np.full(len(own), math.exp(-1 / self._decay))
         if self._is_timed:
-            elapsed = np.diff(stamps, prepend=0)
-            elapsed[first] = 0
-            elapsed[heads] = stamps[heads] - carried[-1][before]
-            if (elapsed < 0).any():
+            last = np.concatenate((stamps[:1], stamps[:-1]))
+            last[first] = stamps[first]
+            last[heads] = carried[-1][before]
+            if (stamps < last).any():
                 raise InvalidRequestError(DECREASING)
+            elapsed = stamps.astype(np.float64) - last if _is_wide(stamps, last) else stamps - last
             factors = np.exp(-elapsed / self._decay)
         value = carried[1 if self._is_deviation else 0][before]
         terms = (1 - factors) * own if self._is_average else own.copy()
@@ -149,3 +150,8 @@ def _placed(values: Numbers, places: Int64Array, size: int) -> Numbers:
     found = np.zeros(size, values.dtype)
     found[places] = values
     return found
+
+
+def _is_wide(stamps: Int64Array, last: Int64Array) -> bool:
+    """Whether the time from one row to the next may be beyond 64 bits."""
+    return bool(len(stamps)) and int(stamps.max()) - int(last.min()) > np.iinfo(np.int64).max

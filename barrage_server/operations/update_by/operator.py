@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from barrage_server.engine.cells import MAX_PAGE_BITS
 from barrage_server.engine.group_index import GroupIndex
+from barrage_server.engine.interrupts import check_interrupt
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import pick
@@ -184,10 +185,13 @@ class UpdateBy(Operator):
     def _scanned(self, version: TableVersion, found: Iterable[Runs]) -> list[_Results]:
         """The results of the scans at the rows of runs, each of which goes on from the row before it."""
         parts: list[list[tuple[Int64Array, Sequence[pa.Array]]]] = [[] for _ in self._scans]
+        nbytes = 0
         for runs in found:
             for part, (function, columns) in zip(parts, self._scans, strict=True):
                 values = pick([version.views[number] for number in function.inputs], runs.keys)
-                part.append((runs.keys, function.run(values, runs.starts, self._stored(columns, runs.before))))
+                results = function.run(values, runs.starts, self._stored(columns, runs.before))
+                part.append((runs.keys, results))
+                nbytes = self._checked(nbytes, results)
         return [
             _joined(columns, part, function.types) for part, (function, columns) in zip(parts, self._scans, strict=True)
         ]
@@ -204,14 +208,24 @@ class UpdateBy(Operator):
         """The results of all functions with a frame, at the rows of ranges."""
         functions = self._windows[frame]
         needed = sorted({number for function, _ in functions for number in function.inputs})
-        parts = []
+        parts: list[tuple[Int64Array, Sequence[pa.Array]]] = []
+        nbytes = 0
         for keys, windows in sequence.windows(ranges, frame):
             values = dict(zip(needed, pick([version.views[number] for number in needed], keys), strict=True))
-            results = [
-                function.run([values[number] for number in function.inputs], windows) for function, _ in functions
-            ]
+            results = []
+            for function, _ in functions:
+                results.append(function.run([values[number] for number in function.inputs], windows))
+                nbytes = self._checked(nbytes, results[-1:])
             parts.append((keys[windows.own], results))
         return _joined([number for _, number in functions], parts, [function.type for function, _ in functions])
+
+    def _checked(self, nbytes: int, results: Sequence[pa.Array]) -> int:
+        """The bytes of the results so far, with these; between two functions the work may be broken off."""
+        check_interrupt()
+        nbytes += sum(array.nbytes for array in results)
+        if self._most_bytes < math.inf:
+            check_bytes(nbytes, self._most_bytes)
+        return nbytes
 
     # Storage.
 

@@ -16,8 +16,9 @@ from barrage_server.errors import LimitError
 from barrage_server.operations.budget import check_bytes, most_bytes
 from barrage_server.operations.formula_view import Computation
 from barrage_server.operations.members import lists_of, ranges_of
+from barrage_server.operations.row_places import check_copies
 from barrage_server.operations.update_by.functions import Frame, Window, Windows, flags
-from barrage_server.operations.update_by.segments import Flags, Numbers, reduce_ranges
+from barrage_server.operations.update_by.segments import Flags, Numbers, reduce_ranges, squares_of_ranges
 from barrage_server.operations.update_by.values import (
     DOUBLE,
     LONG,
@@ -25,7 +26,7 @@ from barrage_server.operations.update_by.values import (
     is_ordered,
     is_summed,
     numbers,
-    ordered_as,
+    ranks_of,
     storage_of,
     taken,
     written,
@@ -51,7 +52,6 @@ _FUNCTIONS: Final = {
     "rolling_min": np.minimum,
     "rolling_max": np.maximum,
 }
-_ROUNDING: Final = 8 * np.finfo(np.float64).eps
 _MOST_ITEMS: Final = (1 << 31) - 1
 _ITEMS: Final = 1 << 22
 """Values of windows that are in memory at a time, as far as they are of more than one window."""
@@ -107,12 +107,16 @@ class ExtremeIn(_Rolling):
         super().__init__(number, data_type, frame)
         self._function = _FUNCTIONS[function]
         self._is_text = not is_number(data_type) and storage_of(data_type) is None
-        self._dtype: Any = np.float64 if pat.is_floating(data_type) else np.int64
+        self._dtype: Any = np.int64
+        if pat.is_floating(data_type):
+            self._dtype = np.float64
+        elif pat.is_uint64(data_type):
+            self._dtype = np.uint64
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
         """Put the last one of all in the place of null."""
         if self._is_text:
-            values, valid, known = ordered_as(columns[0])
+            values, valid, where = ranks_of(columns[0])
         else:
             values, valid = numbers(columns[0], self._dtype)
         some = values[valid]
@@ -122,7 +126,9 @@ class ExtremeIn(_Rolling):
         elif len(some):
             values[~valid] = some.max() if is_least else some.min()
         found, has = _reduced(self._function, values, windows), _counts(valid, windows) > 0
-        return taken(known, np.where(has, found, -1)) if self._is_text else written(found, has, self.type)
+        if self._is_text:
+            return taken(columns[0], np.where(has, where[found] if len(where) else -1, -1))
+        return written(found, has, self.type)
 
 
 class CountIn(_Rolling):
@@ -146,19 +152,19 @@ class MeanIn(_Rolling):
         self._is_deviation = function == "rolling_std"
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
-        """Divide sums by counts; for deviations, of the distances from a value in the middle of all."""
+        """Divide sums by counts; for deviations, those of squared distances from the mean."""
         values, valid = numbers(columns[0], np.float64)
         counts = _counts(valid, windows)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if not self._is_deviation:
                 return written(_reduced(np.add, values, windows) / counts, counts > 0, DOUBLE)
-            finite = values[valid & np.isfinite(values)]
-            distances = np.where(valid, values - (finite.mean() if len(finite) else 0.0), 0.0)
-            sums, squares = (_reduced(np.add, each, windows) for each in (distances, distances * distances))
-            spread = squares - sums * sums / counts
-            spread[spread <= _ROUNDING * squares] = 0.0  # of equal values nothing is left but rounding errors
-            variances = spread / (counts - 1)
-            return written(np.sqrt(np.where(counts > 1, variances, np.nan)), counts > 0, DOUBLE)
+            kept = np.concatenate(([0], np.cumsum(valid, dtype=np.int64)))  # where values are, without nulls
+            first, end = kept[windows.first], kept[windows.end]
+            several = np.flatnonzero(end - first > 1)
+            variances = np.full(len(first), np.nan)
+            spread = squares_of_ranges(values[valid], first[several], end[several])
+            variances[several] = spread / (counts[several] - 1)
+            return written(np.sqrt(variances), counts > 0, DOUBLE)
 
 
 class WeightedMeanIn(Window):
@@ -219,8 +225,10 @@ class ListIn(_Rolling):
         items = int(lengths.sum())
         if items > _MOST_ITEMS:
             raise LimitError(f"The lists of a rolling_group would have {items:,} values. Use a narrower window.")
-        check_bytes(items * columns[0].nbytes / max(len(columns[0]), 1), self._most_bytes)
-        return lists_of(take(columns[0], ranges_of(windows.first, lengths)), lengths)
+        check_bytes(items * max(8.0, columns[0].nbytes / max(len(columns[0]), 1)), self._most_bytes)
+        places = ranges_of(windows.first, lengths)
+        check_copies(columns[0], places)
+        return lists_of(take(columns[0], places), lengths)
 
 
 class FormulaIn(Window):
@@ -232,18 +240,24 @@ class FormulaIn(Window):
         self.frame = frame
         self._names = tuple(inputs)
         self._formula = formula
+        self._most_bytes = most_bytes()
 
     def run(self, columns: Sequence[pa.Array], windows: Windows) -> pa.Array:
         """Evaluate, some windows at a time."""
         lengths = windows.end - windows.first
-        parts = []
+        parts: list[pa.Array] = []
+        nbytes = 0
         for part in _pieces(lengths):
             places = ranges_of(windows.first[part], lengths[part])
+            for column in columns:
+                check_copies(column, places)
             lists = {
                 name: lists_of(take(column, places), lengths[part])
                 for name, column in zip(self._names, columns, strict=False)
             }
             parts.append(self._formula.evaluate(lists, len(lengths[part])))
+            nbytes += parts[-1].nbytes
+            check_bytes(nbytes, self._most_bytes)
         return concatenated(parts, self.type)
 
 

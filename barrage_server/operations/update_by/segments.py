@@ -5,14 +5,16 @@ A segment begins at each of ``starts``, which ascend from 0, and ends before the
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from barrage_server.engine.plan import Int64Array
+from barrage_server.operations.members import ranges_of
 
-__all__ = ["Flags", "Numbers", "accumulate", "ends_of", "filled", "linear", "reduce_ranges"]
+__all__ = ["Flags", "Numbers", "accumulate", "ends_of", "filled", "linear", "reduce_ranges", "squares_of_ranges"]
 
 Numbers = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -146,17 +148,69 @@ def reduce_ranges(function: np.ufunc, values: Numbers, first: Int64Array, end: I
         bounds = np.empty(2 * len(first), np.int64)
         bounds[::2], bounds[1::2] = first, end
         return function.reduceat(np.append(values, values[:1]), bounds)[::2] if len(first) else values[:0]
-    last = end - 1
     found = values[first]
-    level = np.frexp((first ^ last).astype(np.float64))[1]  # the power of two that they have a multiple of between them
-    longest = int(lengths.max())
-    for bits in np.unique(level[level > 0]).tolist():
-        some = np.flatnonzero(level == bits)
+    for level in _levels(len(values), first, end):
+        right = function.accumulate(values[level.right], axis=1)
+        left = function.accumulate(values[level.left], axis=1)
+        found[level.ranges] = function(left[level.in_left], right[level.in_right])
+    return found
+
+
+@np.errstate(invalid="ignore", over="ignore")
+def squares_of_ranges(values: Numbers, first: Int64Array, end: Int64Array) -> Numbers:
+    """The sum of the squared distances of the items of each range from their mean; of none is the range empty.
+
+    Distances are first taken from an item of the range, so that items elsewhere do not matter, however large.
+    """
+    lengths = end - first
+    sums, squares = np.zeros(len(first)), np.zeros(len(first))
+    if int(lengths.sum()) <= _REPEATED * len(values) + _FEW:
+        if len(first):
+            distances = values[ranges_of(first, lengths)] - np.repeat(values[first], lengths)
+            starts = np.cumsum(lengths) - lengths
+            sums, squares = (np.add.reduceat(each, starts) for each in (distances, distances * distances))
+    else:
+        for level in _levels(len(values), first, end):
+            middle = values[level.right[:, :1]]
+            for places, own in ((level.right, level.in_right), (level.left, level.in_left)):
+                distances = values[places] - middle
+                sums[level.ranges] += np.add.accumulate(distances, axis=1)[own]
+                squares[level.ranges] += np.add.accumulate(distances * distances, axis=1)[own]
+    return np.maximum(squares - sums * sums / lengths, 0.0)
+
+
+class _Level(NamedTuple):
+    """The ranges of several items that have a multiple of a power of two behind their first one, and of none larger.
+
+    Attributes:
+        ranges: which ranges.
+        left, right: for each of these multiples the places before it, nearest first, and those from it on.
+        in_left, in_right: for each range, where its last item on that side is among them.
+
+    """
+
+    ranges: Int64Array
+    left: Int64Array
+    right: Int64Array
+    in_left: tuple[Int64Array, Int64Array]
+    in_right: tuple[Int64Array, Int64Array]
+
+
+def _levels(size: int, first: Int64Array, end: Int64Array) -> Iterator[_Level]:
+    """The ranges with more than one item, by the power of two."""
+    last = end - 1
+    powers = np.frexp((first ^ last).astype(np.float64))[1]
+    longest = int((end - first).max(initial=0))
+    for bits in np.unique(powers[powers > 0]).tolist():
+        some = np.flatnonzero(powers == bits)
         middles, rows = np.unique(last[some] >> (bits - 1), return_inverse=True)
         middles = middles << (bits - 1)
         steps = np.arange(min(longest, 1 << (bits - 1)))
-        right = function.accumulate(values[np.minimum(middles[:, None] + steps, len(values) - 1)], axis=1)
-        left = function.accumulate(values[np.maximum(middles[:, None] - 1 - steps, 0)], axis=1)
         middle = middles[rows]
-        found[some] = function(left[rows, middle - 1 - first[some]], right[rows, last[some] - middle])
-    return found
+        yield _Level(
+            some,
+            np.maximum(middles[:, None] - 1 - steps, 0),
+            np.minimum(middles[:, None] + steps, size - 1),
+            (rows, middle - 1 - first[some]),
+            (rows, last[some] - middle),
+        )

@@ -195,7 +195,7 @@ class GroupSequence(GroupedRows):
         end = self._searched(frame, part.group_first, part.group_end, high, is_behind=True)
         read = Ranges.of(np.minimum(first, part.first), np.maximum(end, part.end), part.group_first, part.group_end)
         times = self._times_of(version, frame.time, self.keys_at(read.positions()))
-        decreases = np.flatnonzero(np.diff(times) < 0) + 1
+        decreases = np.flatnonzero(times[1:] < times[:-1]) + 1
         if not np.isin(decreases, read.starts()).all():
             raise InvalidRequestError(DECREASING)
         places = Flat(read)

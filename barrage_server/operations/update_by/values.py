@@ -12,6 +12,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.storage import from_storage, to_storage
+from barrage_server.operations.row_places import check_copies
 from barrage_server.operations.update_by.segments import Flags, Numbers
 from barrage_server.wire.buffers import is_valid
 
@@ -24,7 +25,7 @@ __all__ = [
     "is_time",
     "moments",
     "numbers",
-    "ordered_as",
+    "ranks_of",
     "storage_of",
     "taken",
     "written",
@@ -32,6 +33,7 @@ __all__ = [
 
 LONG: Final = pa.int64()
 DOUBLE: Final = pa.float64()
+_FACTORS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def is_number(data_type: pa.DataType) -> bool:
@@ -67,10 +69,17 @@ def numbers(array: pa.Array, dtype: npt.DTypeLike) -> tuple[Numbers, Flags]:
 
 
 def moments(array: pa.Array) -> tuple[Int64Array, Flags]:
-    """Instants in nanoseconds, or the numbers of a column of 64-bit integers; and which there are."""
-    if pat.is_timestamp(array.type) and array.type.unit != "ns":
-        array = array.cast(pa.timestamp("ns", array.type.tz))
-    return numbers(array, np.int64)
+    """Instants in nanoseconds, or the numbers of a column of 64-bit integers; and which there are.
+
+    There is none beyond 64 bits of nanoseconds: before 1677 and after 2262.
+    """
+    values, valid = numbers(array, np.int64)
+    factor = _FACTORS[array.type.unit] if pat.is_timestamp(array.type) else 1
+    if factor == 1:
+        return values, valid
+    most = np.iinfo(np.int64).max // factor
+    valid = valid & (values >= -most) & (values <= most)
+    return np.where(valid, values, 0) * factor, valid
 
 
 def is_time(data_type: pa.DataType) -> bool:
@@ -98,19 +107,20 @@ def storage_of(data_type: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def ordered_as(array: pa.Array) -> tuple[Numbers, Flags, pa.Array]:
-    """Numbers that are in the order of values, which there are, and a value for each number from 0 up.
+def ranks_of(array: pa.Array) -> tuple[Numbers, Flags, Int64Array]:
+    """For text: numbers from 0 up in the order of the values, which values there are, and where one of each number is.
 
-    For text, whose numbers are ranks; the numbers of other columns are their values.
+    It sorts: a client can make texts with equal hashes in Arrow.
     """
-    known = pc.unique(array.drop_null())
-    known = known.take(pc.sort_indices(known))
-    ranks = pc.index_in(array, known)
-    valid = np.asarray(is_valid(ranks))
-    return ranks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), valid, known
+    valid = np.asarray(is_valid(array))
+    ranks = pc.rank(array, tiebreaker="dense").to_numpy().astype(np.int64) - 1
+    where = np.zeros(int(ranks.max(initial=-1)) + 1, np.int64)
+    where[ranks] = np.arange(len(ranks))
+    return np.where(valid, ranks, 0), valid, where
 
 
 def taken(array: pa.Array, places: Int64Array) -> pa.Array:
-    """The values at places; null at -1."""
+    """The values at places; null at -1. LimitError if they take too much memory."""
+    check_copies(array, places)
     stored = to_storage(array)
     return from_storage(stored.take(pa.array(places, mask=places < 0)), array.type)

@@ -7,7 +7,14 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from barrage_server.operations.update_by.segments import accumulate, ends_of, filled, linear, reduce_ranges
+from barrage_server.operations.update_by.segments import (
+    accumulate,
+    ends_of,
+    filled,
+    linear,
+    reduce_ranges,
+    squares_of_ranges,
+)
 
 SHAPES = {
     "none": [],
@@ -72,3 +79,21 @@ def test_reduce_ranges(function: np.ufunc, width: int, count: int) -> None:
 def test_filled() -> None:
     valid = np.array([0, 1, 0, 0, 0, 1, 0], bool)
     assert filled(valid, np.array([0, 3, 4])).tolist() == [-1, 1, 1, -1, -1, 5, 5]
+
+
+@pytest.mark.parametrize("width", [2, 7, 300, 2_000])
+def test_squares_of_ranges(width: int) -> None:
+    """Items that are not in a range do not matter, however large; of equal ones nothing is left."""
+    chance = np.random.default_rng(4)
+    values = chance.integers(0, 9, 2_000) / 4
+    values[::501] = 1e14
+    values[700:900] = 0.1
+    first = chance.integers(0, len(values) - 2, 4_000)
+    end = np.minimum(first + chance.integers(2, width + 1, len(first)), len(values))
+    found = squares_of_ranges(values, first, end)
+    wanted = [
+        ((values[one:other] - values[one:other].mean()) ** 2).sum() for one, other in zip(first, end, strict=True)
+    ]
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+    is_equal = (first >= 700) & (end <= 900)
+    assert not found[is_equal].any()

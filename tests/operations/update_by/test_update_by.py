@@ -13,9 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barrage_server.engine import AppendTable, KeyedTable, Table, UpdateGraph
-from barrage_server.errors import InvalidRequestError, TableFailedError, UnknownColumnError
+import barrage_server as bs
+from barrage_server.engine import AppendTable, KeyedTable, RingTable, Table, UpdateGraph
+from barrage_server.engine.interrupts import interruptible
+from barrage_server.errors import InvalidRequestError, LimitError, TableFailedError, UnknownColumnError
+from barrage_server.operations.estimate import state_bytes
 from barrage_server.operations.update_by.build import update_by
+from barrage_server.plan import operation as plan
 from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 from tests.operations.oracle import Watch, cell, plain_rows
 from tests.operations.update_by.model import results
@@ -210,6 +214,89 @@ def test_times_that_decrease_are_refused(operation: Op) -> None:
     table.append({"g": ["a"], "t": [5], "x": [1]})
     with pytest.raises(TableFailedError, match="must not decrease"):
         made.check_usable()
+
+
+def test_rows_that_change_with_later_ones_are_not_promised_to_stay() -> None:
+    """Windows that go on behind their row, or have rows of equal times; and rows that others leave in front of."""
+    table = AppendTable(UpdateGraph(), "t", {"t": "int64", "x": "int64"})
+    settled = [Op("cum_sum", ("s = x",)), Op("rolling_sum", ("s = x",), before=3, after=-1), Op("delta", ("s = x",))]
+    moving = [
+        Op("rolling_sum", ("s = x",), before=1, after=1),
+        Op("rolling_sum", ("s = x",), time_column="t", before=9),
+    ]
+    assert [update_by([table], [one]).traits.append_only for one in settled] == [True] * 3
+    assert [update_by([table], [one]).traits.append_only for one in moving] == [False] * 2
+    made = update_by([table], moving[1:])
+    highest, total = made.agg_by([bs.agg.max_("s")]), update_by([made], [Op("cum_sum", ("s",))])
+    for time, value in ((5, 1), (5, 2), (6, 3)):
+        table.append({"t": [time], "x": [value]})
+    assert plain_rows(highest) == [(6,)]
+    assert [row[-1] for row in plain_rows(total)] == [3, 6, 12]
+    ring = RingTable(UpdateGraph(), "r", {"x": "int64"}, 3)
+    assert update_by([ring], [Op("cum_sum", ("s = x",))]).traits.ring_capacity is None
+
+
+def test_extremes_of_types() -> None:
+    """Numbers beyond 63 bits, and times as far apart as can be."""
+    most = (1 << 64) - 1
+    table = AppendTable(UpdateGraph(), "t", {"v": "uint64", "t": "int64"})
+    table.append({"v": [1, most, 5, 1 << 63, 0], "t": [-(1 << 63), -5, 0, 1, (1 << 63) - 1]})
+    made = update_by(
+        [table],
+        [
+            Op("cum_max", ("a = v",)),
+            Op("cum_min", ("b = v",)),
+            Op("rolling_max", ("c = v",), before=2),
+            Op("rolling_min", ("d = v",), before=2),
+            Op("rolling_count", ("e = v",), time_column="t", before=9),
+            Op("ems", ("f = t",), time_column="t", decay=1),
+        ],
+    ).to_arrow()
+    assert made["a"].to_pylist() == [1, most, most, most, most]
+    assert made["b"].to_pylist() == [1, 1, 1, 1, 0]
+    assert made["c"].to_pylist() == [1, most, most, 1 << 63, 1 << 63]
+    assert made["d"].to_pylist() == [1, 1, 5, 5, 0]
+    assert made["e"].to_pylist() == [1, 1, 2, 3, 1]
+
+
+def test_instants_beyond_nanoseconds_are_null() -> None:
+    table = AppendTable(UpdateGraph(), "t", {"t": pa.timestamp("s"), "x": "int64"})
+    table.append({"t": pa.array([1, 253_402_300_799], pa.timestamp("s")), "x": [1, 2]})
+    moving = update_by([table], [Op("ems", ("s = x",), time_column="t", decay=1)])
+    assert moving.to_arrow()["s"].to_pylist() == [1, 1]
+    with pytest.raises(InvalidRequestError, match="'t' has null"):
+        update_by([table], [Op("rolling_sum", ("s = x",), time_column="t", before=1)])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Op("forward_fill", ("o = s",)),
+        Op("cum_max", ("o = s",)),
+        Op("rolling_max", ("o = s",), before=1_000_000),
+        Op("rolling_group", ("o = s",), before=1_000_000),
+        Op("rolling_formula", ("o = s",), before=1_000_000, formula="len(e)", parameter="e"),
+    ],
+    ids=lambda op: op.function,
+)
+def test_a_long_text_is_not_copied_to_every_row(operation: Op) -> None:
+    """Its copies are counted before they are made."""
+    table = bs.table(pa.table({"s": ["z" * 200_000] + [None] * 5_000}))
+    with pytest.raises(LimitError, match="MiB"):
+        update_by([table], [operation])
+
+
+def test_operations_are_counted_before_they_are_computed() -> None:
+    """The state of each of them, about; and between two of them the work may be broken off."""
+    table = bs.table({"x": np.arange(1_000)})
+    many = plan.UpdateBy(tuple(Op("cum_sum", (f"x{number} = x",)) for number in range(1_000)))
+    assert state_bytes(many, [table]) > 9 * 1_000 * 1_000
+    with pytest.raises(LimitError, match="results at most"):
+        update_by([table], [Op("cum_sum", tuple(f"x{number} = x" for number in range(10_001)))])
+    asked = []
+    with interruptible(lambda: asked.append(True)):
+        update_by([table], many.operations)
+    assert len(asked) >= 1_000
 
 
 def test_null_times() -> None:
