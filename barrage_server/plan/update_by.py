@@ -49,9 +49,9 @@ class BadDataBehavior(StrEnum):
     SKIP = "skip"
     """It leaves the row out: the result is that of the row before."""
     RESET = "reset"
-    """It begins anew behind the row, where the result is null."""
+    """It begins anew behind the row, where the result is null, or NaN of a deviation."""
     POISON = "poison"
-    """The results are NaN from there on."""
+    """Of NaN, the results are NaN from there on; null is left out."""
     THROW = "throw"
     """The table fails."""
 

@@ -286,7 +286,7 @@ def rolling_std_time(ts_col: str, cols: Texts, rev_time: Time, fwd_time: Time = 
 def rolling_wavg_tick(wcol: str, cols: Texts, rev_ticks: int, fwd_ticks: int = 0) -> UpdateByOperation:
     """The mean of a window of rows with the weights in ``wcol``, a double. Rows without value or weight are left out.
 
-    It is NaN where the weights add up to zero, and null of no rows.
+    It is NaN or infinite where the weights add up to zero, and null of no rows.
     """
     return replace(_ticks("rolling_wavg", cols, rev_ticks, fwd_ticks), weight=text(wcol, "wcol"))
 
