@@ -383,7 +383,7 @@ def _check_tables(tables: Sequence[object]) -> None:
     for table in tables:
         if not isinstance(table, Table):
             raise InvalidRequestError(
-                f"What is joined is a table of the engine, not {shown(table)}. To make a table of rows, write "
+                f"The other table must be a table of the engine, not {shown(table)}. To make a table of rows, write "
                 f"bs.table(rows)."
             )
 

@@ -256,7 +256,8 @@ class Operable(Copyable[Result]):
             aggs: ``bs.agg.group``, which names columns of ``table``.
 
         """
-        return self.operate(RangeJoin(texts(on, "on"), _aggregations(aggs)), table)
+        listed = _aggregations(aggs, "bs.agg.group('price')")
+        return self.operate(RangeJoin(texts(on, "on"), listed), table)
 
     def join(
         self, table: Result, on: Texts | None = None, joins: Texts | None = None, reserve_bits: int = 10
@@ -423,11 +424,11 @@ def merge(tables: Sequence[Operable[Result]], order_by: str | None = None) -> Re
     return first.operate(Merge(order_by), *others)  # type: ignore[arg-type]  # each is what its methods return
 
 
-def _aggregations(value: Any) -> tuple[Aggregation, ...]:
+def _aggregations(value: Any, example: str = "bs.agg.sum_('price')") -> tuple[Aggregation, ...]:
     listed = tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     for entry in listed:
         if not isinstance(entry, Aggregation):
-            raise InvalidRequestError(f"aggs must be such as bs.agg.sum_('price'), not {shown(entry)}.")
+            raise InvalidRequestError(f"aggs must be such as {example}, not {shown(entry)}.")
     return listed
 
 

@@ -413,6 +413,8 @@ def _time(function: str, ts_col: str, cols: Texts, rev: Time, fwd: Time) -> Upda
 def _nanoseconds(value: Time, what: str, least: int) -> int:
     """A number of nanoseconds, or the one that a text says."""
     if not isinstance(value, str):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise InvalidRequestError(f"{what} must be nanoseconds or a text such as 'PT1M', not {shown(value)}.")
         return integer(value, what, least=least, most=_MOST_TIME)
     from barrage_server.formula.literals import parse_duration  # a room with many modules, for texts alone
 

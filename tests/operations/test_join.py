@@ -350,7 +350,7 @@ def test_they_are_methods_of_tables() -> None:
     assert joined.to_arrow().to_pylist() == [{"id": 1, "sym": "a", "size": 1, "bid": 1.5}]
     assert exact.to_arrow()["b"].to_pylist() == [1.5]
     assert left.natural_join(right, "sym", "bid") is joined
-    with pytest.raises(InvalidRequestError, match="What is joined is a table"):
+    with pytest.raises(InvalidRequestError, match="The other table must be a table"):
         left.natural_join("quotes", "sym")  # type: ignore[arg-type]
 
 

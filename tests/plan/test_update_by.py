@@ -144,7 +144,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: ub.ema_time(None, "PT1S", "a"), "ts_col must be a string, not None."),  # type: ignore[arg-type]
     (lambda: ub.ema_time("t", 0, "a"), "decay_time must be at least 1, not 0."),
     (lambda: ub.ema_time("t", "-PT1S", "a"), "decay_time must be at least 1, not -1000000000."),
-    (lambda: ub.ema_time("t", 1.5, "a"), "decay_time must be an integer, not 1.5."),  # type: ignore[arg-type]
+    (lambda: ub.ema_time("t", 1.5, "a"), "decay_time must be nanoseconds or a text such as 'PT1M', not 1.5."),  # type: ignore[arg-type]
     (lambda: ub.ema_time("t", "1m", "a"), "decay_time must be nanoseconds or a text such as 'PT1M', not '1m'."),
     (lambda: ub.ema_time("t", "PT999999999999H", "a"), "decay_time must be at most 4611686018427387903"),
     (lambda: ub.rolling_sum_tick("a", 1.0), "rev_ticks must be an integer, not 1.0."),  # type: ignore[arg-type]
