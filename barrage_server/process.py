@@ -47,6 +47,12 @@ _SECONDS: Final = 5.0
 """Seconds for all open objects to end, except the last step of each."""
 
 
+_REST_OF_DAEMONS: Final = 0.02
+"""Seconds for daemon threads to leave Arrow, and to come where they wait: one that leaves it after the interpreter has
+ended is ended by force, which can abort the process.
+"""
+
+
 class Ending(IntEnum):
     """The order in which objects end: publications first, the connections that they need last."""
 
@@ -181,6 +187,8 @@ def _close_all() -> None:
                 deadline = 0.0  # Ctrl-C again: do not wait for the rest
             except Exception:  # the others must end as well
                 logger.debug("%r did not end well with the process", thing, exc_info=True)
+    if threading.active_count() > 1:
+        time.sleep(_REST_OF_DAEMONS)
 
 
 def _leave_to_parent() -> None:

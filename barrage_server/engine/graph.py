@@ -78,6 +78,7 @@ class UpdateGraph:
         self._turn = threading.Condition(self._lock)
         self._sleepers = 0  # threads that wait for their turn
         self._holder: object = None  # the identity of the thread that runs a cycle, or attaches a table
+        self._halted = False  # whether only the main thread may have a turn
         self._waiting: list[Commit] = []
         self._running: list[Commit] = []
         self._visible_lock = threading.Lock()
@@ -122,6 +123,17 @@ class UpdateGraph:
         """Let no cycle run during the ``with`` body, which must be quick."""
         with self._alone():
             yield
+
+    def halt(self, seconds: float) -> None:
+        """Let all threads but the main one wait for ever when they come to write, for the end of the process.
+
+        Waits for a cycle that runs, up to ``seconds``. A thread that returns from Arrow into an interpreter that has
+        ended is ended by force, and that can abort the process: it must wait before.
+        """
+        with self._lock:
+            self._halted = True
+            if self._holder is not None:
+                self._sleep(seconds)
 
     @property
     def waiting(self) -> int:
@@ -287,7 +299,7 @@ class UpdateGraph:
         self._check_not_computing()
         try:
             with self._lock:
-                while self._holder is not None:
+                while self._must_wait():
                     self._sleep()
                 self._holder = self._thread.identity
             yield
@@ -295,11 +307,17 @@ class UpdateGraph:
             if self._holder is self._thread.identity:
                 self._end_turn()
 
-    def _sleep(self) -> None:
+    def _must_wait(self) -> bool:
+        """Whether it cannot be this thread's turn. With the lock."""
+        if self._halted and threading.current_thread() is not threading.main_thread():
+            return True
+        return self._holder is not None
+
+    def _sleep(self, seconds: float | None = None) -> None:
         """Wait until something about whose turn it is has changed. The lock is held, but for that time."""
         self._sleepers += 1
         try:
-            self._turn.wait()
+            self._turn.wait(seconds)
         finally:
             self._sleepers -= 1
 
@@ -350,7 +368,7 @@ class UpdateGraph:
         with self._lock:
             self._waiting.append(commit)
             try:
-                while self._holder is not None and not commit.is_done:
+                while self._must_wait() and not commit.is_done:
                     self._sleep()
             except BaseException:  # Ctrl-C: rows that no thread has taken up are not applied
                 if commit in self._waiting:

@@ -512,6 +512,7 @@ class Server:
         """Stop serving, because the interpreter ends."""
         self._ends_with_process = True
         self.close(min(1.0, timeout))
+        self.graph.halt(min(1.0, timeout))
 
     def __enter__(self) -> Self:
         """The server itself, which serves already."""

@@ -366,3 +366,27 @@ def test_upserts_of_one_cycle_leave_the_rows_in_the_order_in_which_their_keys_ca
             for rows in batches:
                 shared.upsert(rows)
         assert shared.to_arrow().equals(alone.to_arrow())
+
+
+def test_only_the_main_thread_writes_to_a_halted_graph() -> None:
+    """What a process does at its end: a thread that feeds a table waits, and what still runs at exit may write."""
+    graph = UpdateGraph()
+    table = AppendTable(graph, "numbers", SCHEMA)
+    graph.halt(0.0)
+    threading.Thread(target=lambda: table.append({"n": [1]}), daemon=True).start()  # it waits for ever
+    until(lambda: graph.waiting)
+    table.append({"n": [2]})
+    assert table.to_arrow()["n"].to_pylist() == [2]
+    assert graph.waiting == 1
+
+
+def test_a_graph_halts_when_its_cycle_has_ended() -> None:
+    graph = UpdateGraph()
+    gate = Gate(graph)
+    publisher = threading.Thread(target=gate.append, args=({"n": [0]},))
+    publisher.start()
+    assert gate.entered.wait(SECONDS)
+    threading.Timer(0.05, gate.opened.set).start()
+    graph.halt(SECONDS)
+    assert gate.to_arrow().num_rows == 1
+    publisher.join(SECONDS)

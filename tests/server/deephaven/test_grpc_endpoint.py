@@ -126,7 +126,7 @@ def test_reflection_describes_every_call(channel: Any) -> None:
 
 @pytest.mark.parametrize(
     "method",
-    ["/io.deephaven.proto.backplane.grpc.TableService/UpdateBy", "/arrow.flight.protocol.FlightService/PollFlightInfo"],
+    ["/io.deephaven.proto.backplane.grpc.TableService/SeekRow", "/arrow.flight.protocol.FlightService/PollFlightInfo"],
 )
 def test_a_call_that_is_not_there_says_what_this_server_is(channel: Any, method: str) -> None:
     with pytest.raises(grpc.RpcError) as caught:
