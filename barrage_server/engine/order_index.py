@@ -4,7 +4,8 @@ Rows lie in leaves of 32 slots, packed to the left, with free slots behind them;
 that a row has in this order. A row finds its place among the leaves by their first rows, then within a leaf. A leaf
 that overflows is spread over the smallest aligned window of leaves that has room ("packed-memory array": Bender,
 Demaine and Farach-Colton, "Cache-oblivious B-trees", 2000). Rows behind the last one, or before the first one, get
-leaves of their own. The values that rows are ordered by are not stored: the caller compares.
+leaves of their own. The values that rows are ordered by are not stored: the caller compares, and may give numbers that
+spare it most of that.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine.fixed_column import FixedColumn
+from barrage_server.engine.order_fences import Fences, Numbers
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.sorting import sort_with_positions
@@ -77,6 +79,7 @@ class OrderIndex:
 
     def __init__(self, *, versioned: bool = True) -> None:
         self._versioned = versioned
+        self._fences = Fences()
         self.store = ColumnStore(MAP_SCHEMA)
         self._slots = FixedColumn(pa.int64(), 0, self.store.columns[0].snapshot().page_bits)  # by the key of the row
         self._first = _MIDDLE
@@ -87,7 +90,7 @@ class OrderIndex:
     @property
     def nbytes(self) -> int:
         """Bytes of the order."""
-        return self.store.nbytes + self._slots.nbytes + self._counts.nbytes
+        return self.store.nbytes + self._slots.nbytes + self._counts.nbytes + self._fences.nbytes
 
     def view(self) -> StoredView:
         """The present map from slots to rows, for a version."""
@@ -101,17 +104,23 @@ class OrderIndex:
         """The keys of the rows in ``slots``."""
         return self._keys(slots)
 
-    def rank(self, count: int, before: Before) -> Int64Array:
+    def rank(self, count: int, before: Before, numbers: Numbers | None = None) -> Int64Array:
         """For ``count`` things the number of rows that each of them does not come before."""
-        leaves, offsets = self._places(count, before, _Rest(self._first, self._counts, np.zeros(0, np.int64)))
+        rest = _Rest(self._first, self._counts, np.zeros(0, np.int64))
+        leaves, offsets = self._places(count, before, rest, numbers)
         return self.rows.rank(((self._first + leaves) << _BITS) + offsets)
 
     def drop_before(self, key: int) -> None:
         """Forget where rows with keys below ``key`` were; there are none any more, and will be none."""
         self._slots.drop_before(key)
 
+    def forget_codes(self) -> None:
+        """Take note that rows have other numbers, in the same order."""
+        self._fences.forget()
+
     def fill(self, keys: Int64Array) -> None:
         """Take in all rows, by their keys in order. There are none yet."""
+        self.forget_codes()
         leaves = -(-len(keys) // _FILLED)
         self._counts = np.full(leaves, _FILLED, np.int16)
         if len(keys) % _FILLED:
@@ -130,7 +139,9 @@ class OrderIndex:
             self.store.columns[0].write(slots[order], pa.array(after[order]), self._undo)
             self._slots.write(after, pa.array(slots), None)
 
-    def change(self, gone: Int64Array, new: Int64Array, was: Int64Array, before: Before) -> Moves:
+    def change(
+        self, gone: Int64Array, new: Int64Array, was: Int64Array, before: Before, numbers: Numbers | None = None
+    ) -> Moves:
         """Take rows out, and others in, which may be the same rows in another place.
 
         Args:
@@ -138,6 +149,7 @@ class OrderIndex:
             new: the keys of the rows that come, in their order.
             was: for each of them its slot among ``gone``, if it goes and comes back; otherwise -1.
             before: compares the latter with rows that stay. It is a strict order: no two rows are equal.
+            numbers: spare most comparisons. They are learned anew after a call without them.
 
         """
         if not self.rows:
@@ -146,14 +158,16 @@ class OrderIndex:
         if not len(gone) and not len(new):
             return Moves(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty())
         rest = _Rest(self._first, self._counts, gone)
-        leaves, offsets = self._places(len(new), before, rest)
-        moves = self._rebuild(rest, new, was, leaves, offsets, gone)
+        leaves, offsets = self._places(len(new), before, rest, numbers)
+        moves = self._rebuild(rest, new, was, leaves, offsets, gone, numbers)
         self._trim()
         return moves
 
     # Finding places.
 
-    def _places(self, count: int, before: Before, rest: _Rest) -> tuple[Int64Array, Int64Array]:
+    def _places(
+        self, count: int, before: Before, rest: _Rest, numbers: Numbers | None
+    ) -> tuple[Int64Array, Int64Array]:
         """For each of ``count`` rows its leaf, and the number of rows that stay there and come before it."""
         filled = np.flatnonzero(rest.counts)
         if not len(filled) or not count:
@@ -164,6 +178,12 @@ class OrderIndex:
             return self._keys(rest.slots(leaves, np.zeros(len(leaves), np.int64)))
 
         low, high = np.zeros(count, np.int64), np.full(count, len(filled), np.int64)
+        if numbers is not None and numbers.own:
+            if not self._fences.is_known:
+                self._fences.learn(filled, len(rest.counts), numbers.of(firsts(filled, np.arange(len(filled)))))
+            low, high = self._fences.bounds(filled, numbers.own)
+            # the first row of the last leaf that begins before may have gone, and the next one come behind
+            low = np.maximum(low - rest.lost_first[filled[np.maximum(low - 1, 0)]], 0)
         behind = _search(low, high, firsts, before)  # leaves whose first row comes before
         leaves = filled[np.maximum(behind - 1, 0)]
 
@@ -172,12 +192,24 @@ class OrderIndex:
 
         low = np.minimum(behind, 1)  # the first row of its leaf comes before
         high = np.where(behind > 0, rest.counts[leaves], 0).astype(np.int64)
+        if numbers is not None:  # most often it is the last one of its group, or of all
+            some = np.flatnonzero(low < high)
+            is_behind = ~before(some, within(some, high[some] - 1))
+            low[some[is_behind]] = high[some[is_behind]]
+            high[some[~is_behind]] -= 1
         return leaves, _search(low, high, within, before)
 
     # Making room.
 
     def _rebuild(
-        self, rest: _Rest, new: Int64Array, was: Int64Array, leaves: Int64Array, offsets: Int64Array, gone: Int64Array
+        self,
+        rest: _Rest,
+        new: Int64Array,
+        was: Int64Array,
+        leaves: Int64Array,
+        offsets: Int64Array,
+        gone: Int64Array,
+        numbers: Numbers | None,
     ) -> Moves:
         """Lay out anew the leaves that lose or get rows, and those between which an overflow is spread."""
         totals = rest.counts.astype(np.int64)
@@ -187,6 +219,7 @@ class OrderIndex:
             rest = rest.with_front(windows.front)
             leaves = leaves + windows.front
             self._first -= windows.front
+        self._fences.resize(windows.front, windows.total)
         counts = np.zeros(windows.total, np.int16)
         counts[: len(rest.counts)] = rest.counts
         rest.counts = counts
@@ -211,6 +244,7 @@ class OrderIndex:
         moved = kept != old_slots
         changed[~is_new] = moved
         self._write(slots[changed], keys[changed])
+        self._fence(members, filled, changed, keys, numbers)
         stays = came == was  # and as many of the others come before it as did
         stays[stays] = np.searchsorted(old_slots, came[stays]) == np.searchsorted(kept, came[stays])
         removed = RowSet.from_sorted_keys(np.setdiff1d(gone, came[stays], assume_unique=True))
@@ -221,6 +255,24 @@ class OrderIndex:
             slots[changed]
         )
         return Moves(removed, added, shifted)
+
+    def _fence(
+        self,
+        members: Int64Array,
+        filled: Int64Array,
+        changed: npt.NDArray[np.bool_],
+        keys: Int64Array,
+        numbers: Numbers | None,
+    ) -> None:
+        """Take note of the leaves among ``members`` that begin with another row."""
+        if numbers is None:
+            self._fences.forget()
+        elif self._fences.is_known:
+            some = np.flatnonzero(filled)
+            begins = (np.cumsum(filled) - filled)[some]
+            other = changed[begins]
+            if other.any():
+                self._fences.update(members[some[other]], numbers.of(keys[begins[other]]))
 
     def _laid_out(
         self, windows: _Windows, members: Int64Array, here: Int64Array, leaves: Int64Array
@@ -280,11 +332,13 @@ class OrderIndex:
         filled = np.flatnonzero(self._counts)
         if not len(filled):
             self._counts = self._counts[:0]
+            self.forget_codes()
             return
         first, last = int(filled[0]), int(filled[-1])
         if first or last + 1 < len(self._counts):
             self._counts = self._counts[first : last + 1].copy()
             self._first += first
+            self._fences.cut(first, last + 1)
             for column in self.store.columns:
                 column.drop_before(self._first << _BITS)
                 column.drop_after(((self._first + len(self._counts)) << _BITS) - 1)
@@ -330,6 +384,7 @@ class _Rest:
     Attributes:
         counts: rows of each leaf.
         leaves: the leaves that have lost rows, ascending.
+        lost_first: of each leaf, whether it has lost its first row.
 
     """
 
@@ -343,6 +398,8 @@ class _Rest:
         there = np.arange(_SLOTS) < counts[self.leaves][:, None]
         there[self._number[local], gone & (_SLOTS - 1)] = False
         left = there.sum(axis=1)
+        self.lost_first = np.zeros(len(counts), np.bool_)
+        self.lost_first[self.leaves] = ~there[:, 0]
         self.counts[self.leaves] = left
         rows, offsets = np.nonzero(there)
         self._slots = ((first + self.leaves[rows]) << _BITS) + offsets

@@ -291,6 +291,8 @@ class Aggregate(Operator):
         for start in range(0, version.size if self._rankings else 0, _BLOCK):
             part = version.row_set.slice(start, start + _BLOCK)
             self._of_rows.write(part, np.searchsorted(living, self._of_rows.of(part.keys())))
+        for ranking in self._rankings.values():
+            ranking.forget_groups()
         self._rows = RowSet.flat(len(living))
         return TableUpdate(
             rows.invert(update.added),

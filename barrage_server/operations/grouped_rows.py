@@ -12,6 +12,7 @@ import pyarrow as pa
 from barrage_server.engine import TableVersion
 from barrage_server.engine.group_index import GroupIndex
 from barrage_server.engine.operator import Change
+from barrage_server.engine.order_fences import Codes, Numbers
 from barrage_server.engine.order_index import Before, Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
@@ -143,11 +144,13 @@ class GroupedRows:
         was = np.full(rows.size, -1, np.int64)
         if departure.rekeyed:
             was[rows.find(departure.rekeyed.keys())] = departure.was
-        order, before = self.sorted(version, rows, numbers)
-        return self.order.change(gone, rows.keys()[order], was[order], before)
+        order, before, own = self.sorted(version, rows, numbers)
+        return self.order.change(gone, rows.keys()[order], was[order], before, Numbers(own, self.codes_of))
 
-    def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before]:
-        """The positions of ``rows`` with these groups in order, and how they compare in that order with others."""
+    def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before, Codes]:
+        """The positions of ``rows`` with these groups in order, how they compare in that order with others, and numbers
+        of them in that order, as :meth:`codes_of` gives them.
+        """
         del version
         order = np.argsort(numbers, kind="stable")
         keys, numbers = rows.keys()[order], numbers[order]
@@ -157,7 +160,11 @@ class GroupedRows:
             answer: npt.NDArray[np.bool_] = (mine < theirs) | ((mine == theirs) & (keys[items] < others))
             return answer
 
-        return order, before
+        return order, before, (numbers,)
+
+    def codes_of(self, keys: Int64Array) -> Codes:
+        """Numbers of rows in the order, by their row keys in any order."""
+        return (self.groups_of(keys),)
 
     def groups_of(self, keys: Int64Array) -> Int64Array:
         """The groups of rows, by their row keys in any order."""
@@ -175,12 +182,15 @@ class GroupedRows:
     def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The position in the order of the first row of each group, and that behind its last one."""
         assert self.order is not None
-        first = self.order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others))
+        numbers = Numbers((groups,), self.codes_of)
+        first = self.order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others), numbers)
         return first, first + self.counts.array[groups]
 
     def pack(self, rows: RowSet, living: Int64Array) -> None:
         """Take over the new numbers of the groups ``living``, for all ``rows`` that can be read."""
         self.counts.pack(living)
+        if self.order is not None:
+            self.order.forget_codes()
         for start in range(0, rows.size, _BLOCK):
             part = rows.slice(start, start + _BLOCK)
             numbers = pa.array(np.searchsorted(living, self.groups_of(part.keys())))

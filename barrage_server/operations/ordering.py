@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from barrage_server.engine.order_fences import Codes
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.sorting import sort_with_positions
 from barrage_server.engine.values import to_cells
 from barrage_server.wire.buffers import is_valid
 
-__all__ = ["Key", "code_of", "comes_before", "has_codes", "is_sortable", "order_of"]
+__all__ = ["Key", "code_of", "comes_before", "has_codes", "is_sortable", "order_of", "rough_codes"]
 
 _NULL, _VALUE, _NAN = range(3)
 
@@ -91,6 +92,28 @@ def code_of(column: pa.Array) -> npt.NDArray[np.uint64] | None:
     """Unsigned numbers in the order of the values of one batch; ``None`` if some are null or NaN."""
     found = _codes(_plain(column, Key(0)), False)
     return found[0] if len(found) == 1 else None
+
+
+def rough_codes(columns: Sequence[pa.Array], keys: Sequence[Key]) -> Codes:
+    """Numbers of rows, the same in each batch: a row with smaller ones comes before. Rows with equal ones may differ.
+
+    Args:
+        columns: the values of the columns of ``keys``.
+        keys: how they count, the first most. Those from the first one on whose type has no codes are left out.
+
+    """
+    found: list[npt.NDArray[np.uint64]] = []
+    for column, key in zip(columns, keys, strict=True):
+        if not has_codes(column.type):
+            break
+        parts = _codes(_plain(column, key), False)
+        if len(parts) > 1:  # null as the smallest number of all, NaN as the largest one
+            kinds, codes = parts
+            codes = np.where(kinds == _NAN, ~np.uint64(0), codes)
+        else:
+            (codes,) = parts
+        found.append(~codes if key.descending else codes)
+    return found
 
 
 def has_codes(data_type: pa.DataType) -> bool:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from barrage_server.engine import TableVersion
+from barrage_server.engine.order_fences import Codes, Numbers
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of, pick
@@ -22,7 +23,7 @@ from barrage_server.engine.view import ColumnView
 from barrage_server.operations.accumulators import Accumulator, is_number
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
 from barrage_server.operations.members import Members
-from barrage_server.operations.ordering import Key, comes_before, is_sortable, order_of
+from barrage_server.operations.ordering import Key, comes_before, is_sortable, order_of, rough_codes
 from barrage_server.rowset import RowSet
 from barrage_server.wire.buffers import is_valid
 
@@ -151,11 +152,13 @@ class Ranking:
                 answer[same] = comes_before(values, pick(views, others[same]) if views else [], self.keys, ties)
             return answer
 
-        return self._order.change(gone, keys, former[order], before)
+        numbers = Numbers((groups, *rough_codes(columns, self.keys)), self._codes_of)
+        return self._order.change(gone, keys, former[order], before, numbers)
 
     def firsts(self, groups: Int64Array) -> Int64Array:
         """The position of the first row of each group, or of that which comes behind it."""
-        return self._order.rank(len(groups), lambda items, others: groups[items] <= self._groups.of(others))
+        numbers = Numbers((groups,), self._codes_of)
+        return self._order.rank(len(groups), lambda items, others: groups[items] <= self._groups.of(others), numbers)
 
     def values(self, positions: Int64Array, column: int) -> pa.Array:
         """The values of a column in the rows at these positions."""
@@ -177,6 +180,14 @@ class Ranking:
     def view(self) -> ColumnView:
         """The key of the row in each place, for a version."""
         return self._order.view()
+
+    def forget_groups(self) -> None:
+        """Take note that groups have other numbers, in the same order."""
+        self._order.forget_codes()
+
+    def _codes_of(self, keys: Int64Array) -> Codes:
+        values = pick([self.version.views[number] for number in self.columns], keys) if self.columns else []
+        return (self._groups.of(keys), *rough_codes(values, self.keys))
 
     def _sorted(self, rows: RowSet, groups: Int64Array) -> tuple[Int64Array, list[pa.Array]]:
         parts = [self.version.read(part, self.columns) for part in self.version.pieces(rows, self.columns)]

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from barrage_server.engine import Table, TableUpdate, TableVersion
 from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
+from barrage_server.engine.order_fences import Numbers
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import RedirectedView, pick
@@ -18,7 +19,7 @@ from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.checks import known_columns
-from barrage_server.operations.ordering import Key, comes_before, is_sortable, order_of
+from barrage_server.operations.ordering import Key, comes_before, is_sortable, order_of, rough_codes
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
 from barrage_server.plan.operation import SortColumn
@@ -121,7 +122,9 @@ class Sort(Operator):
             mine = [column.take(pa.array(items)) for column in columns]
             return comes_before(mine, theirs, self._keys, keys[items] < others)
 
-        return self._order.change(gone, keys, was, before)
+        codes = rough_codes(columns, self._keys)
+        numbers = Numbers(codes, lambda others: rough_codes(pick(views, others), self._keys)) if codes else None
+        return self._order.change(gone, keys, was, before, numbers)
 
     def _in_order(self, rows: RowSet) -> RowSet:
         return RowSet.from_keys(self._order.slots_of(rows.keys()))

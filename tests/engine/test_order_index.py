@@ -6,6 +6,7 @@ import bisect
 import gc
 import random
 import tracemalloc
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barrage_server.engine.order_fences import Numbers
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.rowset import RowSet
 
@@ -20,7 +22,9 @@ from barrage_server.rowset import RowSet
 class Model:
     """Rows by value and key, and an index of the same order."""
 
-    def __init__(self) -> None:
+    def __init__(self, divisors: Sequence[float] = ()) -> None:
+        """With ``divisors``, rows have numbers: their values divided by each, the last one most exact."""
+        self.divisors = divisors
         self.index = OrderIndex()
         self.values: dict[int, float] = {}
         self.slots: dict[int, int] = {}  # by key
@@ -48,9 +52,32 @@ class Model:
             pairs = zip(items.tolist(), others.tolist(), strict=True)
             return np.array([(new[keys[item]], keys[item]) < (rest[key], key) for item, key in pairs], np.bool_)
 
-        moves = self.index.change(slots, np.array(keys, np.int64), was, comes_before)
+        numbers = self.numbers([new[key] for key in keys], len(self.divisors))
+        moves = self.index.change(slots, np.array(keys, np.int64), was, comes_before, numbers)
         self.check(moves, before)
         return moves
+
+    def numbers(self, values: list[float], count: int) -> Numbers | None:
+        """The first ``count`` numbers of ``values``."""
+
+        def codes(values: list[float], count: int) -> list[Any]:
+            return [np.floor(np.array(values, np.float64) / each).astype(np.int64) for each in self.divisors[:count]]
+
+        if not count:
+            return None
+        every = len(self.divisors)
+        return Numbers(codes(values, count), lambda keys: codes([self.values[key] for key in keys.tolist()], every))
+
+    def check_ranks(self, values: list[float], count: int) -> None:
+        """The rank of values is that of a sorted list, whatever numbers are known of them."""
+
+        def comes_before(items: Any, others: Any) -> Any:
+            pairs = zip(items.tolist(), others.tolist(), strict=True)
+            return np.array([values[item] <= self.values[key] for item, key in pairs], np.bool_)
+
+        there = sorted(self.values.values())
+        ranks = self.index.rank(len(values), comes_before, self.numbers(values, count))
+        assert ranks.tolist() == [bisect.bisect_left(there, value) for value in values]
 
     def check(self, moves: Moves | None, before: dict[int, int]) -> None:
         slots = self.index.rows.keys()
@@ -73,10 +100,11 @@ class Model:
 
 
 @given(seed=st.integers(0, 1 << 32))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=150)
 def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
     chance = random.Random(seed)
-    model = Model()
+    divisors: tuple[float, ...] = chance.choice([(), (1,), (50,), (300, 1), (300, 20, 0.01)])
+    model = Model(divisors)
     span = chance.choice([3, 1000])
     model.start({key: chance.randrange(span) for key in chance.sample(range(10_000), chance.choice([0, 1, 40, 400]))})
     free = 10_000
@@ -94,6 +122,10 @@ def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
                 "in one place": span / 2,
             }[place] + chance.random()
         model.change(gone, new)
+        model.check_ranks([chance.uniform(-10, span + 10) for _ in range(20)], chance.randint(0, len(divisors)))
+        model.check_ranks([*model.values.values()][:20], chance.randint(0, len(divisors)))
+        if chance.random() < 0.2:
+            model.index.forget_codes()
 
 
 def test_rows_at_the_end_move_no_others() -> None:
