@@ -1,11 +1,10 @@
 """Rows in an order that is not that of their keys: a row key for each, so that few keys change with few rows.
 
 Rows lie in leaves of 32 slots, packed to the left, with free slots behind them; the number of a slot is the row key
-that a row has in this order. A row finds its place among the leaves by their first rows, then within a leaf. A leaf
-that overflows is spread over the smallest aligned window of leaves that has room ("packed-memory array": Bender,
-Demaine and Farach-Colton, "Cache-oblivious B-trees", 2000). Rows behind the last one, or before the first one, get
-leaves of their own. The values that rows are ordered by are not stored: the caller compares, and may give numbers that
-spare it most of that.
+that a row has in this order. A row finds its place among the leaves by their first rows, then within a leaf. What a
+leaf has no room for is spread over others (:mod:`.order_windows`). Rows behind the last one, or before the first one,
+get leaves of their own. The values that rows are ordered by are not stored: the caller compares, and may give numbers
+that spare it most of that.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from barrage_server.engine.fixed_column import FixedColumn
 from barrage_server.engine.order_fences import Fences, Numbers
+from barrage_server.engine.order_windows import BITS, FILLED, SLOTS, Hot, lay_out, ranges, windows_of
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
 from barrage_server.engine.sorting import sort_with_positions
@@ -32,19 +32,8 @@ __all__ = ["Before", "Moves", "OrderIndex"]
 Before: TypeAlias = Callable[[Int64Array, Int64Array], npt.NDArray[np.bool_]]
 """Says of new rows, by their positions, whether each comes before one of the rows that are there, by their keys."""
 
-_BITS: Final = 5
-_SLOTS: Final = 1 << _BITS
-_FILLED: Final = 22
-"""Rows of a leaf in the beginning."""
-_FILLED_AT_END: Final = 28
-"""Rows of a leaf that is made for rows behind all others."""
-_MIDDLE: Final = 1 << (40 - _BITS)
+_MIDDLE: Final = 1 << (40 - BITS)
 """The first leaf in the beginning, so that there is room for leaves on both sides."""
-_DENSE, _SPARSE, _STEP = 0.95, 0.75, 0.012
-"""Rows per slot after a window was spread: in the smallest ones, at least, and what each doubling takes away."""
-_FEW_LEAVES: Final = 64
-_THIN: Final = 8
-"""Slots per row from which on all rows are laid out anew."""
 _BLOCK: Final = 1 << 16
 
 MAP_SCHEMA: Final = pa.schema([("row", pa.int64())])
@@ -108,7 +97,7 @@ class OrderIndex:
         """For ``count`` things the number of rows that each of them does not come before."""
         rest = _Rest(self._first, self._counts, np.zeros(0, np.int64))
         leaves, offsets = self._places(count, before, rest, numbers)
-        return self.rows.rank(((self._first + leaves) << _BITS) + offsets)
+        return self.rows.rank(((self._first + leaves) << BITS) + offsets)
 
     def drop_before(self, key: int) -> None:
         """Forget where rows with keys below ``key`` were; there are none any more, and will be none."""
@@ -121,12 +110,12 @@ class OrderIndex:
     def fill(self, keys: Int64Array) -> None:
         """Take in all rows, by their keys in order. There are none yet."""
         self.forget_codes()
-        leaves = -(-len(keys) // _FILLED)
-        self._counts = np.full(leaves, _FILLED, np.int16)
-        if len(keys) % _FILLED:
-            self._counts[-1] = len(keys) % _FILLED
+        leaves = -(-len(keys) // FILLED)
+        self._counts = np.full(leaves, FILLED, np.int16)
+        if len(keys) % FILLED:
+            self._counts[-1] = len(keys) % FILLED
         places = np.arange(len(keys), dtype=np.int64)
-        slots = ((self._first + places // _FILLED) << _BITS) + places % _FILLED
+        slots = ((self._first + places // FILLED) << BITS) + places % FILLED
         self._write(slots, keys)
         self._is_new = False
         self.rows = RowSet.from_sorted_keys(slots)
@@ -214,7 +203,8 @@ class OrderIndex:
         """Lay out anew the leaves that lose or get rows, and those between which an overflow is spread."""
         totals = rest.counts.astype(np.int64)
         np.add.at(totals, leaves, 1)
-        windows = self._windows(totals, np.union1d(rest.leaves, leaves))
+        hot = Hot.of(leaves, offsets)
+        windows = windows_of(totals, np.union1d(rest.leaves, leaves), hot, self._first)
         if windows.front:
             rest = rest.with_front(windows.front)
             leaves = leaves + windows.front
@@ -223,7 +213,7 @@ class OrderIndex:
         counts = np.zeros(windows.total, np.int16)
         counts[: len(rest.counts)] = rest.counts
         rest.counts = counts
-        members = _ranges(windows.starts, windows.ends)
+        members = ranges(windows.starts, windows.ends)
         here = counts[members].astype(np.int64)
         ends = np.cumsum(here)
         begins = ends - here
@@ -235,7 +225,13 @@ class OrderIndex:
         is_new[places] = True
         keys = np.empty(len(is_new), np.int64)
         keys[is_new], keys[~is_new] = new, self._keys(old_slots)
-        slots, filled = self._laid_out(windows, members, here, leaves)
+        window = np.searchsorted(windows.starts, members, side="right") - 1
+        rows = np.bincount(window, here, minlength=len(windows.starts)) + np.bincount(
+            np.searchsorted(windows.starts, leaves, side="right") - 1, minlength=len(windows.starts)
+        )
+        filled = lay_out(windows, rows.astype(np.int64), places[hot.last] + 1)
+        slots = np.repeat(((self._first + members) << BITS) - (np.cumsum(filled) - filled), filled)
+        slots += np.arange(len(slots))
         counts[members] = filled
         self._counts = counts
 
@@ -274,59 +270,6 @@ class OrderIndex:
             if other.any():
                 self._fences.update(members[some[other]], numbers.of(keys[begins[other]]))
 
-    def _laid_out(
-        self, windows: _Windows, members: Int64Array, here: Int64Array, leaves: Int64Array
-    ) -> tuple[Int64Array, Int64Array]:
-        """The slots of all rows of some windows, in order, and the number of rows of each of their leaves."""
-        loads = here + np.bincount(np.searchsorted(members, leaves), minlength=len(members))
-        firsts = np.searchsorted(members, windows.starts)
-        rows = np.add.reduceat(loads, firsts) if len(loads) else loads
-        few, fuller = rows // windows.sizes, rows % windows.sizes  # the first leaves have a row more
-        window = np.repeat(np.arange(len(rows)), windows.ends - windows.starts)
-        leaf = members - windows.starts[window]
-        loads = np.where(leaf < windows.sizes[window], few[window] + (leaf < fuller[window]), 0)
-        places = np.arange(int(loads.sum())) - np.repeat(np.cumsum(loads) - loads, loads)
-        slots = np.repeat((self._first + members) << _BITS, loads) + places
-        return slots, loads
-
-    def _windows(self, totals: Int64Array, touched: Int64Array) -> _Windows:
-        """The leaves to lay out anew, if each is to have ``totals`` rows; ``touched`` are those that change."""
-        count, load = len(totals), int(totals.sum())
-        if count > _FEW_LEAVES and load * _THIN < count * _SLOTS:  # most of the storage is unused
-            size = max(1, -(-load // _FILLED))
-            return _Windows(np.zeros(1, np.int64), np.array([count]), np.array([size]), count, 0)
-        front = back = 0
-        if totals[-1] > _SLOTS:  # rows behind the last leaf get leaves of their own
-            back = -(-int(totals[-1]) // _FILLED_AT_END) - 1
-        if totals[0] > _SLOTS and count > 1:
-            front = -(-int(totals[0]) // _FILLED_AT_END) - 1
-        padded = np.concatenate((np.zeros(front, np.int64), totals, np.zeros(back, np.int64)))
-        ends_before = np.concatenate(([0], np.cumsum(padded)))
-        at_ends = [(front + count - 1, front + count + back)] * bool(back) + [(0, front + 1)] * bool(front)
-        is_crowded = padded > _SLOTS
-        is_crowded[[start for start, _ in at_ends[: bool(back)]]] = False
-        is_crowded[[front] * bool(front)] = False
-        crowded, count = np.flatnonzero(is_crowded), len(padded)
-        starts = [np.array([start for start, _ in at_ends], np.int64), touched + front]
-        ends = [np.array([end for _, end in at_ends], np.int64), touched + front + 1]
-        origin, level = self._first - front, 1
-        while len(crowded):
-            block = np.unique((crowded + origin) >> level)
-            low = np.maximum((block << level) - origin, 0)
-            high = np.minimum(((block + 1) << level) - origin, count)
-            whole = bool(len(block) == 1 and low[0] == 0 and high[0] == count)
-            rows = ends_before[high] - ends_before[low]
-            fits = rows <= _SLOTS * (high - low) * max(_SPARSE, _DENSE - level * _STEP)
-            if whole and not fits[0]:
-                count = max(count + 1, -(-int(rows[0]) * 10 // (7 * _SLOTS)))
-                high, fits = np.array([count]), np.array([True])
-            starts.append(low[fits])
-            ends.append(high[fits])
-            crowded = crowded[~fits[np.searchsorted(block, (crowded + origin) >> level)]]
-            level += 1
-        start, end = _joined(np.concatenate(starts), np.concatenate(ends))
-        return _Windows(start, end, end - start, count, front)
-
     def _trim(self) -> None:
         """Forget leaves without rows at both ends."""
         filled = np.flatnonzero(self._counts)
@@ -340,8 +283,8 @@ class OrderIndex:
             self._first += first
             self._fences.cut(first, last + 1)
             for column in self.store.columns:
-                column.drop_before(self._first << _BITS)
-                column.drop_after(((self._first + len(self._counts)) << _BITS) - 1)
+                column.drop_before(self._first << BITS)
+                column.drop_after(((self._first + len(self._counts)) << BITS) - 1)
 
     # Cells.
 
@@ -360,24 +303,6 @@ class OrderIndex:
             self._slots.write(ordered, pa.array(part[positions]), None)
 
 
-class _Windows(NamedTuple):
-    """Runs of leaves that are laid out anew.
-
-    Attributes:
-        starts, ends: the leaves of each, ascending.
-        sizes: the leaves of each that get rows.
-        total: the leaves that there are then.
-        front: how many of them are new in front.
-
-    """
-
-    starts: Int64Array
-    ends: Int64Array
-    sizes: Int64Array
-    total: int
-    front: int
-
-
 class _Rest:
     """The leaves without the rows that go: those that stay are closed up, although nothing has been written.
 
@@ -391,18 +316,18 @@ class _Rest:
     def __init__(self, first: int, counts: npt.NDArray[np.int16], gone: Int64Array) -> None:
         self._origin = first
         self.counts = counts.copy()
-        local = (gone >> _BITS) - first
+        local = (gone >> BITS) - first
         self.leaves = local[np.append(True, local[1:] != local[:-1])] if len(local) else local
         self._number = np.full(len(counts), -1, np.int32)
         self._number[self.leaves] = np.arange(len(self.leaves), dtype=np.int32)
-        there = np.arange(_SLOTS) < counts[self.leaves][:, None]
-        there[self._number[local], gone & (_SLOTS - 1)] = False
+        there = np.arange(SLOTS) < counts[self.leaves][:, None]
+        there[self._number[local], gone & (SLOTS - 1)] = False
         left = there.sum(axis=1)
         self.lost_first = np.zeros(len(counts), np.bool_)
         self.lost_first[self.leaves] = ~there[:, 0]
         self.counts[self.leaves] = left
         rows, offsets = np.nonzero(there)
-        self._slots = ((first + self.leaves[rows]) << _BITS) + offsets
+        self._slots = ((first + self.leaves[rows]) << BITS) + offsets
         self._starts = np.cumsum(left) - left
 
     def with_front(self, more: int) -> _Rest:
@@ -415,7 +340,7 @@ class _Rest:
 
     def slots(self, leaves: Int64Array, offsets: Int64Array) -> Int64Array:
         """Where rows are written: the ``offsets``-th of those that stay, of each leaf."""
-        found = ((self._origin + leaves) << _BITS) + offsets
+        found = ((self._origin + leaves) << BITS) + offsets
         number = np.full(len(leaves), -1, np.int32)
         known = leaves < len(self._number)
         number[known] = self._number[leaves[known]]
@@ -437,16 +362,6 @@ def _search(
     return low
 
 
-def _joined(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """The runs, with those that overlap as one; ascending."""
-    order = np.argsort(starts)
-    starts, reached = starts[order], np.maximum.accumulate(ends[order])
-    is_first = np.ones(len(starts), np.bool_)
-    is_first[1:] = starts[1:] >= reached[:-1]
-    last = np.append(np.flatnonzero(is_first)[1:] - 1, len(starts) - 1)
-    return starts[is_first], reached[last]
-
-
 def _merged(first: Int64Array, second: Int64Array) -> Int64Array:
     """Two ascending arrays as one."""
     if not len(second):
@@ -460,14 +375,8 @@ def _shifts(before: Int64Array, after: Int64Array) -> RowSetShiftData:
         return RowSetShiftData.empty()
     deltas = after - before
     is_first = np.ones(len(before), np.bool_)
-    is_first[1:] = (deltas[1:] != deltas[:-1]) | ((before[1:] >> _BITS) - (before[:-1] >> _BITS) > 1)
+    is_first[1:] = (deltas[1:] != deltas[:-1]) | ((before[1:] >> BITS) - (before[:-1] >> BITS) > 1)
     first = np.flatnonzero(is_first)
     last = np.append(first[1:] - 1, len(before) - 1)
     moved = deltas[first] != 0
     return RowSetShiftData.from_arrays(before[first][moved], before[last][moved], deltas[first][moved])
-
-
-def _ranges(starts: Int64Array, ends: Int64Array) -> Int64Array:
-    """All numbers from each start up to its end."""
-    sizes = ends - starts
-    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))

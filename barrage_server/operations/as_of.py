@@ -21,7 +21,7 @@ from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
 from barrage_server.operations.history import readable_with
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
 from barrage_server.operations.nearest_rows import NearestRows
-from barrage_server.operations.ordering import is_sortable
+from barrage_server.operations.ordering import Key, is_sortable, order_of
 from barrage_server.operations.result import make
 from barrage_server.operations.row_places import MappedView
 from barrage_server.operations.stamped_rows import Stamped, StampedRows
@@ -118,13 +118,17 @@ class AsOfJoin(Operator):
                 self._rows.columns[0].move(before, after, self._rows.undo)
         near = departure.rekeyed
         removed = RowSet.empty()
+        touched = None
         if right_change is not None:
             touched = self._follow_right(right_change)
             removed = right_change.update.removed
         self._right.version = right
+        if touched is not None and not update.removed and not departure.rekeyed:
+            near = self._left_rows(touched)  # fewer than with the new rows, which are looked at in any case
+            touched = None
         self._left.arrive(left, update.added, departure)
         self._rows.columns[0].write(update.added, pa.array(self._found(update.added)), self._rows.undo)
-        if right_change is not None:
+        if touched is not None:
             near = near | (self._left_rows(touched) - update.added)
         keys, found = near.keys(), self._found(near)
         former = self._rows_of(keys)
@@ -194,12 +198,14 @@ class AsOfJoin(Operator):
 
     def _left_rows(self, stamped: Stamped) -> RowSet:
         """The left rows between right stamps, which need not be there, and the next ones that are."""
-        groups, _ = stamped
         order = self._left.order
-        if order is None or not order.rows or not len(groups):
+        if order is None or not order.rows or not len(stamped[0]):
             return RowSet.empty()
         self._left.counts.reserve(self._groups.count)
-        begin, end = self._left.bounds(groups)
+        stamped, begin, end = self._near_left_rows(stamped)
+        groups, _ = stamped
+        if not len(groups):
+            return RowSet.empty()
         here = self._left.rank(stamped, before_equal=not self._equal_behind)
         # the next right row with another stamp
         there = self._right.rank(stamped, before_equal=not self._is_backward)
@@ -221,6 +227,22 @@ class AsOfJoin(Operator):
         first = np.argsort(starts)
         places = RowSet.union_all([RowSet.from_ranges(*_merged(starts[first], ends[first]))])
         return RowSet.from_keys(order.keys_at(order.rows.subset(places).keys()))
+
+    def _near_left_rows(self, stamped: Stamped) -> tuple[Stamped, Int64Array, Int64Array]:
+        """Those of some right groups and stamps, in order, that have left rows behind them, or before them if the join
+        looks there; and the positions at which their groups begin and end.
+        """
+        groups, stamps = stamped
+        order = order_of([pa.array(groups), stamps], (Key(0), Key(1)), len(groups))
+        groups, stamps = groups[order], stamps.take(pa.array(order))
+        is_first = np.append(True, groups[1:] != groups[:-1])
+        outer = np.flatnonzero(is_first if self._is_backward else np.append(is_first[1:], True))
+        begin, end = self._left.bounds(groups[outer])
+        limit = self._left.rank((groups[outer], stamps.take(pa.array(outer))), before_equal=not self._equal_behind)
+        some = limit < end if self._is_backward else begin < limit
+        place = np.cumsum(is_first) - 1
+        near = np.flatnonzero(some[place])
+        return (groups[near], stamps.take(pa.array(near))), begin[place[near]], end[place[near]]
 
     def _rows_of(self, keys: Int64Array) -> Int64Array:
         return numbers_of(self._rows.columns[0].read_current(keys))

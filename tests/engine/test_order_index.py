@@ -128,6 +128,40 @@ def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
             model.index.forget_codes()
 
 
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=40)
+def test_rows_come_in_the_same_places_again_and_again(seed: int) -> None:
+    """Behind those that came before, in front of them, or among them; others go."""
+    chance = random.Random(seed)
+    divisors = chance.choice([(), (1, 0.001)])
+    model = Model(divisors)
+    groups = chance.choice([1, 7, 40])
+    model.start({key: key % groups for key in range(chance.choice([1, 30, 2_000]))})
+    free, step = 10_000, 0
+    for _ in range(20):
+        new: dict[int, float] = {}
+        for group in range(groups):
+            for _ in range(chance.choice([0, 1, 4, 9, 60])):
+                free, step = free + 1, step + 1
+                new[free] = group + {0: step, 1: 40_000 - step, 2: chance.randrange(40_000)}[group % 3] / 50_000
+        gone = chance.sample(list(model.values), len(model.values) // 5) if chance.random() < 0.2 else []
+        model.change(gone, new)
+        model.check_ranks([chance.uniform(0, groups) for _ in range(20)], len(divisors))
+
+
+def test_rows_that_come_in_the_same_places_move_few_others() -> None:
+    """Room is left behind them: some rows for each that comes, also in the long run."""
+    model = Model()
+    model.start({key: key % 50 for key in range(20_000)})
+    moved = added = 0
+    for step in range(40):
+        new = {20_000 + added + n: n // 8 + (step * 8 + n % 8) / 1_000 for n in range(400)}
+        moves = model.change([], new)
+        moved += sum(last - first + 1 for first, last, _ in moves.shifted)
+        added += 400
+    assert moved < 10 * added
+
+
 def test_rows_at_the_end_move_no_others() -> None:
     """And few slots stay free behind them."""
     model = Model()

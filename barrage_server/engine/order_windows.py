@@ -1,0 +1,285 @@
+"""Which leaves of an order are laid out anew when rows come and go, and how many rows each of them gets.
+
+A leaf that overflows is spread over the smallest aligned window of leaves that has room ("packed-memory array": Bender,
+Demaine and Farach-Colton, "Cache-oblivious B-trees", 2000). Where several rows came in one place, more are expected
+there: the free leaves of the window are left behind them (Bender and Hu, "An adaptive packed-memory array", 2007), and
+taken by the next ones without moving others.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from barrage_server.engine.plan import Int64Array
+
+__all__ = ["BITS", "FILLED", "SLOTS", "Hot", "Windows", "lay_out", "ranges", "windows_of"]
+
+BITS: Final = 5
+SLOTS: Final = 1 << BITS
+"""Slots of a leaf."""
+FILLED: Final = 22
+"""Rows of a leaf in the beginning."""
+_PACKED: Final = 28
+"""Rows of a leaf that is made for rows behind all others, or beside a place where more are expected."""
+_DENSE, _SPARSE, _STEP = 0.95, 0.75, 0.012
+"""Rows per slot after a window was spread: in the smallest ones, at least, and what each doubling takes away."""
+_FEW_LEAVES: Final = 64
+_THIN: Final = 8
+"""Slots per row from which on all rows are laid out anew."""
+_HOT: Final = 4
+"""Rows that come in one place at once, from which on more are expected there."""
+_CYCLES: Final = 4
+"""So many times as many rows are to find room behind them."""
+_HOT_LEVELS: Final = 8
+"""Doublings of a window at most, to leave that much room."""
+_REACH: Final = 8
+"""Leaves, with free ones among them, that an overflow is packed into."""
+_TRIES: Final = 3
+
+
+class Hot(NamedTuple):
+    """The places in which several rows have come at once.
+
+    Attributes:
+        leaves: of each such place its leaf.
+        rows: the number of rows that have come.
+        last: the number of the last one of them among all that have come.
+
+    """
+
+    leaves: Int64Array
+    rows: Int64Array
+    last: Int64Array
+
+    @classmethod
+    def of(cls, leaves: Int64Array, offsets: Int64Array) -> Hot:
+        """Those of rows that come, by their leaves and the numbers of rows before them there."""
+        if not len(leaves):
+            return cls(leaves, leaves, leaves)
+        begins = np.flatnonzero(np.append(True, (leaves[1:] != leaves[:-1]) | (offsets[1:] != offsets[:-1])))
+        rows = np.diff(np.append(begins, len(leaves)))
+        hot = rows >= _HOT
+        return cls(leaves[begins[hot]], rows[hot], (begins + rows - 1)[hot])
+
+
+class Windows(NamedTuple):
+    """Runs of leaves that are laid out anew.
+
+    Attributes:
+        starts, ends: the leaves of each, ascending.
+        sizes: the leaves of each that get rows.
+        is_packed: whether the first leaves of each are filled first.
+        total: the leaves that there are then.
+        front: how many of them are new in front.
+
+    """
+
+    starts: Int64Array
+    ends: Int64Array
+    sizes: Int64Array
+    is_packed: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    total: int
+    front: int
+
+
+def windows_of(totals: Int64Array, touched: Int64Array, hot: Hot, first: int) -> Windows:
+    """The leaves to lay out anew.
+
+    Args:
+        totals: the rows that each leaf is to have, more than it has slots for, perhaps.
+        touched: the leaves that lose or get rows.
+        hot: where several rows come at once.
+        first: the number that the first leaf has among all leaves that can be, which aligns windows.
+
+    """
+    count, load = len(totals), int(totals.sum())
+    if count > _FEW_LEAVES and load * _THIN < count * SLOTS:  # most of the storage is unused
+        size = max(1, -(-load // FILLED))
+        return Windows(np.zeros(1, np.int64), np.array([count]), np.array([size]), np.zeros(1, np.bool_), count, 0)
+    front = back = 0
+    if totals[-1] > SLOTS:  # rows behind the last leaf get leaves of their own
+        back = -(-int(totals[-1]) // _PACKED) - 1
+    if totals[0] > SLOTS and count > 1:
+        front = -(-int(totals[0]) // _PACKED) - 1
+    padded = np.concatenate((np.zeros(front, np.int64), totals, np.zeros(back, np.int64)))
+    at_ends = [(front + count - 1, front + count + back)] * bool(back) + [(0, front + 1)] * bool(front)
+    is_crowded = padded > SLOTS
+    is_crowded[[start for start, _ in at_ends[: bool(back)]]] = False
+    is_crowded[[front] * bool(front)] = False
+    heat = np.zeros(len(padded), np.int64)
+    np.add.at(heat, hot.leaves + front, hot.rows)
+    crowded, spread = np.flatnonzero(is_crowded), _Spread(padded, heat, first - front)
+    near_starts, near_ends = spread.near(crowded)
+    for tried in range(_TRIES):
+        rest = np.setdiff1d(crowded, near_starts, assume_unique=True)
+        starts, ends, total = spread.aligned(rest)
+        clash = _overlap(near_starts, near_ends, starts, ends)
+        if not clash.any():
+            break
+        clash |= tried == _TRIES - 2
+        near_starts, near_ends = near_starts[~clash], near_ends[~clash]
+    starts = np.concatenate(([start for start, _ in at_ends], touched + front, near_starts, starts)).astype(np.int64)
+    ends = np.concatenate(([end for _, end in at_ends], touched + front + 1, near_ends, ends)).astype(np.int64)
+    starts, ends = _joined(starts, ends)
+    places = np.minimum(np.searchsorted(near_starts, starts), max(len(near_starts) - 1, 0))
+    is_packed = np.zeros(len(starts), np.bool_)
+    if len(near_starts):
+        is_packed = (near_starts[places] == starts) & (near_ends[places] == ends)
+    return Windows(starts, ends, ends - starts, is_packed, total, front)
+
+
+class _Spread:
+    """Finds leaves that an overflow can be spread over.
+
+    Args:
+        rows: the rows that each leaf is to have.
+        heat: those of them that come several at once.
+        origin: the number of the first leaf, which aligns windows.
+
+    """
+
+    def __init__(self, rows: Int64Array, heat: Int64Array, origin: int) -> None:
+        self._count, self._origin = len(rows), origin
+        self._rows = np.concatenate(([0], np.cumsum(rows)))
+        self._heat = np.concatenate(([0], np.cumsum(heat)))
+        self._free = np.concatenate(([0], np.cumsum(rows == 0)))
+
+    def near(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The windows of leaves of which each begins with a crowded one, and takes free ones; they are disjoint."""
+        ends = np.zeros(len(crowded), np.int64)
+        for size in range(2, _REACH + 1):
+            end = crowded + size
+            open_ = np.flatnonzero((ends == 0) & (end <= self._count))
+            start, end = crowded[open_], end[open_]
+            fits = (self._rows[end] - self._rows[start] <= _PACKED * size) & (self._free[end] > self._free[start])
+            ends[open_[fits]] = end[fits]
+        found = ends > 0
+        starts, ends = crowded[found], ends[found]
+        if len(starts) > 1:
+            reached = np.concatenate(([0], np.maximum.accumulate(ends)[:-1]))
+            alone = starts >= reached
+            starts, ends = starts[alone], ends[alone]
+        return starts, ends
+
+    def aligned(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array, int]:
+        """The aligned windows of leaves with room for the rows of crowded ones; and the leaves that there are then."""
+        count, level = self._count, 1
+        starts, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        while len(crowded):
+            block = np.unique((crowded + self._origin) >> level)
+            low = np.maximum((block << level) - self._origin, 0)
+            high = np.minimum(((block + 1) << level) - self._origin, count)
+            whole = bool(len(block) == 1 and low[0] == 0 and high[0] == count)
+            rows, sizes = self._rows[high] - self._rows[low], high - low
+            fits = rows <= SLOTS * sizes * max(_SPARSE, _DENSE - level * _STEP)
+            if level <= _HOT_LEVELS:
+                spare = sizes - -(-rows // _PACKED)
+                fits &= spare * _PACKED >= _CYCLES * (self._heat[high] - self._heat[low])
+            if whole and not fits[0]:
+                count = max(count + 1, -(-int(rows[0]) * 10 // (7 * SLOTS)))
+                high, fits = np.array([count]), np.array([True])
+            starts.append(low[fits])
+            ends.append(high[fits])
+            crowded = crowded[~fits[np.searchsorted(block, (crowded + self._origin) >> level)]]
+            level += 1
+        return np.concatenate(starts), np.concatenate(ends), count
+
+
+def lay_out(windows: Windows, rows: Int64Array, cuts: Int64Array) -> Int64Array:
+    """The rows of each leaf of all windows.
+
+    Args:
+        windows: the leaves.
+        rows: the rows of each window.
+        cuts: positions in the rows of all windows, ascending: behind the rows before them more are expected.
+
+    """
+    leaves, ends = windows.ends - windows.starts, np.cumsum(rows)
+    window = np.searchsorted(ends, cuts)  # a position at an end is behind the last row of that window
+    some = (leaves[window] > 1) & ~windows.is_packed[window]
+    cuts, window = cuts[some], window[some]
+    # leaves that are left free in each window, if the others are packed
+    parts = _Parts.of(ends, window, cuts)
+    spare = leaves - np.bincount(parts.window, -(-parts.rows // _PACKED), minlength=len(leaves)).astype(np.int64)
+    keep = spare[window] > 0
+    if not keep.all():
+        cuts, window = cuts[keep], window[keep]
+        parts = _Parts.of(ends, window, cuts)
+    hot = np.bincount(window, minlength=len(leaves))
+    is_cut = hot[parts.window] > 0
+    sizes = np.where(is_cut, -(-parts.rows // _PACKED), windows.sizes[parts.window])
+    room = np.where(is_cut, sizes, leaves[parts.window])
+    gaps = np.flatnonzero(parts.is_hot)
+    owner = parts.window[gaps]
+    number = np.arange(len(gaps)) - (np.cumsum(hot) - hot)[owner]
+    room[gaps] += spare[owner] // hot[owner] + (number < spare[owner] % hot[owner])
+    part = np.repeat(np.arange(len(room)), room)
+    leaf = np.arange(len(part)) - np.repeat(np.cumsum(room) - room, room)
+    few, fuller = (
+        parts.rows // np.maximum(sizes, 1),
+        parts.rows % np.maximum(sizes, 1),
+    )  # the first ones have a row more
+    even = np.where(leaf < sizes[part], few[part] + (leaf < fuller[part]), 0)
+    packed = np.clip(parts.rows[part] - _PACKED * leaf, 0, _PACKED)
+    found: Int64Array = np.where((parts.is_hot | windows.is_packed[parts.window])[part], packed, even)
+    return found
+
+
+class _Parts(NamedTuple):
+    """The rows of windows, cut where more are expected.
+
+    Attributes:
+        window: of each part.
+        rows: their number.
+        is_hot: whether more are expected behind them.
+
+    """
+
+    window: Int64Array
+    rows: Int64Array
+    is_hot: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    @classmethod
+    def of(cls, ends: Int64Array, window: Int64Array, cuts: Int64Array) -> _Parts:
+        """The parts of windows whose rows end at ``ends``, cut at ``cuts``, each in its ``window``."""
+        at_end = cuts == ends[window]
+        inner = np.flatnonzero(~at_end)
+        windows = np.concatenate((np.arange(len(ends)), window[inner]))
+        stops = np.concatenate((ends, cuts[inner]))
+        is_hot = np.zeros(len(windows), np.bool_)
+        is_hot[window[at_end]] = True
+        is_hot[len(ends) :] = True
+        order = np.lexsort((stops, windows))
+        stops = stops[order]
+        return cls(windows[order], np.diff(stops, prepend=0), is_hot[order])
+
+
+def _joined(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The runs, with those that overlap as one; ascending."""
+    order = np.argsort(starts)
+    starts, reached = starts[order], np.maximum.accumulate(ends[order])
+    is_first = np.ones(len(starts), np.bool_)
+    is_first[1:] = starts[1:] >= reached[:-1]
+    last = np.append(np.flatnonzero(is_first)[1:] - 1, len(starts) - 1)
+    return starts[is_first], reached[last]
+
+
+def ranges(starts: Int64Array, ends: Int64Array) -> Int64Array:
+    """All numbers from each start up to its end."""
+    sizes = ends - starts
+    return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+
+
+def _overlap(
+    starts: Int64Array, ends: Int64Array, others: Int64Array, their_ends: Int64Array
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether each of some disjoint runs shares a place with one of the others."""
+    if not len(others) or not len(starts):
+        return np.zeros(len(starts), np.bool_)
+    others, their_ends = _joined(others, their_ends)
+    behind = np.searchsorted(their_ends, starts, side="right")  # the first one that ends behind the start
+    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = behind < len(others)
+    found[found] = others[behind[found]] < ends[found]
+    return found
