@@ -204,7 +204,9 @@ class OrderIndex:
         totals = rest.counts.astype(np.int64)
         np.add.at(totals, leaves, 1)
         hot = Hot.of(leaves, offsets)
-        windows = windows_of(totals, np.union1d(rest.leaves, leaves), hot, self._first)
+        is_touched = np.zeros(len(totals), np.bool_)
+        is_touched[rest.leaves] = is_touched[leaves] = True
+        windows = windows_of(totals, np.flatnonzero(is_touched), hot, self._first)
         if windows.front:
             rest = rest.with_front(windows.front)
             leaves = leaves + windows.front

@@ -168,7 +168,8 @@ class _Spread:
         count, level = self._count, 1
         starts, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         while len(crowded):
-            block = np.unique((crowded + self._origin) >> level)
+            block = (crowded + self._origin) >> level
+            block = block[np.append(True, block[1:] != block[:-1])]
             low = np.maximum((block << level) - self._origin, 0)
             high = np.minimum(((block + 1) << level) - self._origin, count)
             whole = bool(len(block) == 1 and low[0] == 0 and high[0] == count)
