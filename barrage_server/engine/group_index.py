@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pat
 
@@ -65,7 +64,8 @@ class GroupIndex:
             return np.full(rows, 0 if self.count else -1, np.int64)
         encoded = _encoded(columns)
         if encoded is not None:
-            return np.concatenate([self._index.lookup(KeyValues([texts]))[places] for texts, places in encoded])
+            texts, places = encoded
+            return self._index.lookup(KeyValues([texts]))[places]
         return self._index.lookup(KeyValues(columns))
 
     def add(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
@@ -80,26 +80,30 @@ class GroupIndex:
             return np.zeros(rows, np.int64)
         encoded = _encoded(columns)
         if encoded is not None:
-            return np.concatenate([self.add([texts], len(texts))[places] for texts, places in encoded])
+            texts, places = encoded
+            return self._add([texts], self._index)[places]
+        return self._add(columns, self._index)
+
+    def _add(self, columns: Sequence[pa.Array], index: KeyIndex) -> Int64Array:
         keys = KeyValues(columns)
-        found = self._index.lookup(keys)
+        found = index.lookup(keys)
         missing = np.flatnonzero(found < 0)
         if len(missing) == 0:
             return found
         unknown = keys.take(missing)
         backwards = np.arange(len(missing) - 1, -1, -1)
         # of the rows from last to first, the last of each key: the row where it appears first
-        last = self._index.deduplicate(unknown.take(backwards))
+        last = index.deduplicate(unknown.take(backwards))
         first = np.sort(backwards[last])
         numbers = np.arange(self.count, self.count + len(first), dtype=np.int64)
         new = RowSet.from_range(self.count, self.count + len(first) - 1)
         undo = self.store.undo if self.count < self._written else None
         for column, values in zip(self.store.columns, columns, strict=True):
             column.write(new, take(values, missing[first]), undo)
-        self._index.insert(unknown.take(first), numbers)
+        index.insert(unknown.take(first), numbers)
         self.count += len(first)
         self._written = max(self._written, self.count)
-        found[missing] = self._index.lookup(unknown)
+        found[missing] = index.lookup(unknown)
         return found
 
     def pack(self, living: Int64Array) -> None:
@@ -134,9 +138,9 @@ def pack_rows(store: ColumnStore, living: Int64Array, count: int) -> None:
         column.collect(live, store.undo)
 
 
-def _encoded(columns: Sequence[pa.Array]) -> list[tuple[pa.Array, npt.NDArray[np.int32]]] | None:
-    """The different values of each block of one column of text or bytes, in the order of appearance, and the place of
-    that of each row; ``None`` if many values are different, or for another type.
+def _encoded(columns: Sequence[pa.Array]) -> tuple[pa.Array, Int64Array] | None:
+    """The values of one column of text or bytes, in the order of appearance, each once for a block of rows, and the
+    place of that of each row; ``None`` if many values are different, or for another type.
     """
     if len(columns) > 1 or len(columns[0]) < _TEXTS:
         return None
@@ -144,10 +148,12 @@ def _encoded(columns: Sequence[pa.Array]) -> list[tuple[pa.Array, npt.NDArray[np
     kind = column.type
     if not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_binary(kind) or pat.is_large_binary(kind)):
         return None
-    found = []
+    texts, places, count = [], [], 0
     for start in range(0, len(column), _TEXTS):
         encoded = column.slice(start, _TEXTS).dictionary_encode(null_encoding="encode")
         if len(encoded.dictionary) > _MANY:
             return None
-        found.append((encoded.dictionary, encoded.indices.to_numpy()))
-    return found
+        texts.append(encoded.dictionary)
+        places.append(encoded.indices.to_numpy().astype(np.int64) + count)
+        count += len(encoded.dictionary)
+    return pa.concat_arrays(texts), np.concatenate(places)
