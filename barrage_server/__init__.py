@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from barrage_server.operations import empty_table
     from barrage_server.plan import agg, updateby
     from barrage_server.plan.aggregation import Aggregation
+    from barrage_server.plan.expression import Expression, call, col
     from barrage_server.plan.multi_join import MultiJoinInput, multi_join
     from barrage_server.plan.operable import merge
     from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
@@ -146,6 +147,7 @@ __all__ = [
     "DeltaControl",
     "DependencyError",
     "Dialect",
+    "Expression",
     "FencedError",
     "FollowedState",
     "FollowedStatistics",
@@ -218,6 +220,8 @@ __all__ = [
     "WireFormatError",
     "__version__",
     "agg",
+    "call",
+    "col",
     "connect",
     "empty_table",
     "merge",
@@ -243,6 +247,7 @@ _NAMES: Final = {
     "operations": "empty_table",
     "plan": "agg updateby",
     "plan.aggregation": "Aggregation",
+    "plan.expression": "Expression call col",
     "plan.multi_join": "MultiJoinInput multi_join",
     "plan.operable": "merge",
     "plan.update_by": "BadDataBehavior DeltaControl OperationControl UpdateByOperation",

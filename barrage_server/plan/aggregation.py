@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from barrage_server.arguments import names, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.condition import Condition
+from barrage_server.plan.expression import Expression
 from barrage_server.public import public
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 Texts: TypeAlias = str | Sequence[str]
+Filter: TypeAlias = str | Condition | Expression
 
 _ELSEWHERE: Final = {
     "average": "avg",
@@ -177,7 +179,7 @@ def count_(col: str) -> Aggregation:
     return _of("count", text(col, "col"))
 
 
-def count_where(col: str, filters: str | Condition | Sequence[str | Condition]) -> Aggregation:
+def count_where(col: str, filters: Filter | Sequence[Filter]) -> Aggregation:
     """The number of rows for which all conditions hold, a 64-bit integer, as a column of that name.
 
     >>> bs.agg.count_where("large", ["size > 100", "sym == `A`"])
@@ -253,9 +255,9 @@ def conditions(value: Any, what: str) -> tuple[str | Condition, ...]:
     """
     listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     for entry in listed:
-        if not isinstance(entry, str | Condition):
+        if not isinstance(entry, str | Condition | Expression):
             raise InvalidRequestError(f"{what} must be formulas or conditions, not {shown(entry)}.")
-    return tuple(listed)
+    return tuple(entry.text if isinstance(entry, Expression) else entry for entry in listed)
 
 
 def _flag(value: bool, what: str) -> bool:

@@ -94,7 +94,8 @@ class Operable(Copyable[Result]):
 
         Args:
             formulas: ``"New = formula"`` or a list of them, in the language of ``docs/queries.md``. A formula may use
-                the columns of those before it, and replaces a column of its name.
+                the columns of those before it, and replaces a column of its name. Expressions of ``bs.col`` get
+                their name by ``.named("New")``.
 
         """
         return self.operate(Update(texts(formulas, "formulas")))
@@ -123,8 +124,8 @@ class Operable(Copyable[Result]):
 
         Args:
             filters: a condition or a list of them: formulas of type boolean, in the language of ``docs/queries.md``,
-                with ``&&``, ``||``, ``!`` and strings in backticks; or trees of ``barrage_server.plan.condition``. A
-                row for which a condition is null is left out.
+                with ``&&``, ``||``, ``!`` and strings in backticks; expressions of ``bs.col``; or trees of
+                ``barrage_server.plan.condition``. A row for which a condition is null is left out.
 
         """
         return self.operate(Where(conditions(filters, "filters")))

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError
+from barrage_server.plan.expression import Expression
 
 __all__ = ["Texts", "optional_texts", "texts"]
 
-Texts: TypeAlias = str | Sequence[str]
+Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 
 
 def texts(value: Texts, what: str) -> tuple[str, ...]:
-    """Formulas as a tuple; InvalidRequestError unless they are strings, at least one."""
-    listed = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Sequence) else None
-    if listed is None or not all(isinstance(entry, str) for entry in listed):
+    """Formulas as a tuple; InvalidRequestError unless they are strings or expressions, at least one."""
+    listed: Sequence[Any] | None = value if isinstance(value, Sequence) else None
+    if isinstance(value, str | Expression):
+        listed = (value,)
+    if listed is None or not all(isinstance(entry, str | Expression) for entry in listed):
         raise InvalidRequestError(f"{what} must be a string or a list of strings, not {shown(value)}.")
     if not listed:
         raise InvalidRequestError(f"{what} must not be empty.")
-    return listed
+    return tuple(entry.text if isinstance(entry, Expression) else entry for entry in listed)
 
 
 def optional_texts(value: Texts | None, what: str) -> tuple[str, ...]:

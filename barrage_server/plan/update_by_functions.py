@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from barrage_server.arguments import choice, integer, names, number, shown, text
 from barrage_server.errors import InvalidRequestError
-from barrage_server.plan.aggregation import conditions
-from barrage_server.plan.condition import Condition
+from barrage_server.plan.aggregation import Filter, conditions
 from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 
 __all__ = [
@@ -68,7 +67,7 @@ __all__ = [
 ]
 
 Texts: TypeAlias = str | Sequence[str]
-Filters: TypeAlias = str | Condition | Sequence[str | Condition]
+Filters: TypeAlias = Filter | Sequence[Filter]
 Time: TypeAlias = int | str
 
 _Member = TypeVar("_Member", bound=StrEnum)
