@@ -16,7 +16,7 @@ from barrage_server.cli.text import count
 from barrage_server.log import one_line
 from barrage_server.wire.protocol import is_single_write
 
-__all__ = ["show_statistics"]
+__all__ = ["computed_tables", "show_statistics"]
 
 _NO_WRAPPING: Final = 10_000
 _TABLES: Final = ("name", "kind", "rows", "nbytes", "subscribers", "step")
@@ -77,6 +77,12 @@ def show_statistics(address: Address, *, as_json: bool) -> None:
         if rows:
             console.print()
             console.print(_grid(rows, columns))
+
+
+def computed_tables(found: Mapping[str, Any]) -> Table | None:
+    """The tables that are computed for clients, from the statistics of a server; ``None`` if there are none."""
+    rows = _rows(found, "results")
+    return _grid(rows, _RESULTS) if rows else None
 
 
 def _rows(found: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:

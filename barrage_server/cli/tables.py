@@ -6,6 +6,7 @@ import json
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +18,11 @@ from rich.text import Text
 import barrage_server as bs
 from barrage_server.arguments import choice
 from barrage_server.cli.connection import Address
+from barrage_server.cli.stats import computed_tables
 from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine.type_names import parse_type
+from barrage_server.errors import ForbiddenError, UnsupportedOperationError
 from barrage_server.log import one_line
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
@@ -35,9 +38,15 @@ _STANDS_ON: Final = ("pyarrow", "numpy", "pyroaring", "flatbuffers", "pyspark")
 
 
 def list_tables(address: Address, *, json_lines: bool) -> None:
-    """Print the tables of a server, as a table or as one JSON object per line."""
+    """Print the tables of a server, as a table or as one JSON object per line; the former with those that it computes
+    for clients, if the caller may see them.
+    """
     with address.connect() as client:
         found = sorted(client.tables(), key=lambda info: info.name)
+        computed = None
+        if not json_lines:
+            with suppress(UnsupportedOperationError, ForbiddenError):  # Deephaven has no statistics
+                computed = computed_tables(client.statistics())
     if json_lines:
         for info in found:
             sys.stdout.write(json.dumps(_described(info)) + "\n")
@@ -45,7 +54,7 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _NO_WRAPPING
-    if not found:
+    if not found and computed is None:
         console.print("This server has no tables yet. Publish one: barrage-server publish URI TABLE FILE")
         return
     listing = Table(box=None, pad_edge=False, header_style="bold")
@@ -59,7 +68,12 @@ def list_tables(address: Address, *, json_lines: bool) -> None:
         listing.add_row(
             Text(one_line(info.name)), rows, Text(one_line(", ".join(info.key_columns)) or "-"), Text(one_line(columns))
         )
-    console.print(listing)
+    if found:
+        console.print(listing)
+    if computed is not None:
+        console.print()
+        console.print("computed for clients", style="bold", markup=False)
+        console.print(computed)
 
 
 def create_table(

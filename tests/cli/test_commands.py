@@ -29,6 +29,22 @@ def test_tables_lists_sizes_keys_and_columns(server: bs.Server, quotes: KeyedTab
     ]
 
 
+def test_tables_lists_what_is_computed_for_clients(server: bs.Server, quotes: KeyedTable, command: Command) -> None:
+    with bs.connect(server.uri) as client, client.table("quotes").where("size > 0").subscribe():
+        quotes.upsert({"sym": ["Z"], "price": [1.0], "size": [1]})
+        code, out, err = command("tables", server.uri)
+        assert (code, err) == (0, "")
+        *_, title, headings, row = [line.split() for line in out.splitlines()]
+        assert title == ["computed", "for", "clients"]
+        assert headings == ["table", "operation", "user", "rows", "bytes", "cycles", "changed", "seconds", "failed"]
+        assert row[-8] == "where"
+        assert row[-6] == str(server.table("quotes").where("size > 0").size)
+        assert row[-4] == "1"
+        assert len(command("tables", server.uri, "--json")[1].splitlines()) == 1
+    server.drop("quotes")
+    until(lambda: "has no tables yet" in command("tables", server.uri)[1])
+
+
 def test_tables_as_json(server: bs.Server, quotes: KeyedTable, command: Command) -> None:
     code, out, _ = command("tables", server.uri, "--json")
     described = json.loads(out)
