@@ -199,7 +199,7 @@ def lay_out(windows: Windows, rows: Int64Array, cuts: Int64Array) -> Int64Array:
     """
     leaves, ends = windows.ends - windows.starts, np.cumsum(rows)
     window = np.searchsorted(ends, cuts)  # a position at an end is behind the last row of that window
-    some = (leaves[window] > 1) & ~windows.is_packed[window]
+    some = (leaves[window] > 1) & ~windows.is_packed[window] & (windows.sizes[window] == leaves[window])
     cuts, window = cuts[some], window[some]
     # leaves that are left free in each window, if the others are packed
     parts = _Parts.of(ends, window, cuts)

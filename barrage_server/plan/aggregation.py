@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from barrage_server.arguments import names, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.condition import Condition
-from barrage_server.plan.expression import Expression
+from barrage_server.plan.expression import Expression, formula_text
 from barrage_server.public import public
 
 __all__ = [
@@ -217,7 +217,7 @@ def group(cols: Texts = ()) -> Aggregation:
     return _of("group", cols)
 
 
-def formula(formula: str, formula_param: str | None = None, cols: Texts = ()) -> Aggregation:
+def formula(formula: str | Expression, formula_param: str | None = None, cols: Texts = ()) -> Aggregation:
     """The result of a formula of the lists of values of each group, in the language of ``docs/queries.md``.
 
     >>> bs.agg.formula("spread = max(price) - min(price)")
@@ -233,7 +233,7 @@ def formula(formula: str, formula_param: str | None = None, cols: Texts = ()) ->
     parameter = None if formula_param is None else text(formula_param, "formula_param")
     if parameter is None and cols:
         raise InvalidRequestError("cols must be left out without a formula_param: the formula names its columns.")
-    return replace(_of("formula", cols), formula=text(formula, "formula"), parameter=parameter)
+    return replace(_of("formula", cols), formula=formula_text(formula, "formula"), parameter=parameter)
 
 
 if not TYPE_CHECKING:  # type checkers know the names

@@ -12,16 +12,18 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from barrage_server.arguments import shown, text
-from barrage_server.errors import InvalidRequestError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.public import public
 
-__all__ = ["Expression", "Value", "call", "col"]
+__all__ = ["Expression", "Value", "call", "col", "formula_text"]
 
 Value: TypeAlias = Any
 """An expression, or a literal: None, a bool, a number, a string, a moment, a date, a time of day or a duration."""
 
 _CHOICE, _OR, _AND, _EQUALITY, _RELATION, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)
 _INT, _LONG = 2**31 - 1, 2**63 - 1
+_MOST_CHARACTERS: Final = 10_000
+"""As of the formula language."""
 _NANOSECONDS: Final = 1_000
 _SECOND: Final = 1_000_000_000
 _MEMBERS: Final = frozenset({"in", "not", "icase"})
@@ -30,13 +32,16 @@ _MEMBERS: Final = frozenset({"in", "not", "icase"})
 @public
 @final
 class Expression:
-    """A formula. :func:`col` makes the first ones, operators make others of them.
+    """A formula. :func:`col` makes the first ones, operators make others of them; a text can be part of one, too.
 
     ``+ - * / %``, ``**``, ``//`` and comparisons are those of the formula language; ``&``, ``|`` and ``~`` are its
     ``&&``, ``||`` and ``!``, and need brackets around comparisons, as in pandas. An expression has no truth value.
 
     >>> trades.where((bs.col("price") > 100) & bs.col("sym").is_in(["A", "B"]))
     >>> trades.update((bs.col("price") * bs.col("size")).named("notional"))
+
+    Args:
+        text: a formula.
 
     Attributes:
         text: the formula.
@@ -47,9 +52,9 @@ class Expression:
     __array_ufunc__ = None  # a number of numpy leaves operators to this class
     __hash__ = None  # type: ignore[assignment]  # two of them are not equal or different: == makes a third one
 
-    def __init__(self, text: str, strength: int = _ATOM) -> None:
-        self.text = text
-        self._strength = strength
+    def __init__(self, text: str) -> None:
+        self.text = formula_text(text, "text")
+        self._strength = _CHOICE
 
     def __repr__(self) -> str:
         return f"<formula {self.text}>"
@@ -106,7 +111,7 @@ class Expression:
         return call("pow", other, self)
 
     def __neg__(self) -> Expression:
-        return Expression(f"-{_within(self, _ATOM)}", _UNARY)
+        return _made(f"-{_within(self, _ATOM)}", _UNARY)
 
     def __pos__(self) -> Expression:
         return self
@@ -145,7 +150,7 @@ class Expression:
         return _binary(other, "||", self, _OR)
 
     def __invert__(self) -> Expression:
-        return Expression(f"!{_within(self, _ATOM)}", _UNARY)
+        return _made(f"!{_within(self, _ATOM)}", _UNARY)
 
     def is_in(self, values: Iterable[Value], *, ignore_case: bool = False) -> Expression:
         """Whether the value is one of ``values``, at least one; of strings also without regard to case."""
@@ -165,8 +170,7 @@ class Expression:
 
     def choose(self, first: Value, second: Value) -> Expression:
         """``first`` where the condition holds, otherwise ``second``."""
-        condition, yes, no = (_within(each, _OR) for each in (self, first, second))
-        return Expression(f"{condition} ? {yes} : {no}", _CHOICE)
+        return _made(f"{_within(self, _OR)} ? {_within(first, _OR)} : {_within(second, _CHOICE)}", _CHOICE)
 
     def cast(self, type: str) -> Expression:  # noqa: A002  (what it is)
         """The value as another type of the language: ``"int"``, ``"long"``, ``"double"`` and so on."""
@@ -174,7 +178,7 @@ class Expression:
 
         if text(type, "type") not in CASTS:
             raise InvalidRequestError(f"type must be one of {', '.join(CASTS)}, not {shown(type)}.")
-        return Expression(f"({type}){_within(self, _ATOM)}", _UNARY)
+        return _made(f"({type}){_within(self, _ATOM)}", _UNARY)
 
     def at(self, position: Value) -> Expression:
         """The value of this column in the row at a position: ``bs.col("x").at(bs.col("ii") - 1)``.
@@ -185,24 +189,28 @@ class Expression:
         """
         if not _is_name(self.text):
             raise InvalidRequestError(f"Only a column has values at other positions, not {shown(self.text)}.")
-        return Expression(f"{self.text}_[{_within(position, _CHOICE)}]")
+        return _made(f"{self.text}_[{_within(position, _CHOICE)}]")
 
     def call(self, method: str, *arguments: Value) -> Expression:
         """The result of a method of the value: ``bs.col("sym").call("startsWith", "A")``."""
-        return Expression(f"{_within(self, _ATOM)}.{_name(method, 'method')}{_listed(arguments)}")
+        return _made(f"{_within(self, _ATOM)}.{_name(method, 'method')}{_listed(arguments)}")
 
     def named(self, name: str) -> str:
         """The formula of a new column: what ``update`` and the like take."""
         return f"{_name(name, 'name')} = {self.text}"
 
     def _member(self, words: str, values: Iterable[Value]) -> Expression:
-        if isinstance(values, str | bytes | Expression) or not isinstance(values, Iterable):
+        try:
+            given = None if isinstance(values, str | bytes | Expression) else list(values)
+        except TypeError:
+            given = None
+        if given is None:
             raise InvalidRequestError(f"values must be a list of values, not {shown(values)}.")
-        listed = [_within(value, _SUM) for value in values]
+        listed = [_within(value, _SUM) for value in given]
         if not listed:
             raise InvalidRequestError("values must not be empty.")
         # not as strong as a comparison: what follows a comma would be another value
-        return Expression(f"{_within(self, _SUM)} {words} {', '.join(listed)}", _CHOICE)
+        return _made(f"{_within(self, _SUM)} {words} {', '.join(listed)}", _CHOICE)
 
 
 def col(name: str) -> Expression:
@@ -212,7 +220,7 @@ def col(name: str) -> Expression:
         InvalidRequestError: formulas cannot read a column of that name.
 
     """
-    return Expression(_name(name, "name"))
+    return _made(_name(name, "name"))
 
 
 def call(function: str, *arguments: Value) -> Expression:
@@ -223,7 +231,7 @@ def call(function: str, *arguments: Value) -> Expression:
 
     """
     parts = text(function, "function").split(".")  # such as Math.sqrt
-    return Expression(f"{'.'.join(_name(part, 'function') for part in parts)}{_listed(arguments)}")
+    return _made(f"{'.'.join(_name(part, 'function') for part in parts)}{_listed(arguments)}")
 
 
 def _is_name(name: str) -> bool:
@@ -236,6 +244,23 @@ def _is_name(name: str) -> bool:
     return first.kind is TokenKind.NAME and first.text == name and len(rest) == 1
 
 
+def formula_text(value: Any, what: str) -> str:
+    """The text of a formula that is a text or an expression; InvalidRequestError unless it is one."""
+    return value.text if isinstance(value, Expression) else text(value, what)
+
+
+def _made(formula: str, strength: int = _ATOM) -> Expression:
+    """An expression whose outermost operator is so strong."""
+    if len(formula) > _MOST_CHARACTERS:
+        raise LimitError(
+            f"A formula has at most {_MOST_CHARACTERS:,} characters; this one has {len(formula):,}. Compare with many "
+            "values by where_in, and put sums together from columns that update makes."
+        )
+    found = Expression.__new__(Expression)
+    found.text, found._strength = formula, strength
+    return found
+
+
 def _name(name: str, what: str) -> str:
     from barrage_server.formula.parser import WORDS
 
@@ -244,7 +269,7 @@ def _name(name: str, what: str) -> str:
             f"{what} must be one word of letters, digits, _ and $, not {shown(name)}: formulas have no other names. "
             "Columns can be renamed."
         )
-    return name
+    return str.__str__(name)  # of a subclass, too
 
 
 def _listed(arguments: Iterable[Value]) -> str:
@@ -254,7 +279,7 @@ def _listed(arguments: Iterable[Value]) -> str:
 def _binary(left: Value, sign: str, right: Value, strength: int) -> Expression:
     # comparisons of comparisons get brackets on both sides
     first = strength + 1 if strength in (_EQUALITY, _RELATION) else strength
-    return Expression(f"{_within(left, first)} {sign} {_within(right, strength + 1)}", strength)
+    return _made(f"{_within(left, first)} {sign} {_within(right, strength + 1)}", strength)
 
 
 def _within(value: Value, least: int) -> str:
@@ -267,26 +292,36 @@ def _literal(value: Value) -> Expression:
     if type(value).__module__ == "numpy":
         value = _plain(value)
     if value is None:
-        return Expression("null")
+        return _made("null")
     if isinstance(value, bool):
-        return Expression("true" if value else "false")
+        return _made("true" if value else "false")
     if isinstance(value, int):
+        if value == -_LONG - 1:
+            return _made("Long.MIN_VALUE")
         if not -_LONG <= value <= _LONG:
             raise InvalidRequestError(f"The number {shown(value)} is not a value of formulas: it must fit a long.")
-        return Expression(f"{value}L" if abs(value) > _INT else str(value), _UNARY if value < 0 else _ATOM)
+        digits = int.__repr__(value)  # of a subclass, such as an enumeration, too
+        return _made(f"{digits}L" if abs(value) > _INT else digits, _UNARY if value < 0 else _ATOM)
     if isinstance(value, float):
         if math.isnan(value):
-            return Expression("NAN_DOUBLE")
+            return _made("Double.NaN")  # no column can have this name
         if math.isinf(value):
-            return Expression("POS_INFINITY_DOUBLE" if value > 0 else "NEG_INFINITY_DOUBLE")
-        return Expression(repr(value), _UNARY if math.copysign(1.0, value) < 0 else _ATOM)
+            return _made("Double.POSITIVE_INFINITY" if value > 0 else "Double.NEGATIVE_INFINITY")
+        return _made(float.__repr__(value), _UNARY if math.copysign(1.0, value) < 0 else _ATOM)
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("`", "\\`")
-        return Expression(f"`{escaped}`")
+        plain = str.__str__(value)
+        try:
+            plain.encode()
+        except UnicodeEncodeError:
+            raise InvalidRequestError(
+                f"{plain[:60]!a} is not a value of formulas: it has half a surrogate pair."
+            ) from None
+        escaped = plain.replace("\\", "\\\\").replace("`", "\\`")
+        return _made(f"`{escaped}`")
     found = _time(value)
     if found is None:
         raise InvalidRequestError(f"{shown(value)} is not a value of formulas.")
-    return Expression(f"'{found}'")
+    return _made(f"'{found}'")
 
 
 class _Nanoseconds(NamedTuple):
@@ -302,7 +337,8 @@ def _plain(value: Any) -> Value:
     if not isinstance(value, np.datetime64 | np.timedelta64):
         return value.item() if isinstance(value, np.generic) else value
     exact = value.astype("datetime64[ns]" if isinstance(value, np.datetime64) else "timedelta64[ns]")
-    if np.isnat(value) or exact.astype(value.dtype) != value:  # beyond nanoseconds
+    is_average = isinstance(value, np.timedelta64) and np.datetime_data(value.dtype)[0] in ("Y", "M")
+    if is_average or np.isnat(value) or exact.astype(value.dtype) != value:  # beyond nanoseconds
         return value
     return _Nanoseconds(f"{exact}Z" if isinstance(value, np.datetime64) else _duration(int(exact.astype(np.int64))))
 
@@ -316,13 +352,18 @@ def _time(value: Value) -> str | None:
             return None
         if value.tzinfo is None:
             raise InvalidRequestError(f"{shown(value)} needs a time zone, such as datetime.UTC, to be a moment.")
-        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
+        try:
+            return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
+        except (OverflowError, ValueError):  # before the year 1
+            return None
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, time):
         return value.isoformat() if value.tzinfo is None else None
     if isinstance(value, timedelta):
-        micros = value // timedelta(microseconds=1)
+        if value != value:  # pandas.NaT
+            return None
+        micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
         return _duration(micros * _NANOSECONDS + int(getattr(value, "nanoseconds", 0)))
     return None
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from barrage_server.arguments import choice, integer, names, number, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.aggregation import Filter, conditions
+from barrage_server.plan.expression import Expression, formula_text
 from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 
 __all__ = [
@@ -296,7 +297,11 @@ def rolling_wavg_time(ts_col: str, wcol: str, cols: Texts, rev_time: Time, fwd_t
 
 
 def rolling_formula_tick(
-    formula: str, formula_param: str | None = None, cols: Texts = (), rev_ticks: int = 0, fwd_ticks: int = 0
+    formula: str | Expression,
+    formula_param: str | None = None,
+    cols: Texts = (),
+    rev_ticks: int = 0,
+    fwd_ticks: int = 0,
 ) -> UpdateByOperation:
     """The result of a formula of the lists of values of a window of rows, in the language of ``docs/queries.md``.
 
@@ -316,7 +321,7 @@ def rolling_formula_tick(
 
 def rolling_formula_time(
     ts_col: str,
-    formula: str,
+    formula: str | Expression,
     formula_param: str | None = None,
     cols: Texts = (),
     rev_time: Time = 0,
@@ -426,8 +431,8 @@ def _nanoseconds(value: Time, what: str, least: int) -> int:
     return integer(found, what, least=least, most=_MOST_TIME)
 
 
-def _formula(window: UpdateByOperation, formula: str, formula_param: str | None) -> UpdateByOperation:
+def _formula(window: UpdateByOperation, formula: str | Expression, formula_param: str | None) -> UpdateByOperation:
     parameter = None if formula_param is None else text(formula_param, "formula_param")
     if parameter is None and window.columns:
         raise InvalidRequestError("cols must be left out without a formula_param: the formula names its columns.")
-    return replace(window, formula=text(formula, "formula"), parameter=parameter)
+    return replace(window, formula=formula_text(formula, "formula"), parameter=parameter)

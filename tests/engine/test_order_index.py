@@ -205,6 +205,17 @@ def test_storage_shrinks_with_the_rows() -> None:
     assert span < 100 * 32 * 3
 
 
+def test_storage_shrinks_also_when_rows_come_in_one_place() -> None:
+    model = Model()
+    model.start({key: key for key in range(8_000)})
+    gone = random.Random(4).sample(range(8_000), 7_800)
+    for step in range(3):
+        new = {10_000 + 8 * step + n: 4_000.5 + step / 100 + n / 1_000 for n in range(8)}
+        model.change([] if step else gone, new)
+    span = model.index.rows.last_key - model.index.rows.first_key
+    assert span < 32 * 32
+
+
 def test_an_insertion_in_the_middle_moves_few_rows() -> None:
     """Some dozens for each row on average, however the rows come."""
     model = Model()

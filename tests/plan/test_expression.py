@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import enum
 import operator
+import pickle
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -16,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import barrage_server as bs
-from barrage_server.errors import InvalidRequestError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.formula.parser import parse
 from barrage_server.formula.syntax import Node
 
@@ -101,6 +104,26 @@ def test_long_sums_are_not_nested() -> None:
     parse(total.text)
 
 
+class Level(int, enum.Enum):
+    LOW = 1
+
+
+class Shade(str, enum.Enum):  # noqa: UP042  (its text is not its value, as that of StrEnum is)
+    DARK = "dark"
+
+
+class Odd(float):
+    def __repr__(self) -> str:
+        return "x + 1"
+
+
+BEYOND = (
+    datetime.min.replace(tzinfo=timezone(timedelta(hours=1))),
+    np.timedelta64(5, "Y"),
+    np.timedelta64(1, "M"),
+)
+
+
 def rows(**columns: Any) -> bs.Table:
     return bs.table(pa.table(columns))
 
@@ -114,6 +137,10 @@ def rows(**columns: Any) -> bs.Table:
         (-(2**31), -(2**31)),
         (2**63 - 1, 2**63 - 1),
         (1 - 2**63, 1 - 2**63),
+        (-(2**63), -(2**63)),
+        (Level.LOW, 1),
+        (Shade.DARK, "dark"),
+        (Odd(5), 5.0),
         (1e-300, 1e-300),
         (float("inf"), float("inf")),
         (float("-inf"), float("-inf")),
@@ -163,7 +190,9 @@ def test_a_client_sends_them() -> None:
             assert made.to_arrow()["y"].to_pylist() == [3, 4]
 
 
-@pytest.mark.parametrize("value", [object(), 1j, b"x", Decimal(1), 2**63, -(2**63), [1], np.array([1, 2]), pd.NaT])
+@pytest.mark.parametrize(
+    "value", [object(), 1j, b"x", Decimal(1), 2**63, -(2**63) - 1, [1], "\ud800", np.array([1, 2]), pd.NaT]
+)
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(InvalidRequestError, match="not a value of formulas"):
         bs.call("f", value)
@@ -174,7 +203,7 @@ def test_other_values_are_refused(value: Any) -> None:
 def test_moments_need_a_zone_and_fit_nanoseconds() -> None:
     with pytest.raises(InvalidRequestError, match="needs a time zone"):
         bs.col("t") > datetime(2024, 1, 1)  # noqa: B015
-    for value in (np.datetime64("0001-01-01"), np.datetime64("NaT"), time(1, tzinfo=UTC)):
+    for value in (np.datetime64("0001-01-01"), np.datetime64("NaT"), time(1, tzinfo=UTC), *BEYOND):
         with pytest.raises(InvalidRequestError, match="not a value of formulas"):
             bs.call("f", value)
 
@@ -186,6 +215,50 @@ def test_names_are_one_word(name: str) -> None:
             continue
         with pytest.raises(InvalidRequestError, match="must"):
             function(name)
+
+
+def test_no_column_stands_for_a_literal() -> None:
+    table = rows(x=[5.0], POS_INFINITY_DOUBLE=[1.0], NAN_DOUBLE=["q"])
+    assert table.where(bs.col("x") < float("inf")).size == 1
+    (found,) = table.view((bs.col("x") + float("nan")).named("y")).to_arrow()["y"].to_pylist()
+    assert found != found
+
+
+def test_a_text_can_be_a_part() -> None:
+    assert (bs.Expression("x + 1") * 2).text == "(x + 1) * 2"
+    with pytest.raises(InvalidRequestError, match="text"):
+        bs.Expression(5)  # type: ignore[arg-type]
+
+
+def test_names_are_plain_strings() -> None:
+    assert (bs.col(Shade.DARK) + 1).text == "dark + 1"
+    assert type(bs.col(np.str_("x")).text) is str
+    assert bs.col("x").named(Shade.DARK) == "dark = x"
+
+
+def test_formulas_of_groups_and_windows_may_be_expressions() -> None:
+    table = rows(x=[1, 2, 3])
+    spread = bs.call("max", bs.col("x")) - bs.call("min", bs.col("x"))
+    assert table.agg_by(bs.agg.formula(spread.named("s"))).to_arrow()["s"].to_pylist() == [2]
+    total = bs.agg.formula(bs.call("sum", bs.col("each")), "each", "t = x")
+    assert table.agg_by(total).to_arrow()["t"].to_pylist() == [6]
+    moving = bs.updateby.rolling_formula_tick(bs.call("sum", bs.col("each")), "each", "t = x", rev_ticks=2)
+    assert table.update_by(moving).to_arrow()["t"].to_pylist() == [1, 3, 5]
+
+
+def test_it_does_not_grow_without_end() -> None:
+    total = bs.col("x")
+    with pytest.raises(LimitError, match="10,000 characters"):
+        for _ in range(40):
+            total = total + total
+    with pytest.raises(LimitError, match="where_in"):
+        bs.col("x").is_in(range(3_000))
+
+
+def test_copies_are_the_same() -> None:
+    made = bs.col("x") + 1
+    assert [copy.deepcopy(made).text, pickle.loads(pickle.dumps(made)).text] == [made.text] * 2
+    assert (pickle.loads(pickle.dumps(made)) * 2).text == "(x + 1) * 2"
 
 
 def test_an_expression_has_no_truth_value() -> None:
@@ -205,6 +278,8 @@ def test_wrong_arguments_are_named() -> None:
         x.is_in([])
     with pytest.raises(InvalidRequestError, match="values must be a list"):
         x.not_in("abc")
+    with pytest.raises(InvalidRequestError, match="values must be a list"):
+        x.is_in(np.array("b"))
     with pytest.raises(InvalidRequestError, match="type must be one of"):
         x.cast("int64")
     with pytest.raises(InvalidRequestError, match="Only a column"):
