@@ -1,6 +1,7 @@
-"""Numbers that tell between which leaves of an order a row belongs, without reading the rows that are there.
+"""Codes that tell between which leaves of an order a row belongs, without reading the rows that are there.
 
-Each leaf has those of its first row. Where they say nothing, because numbers are equal, the caller compares rows.
+A code is a number in the order of the rows. Each leaf has that of its first row. Where codes are equal, the caller
+compares the rows.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ import numpy.typing as npt
 
 from barrage_server.engine.plan import Int64Array
 
-__all__ = ["Codes", "CodesOf", "Fences", "Numbers"]
+__all__ = ["Codes", "CodesOf", "Fences", "OrderCodes"]
 
 Codes: TypeAlias = Sequence[npt.NDArray[Any]]
-"""Arrays of one length, of integers: the numbers of some rows, those that count most first.
+"""Arrays of one length, of integers: the codes of some rows, those that count most first.
 
-A row whose numbers are smaller than another's comes before it. One with equal numbers may come before it or behind it.
+A row whose codes are smaller than another's comes before it. One with equal codes may come before it or behind it.
 """
 CodesOf: TypeAlias = Callable[[Int64Array], Codes]
-"""Gives the numbers of rows, by their keys in any order."""
+"""Gives the codes of rows, by their keys in any order."""
 
 
-class Numbers(NamedTuple):
-    """The numbers of rows that seek their places, and of those that have one.
+class OrderCodes(NamedTuple):
+    """The codes of rows that seek their places, and of those that have one.
 
     Attributes:
-        own: the numbers of the rows that seek. The last ones may be left out.
+        own: the codes of the rows that seek. The last arrays may be left out.
         of: what gives those of the others.
 
     """
@@ -38,7 +39,7 @@ class Numbers(NamedTuple):
 
 
 class Fences:
-    """The numbers of the first row of each leaf that has rows."""
+    """The codes of the first row of each leaf that has rows."""
 
     def __init__(self) -> None:
         self._codes: list[npt.NDArray[Any]] = []
@@ -46,11 +47,11 @@ class Fences:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers."""
+        """Bytes of the codes."""
         return sum(part.nbytes for part in self._codes)
 
     def forget(self) -> None:
-        """Forget all numbers: rows have others now."""
+        """Forget all codes: rows have others now."""
         self._codes, self.is_known = [], False
 
     def learn(self, leaves: Int64Array, total: int, codes: Codes) -> None:
@@ -81,7 +82,7 @@ class Fences:
 
         Args:
             leaves: the leaves that count, ascending.
-            codes: the numbers of the rows, one array at least.
+            codes: those of the rows, one array at least.
 
         """
         low, high = np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -101,7 +102,7 @@ class Fences:
 def _first_place(
     fences: npt.NDArray[Any], items: npt.NDArray[Any], low: Int64Array, high: Int64Array, *, or_equal: bool
 ) -> Int64Array:
-    """For each item the first place from ``low`` whose number is larger, or also equal; otherwise ``high``."""
+    """For each item the first place from ``low`` whose code is larger, or also equal; otherwise ``high``."""
     low, high = low.copy(), high.copy()
     while len(open_ := np.flatnonzero(low < high)):
         middle = (low[open_] + high[open_]) >> 1

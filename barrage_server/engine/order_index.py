@@ -3,7 +3,7 @@
 Rows lie in leaves of 32 slots, packed to the left, with free slots behind them; the number of a slot is the row key
 that a row has in this order. A row finds its place among the leaves by their first rows, then within a leaf. What a
 leaf has no room for is spread over others (:mod:`.order_windows`). Rows behind the last one, or before the first one,
-get leaves of their own. The values that rows are ordered by are not stored: the caller compares, and may give numbers
+get leaves of their own. The values that rows are ordered by are not stored: the caller compares, and may give codes
 that spare it most of that.
 """
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from barrage_server.engine.fixed_column import FixedColumn
-from barrage_server.engine.order_fences import Fences, Numbers
+from barrage_server.engine.order_fences import Fences, OrderCodes
 from barrage_server.engine.order_windows import BITS, FILLED, SLOTS, Hot, lay_out, ranges, windows_of
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
@@ -93,10 +93,10 @@ class OrderIndex:
         """The keys of the rows in ``slots``."""
         return self._keys(slots)
 
-    def rank(self, count: int, before: Before, numbers: Numbers | None = None) -> Int64Array:
+    def rank(self, count: int, before: Before, codes: OrderCodes | None = None) -> Int64Array:
         """For ``count`` things the number of rows that each of them does not come before."""
         rest = _Rest(self._first, self._counts, np.zeros(0, np.int64))
-        leaves, offsets = self._places(count, before, rest, numbers)
+        leaves, offsets = self._places(count, before, rest, codes)
         return self.rows.rank(((self._first + leaves) << BITS) + offsets)
 
     def drop_before(self, key: int) -> None:
@@ -104,7 +104,7 @@ class OrderIndex:
         self._slots.drop_before(key)
 
     def forget_codes(self) -> None:
-        """Take note that rows have other numbers, in the same order."""
+        """Take note that rows have other codes, in the same order."""
         self._fences.forget()
 
     def fill(self, keys: Int64Array) -> None:
@@ -129,7 +129,7 @@ class OrderIndex:
             self._slots.write(after, pa.array(slots), None)
 
     def change(
-        self, gone: Int64Array, new: Int64Array, was: Int64Array, before: Before, numbers: Numbers | None = None
+        self, gone: Int64Array, new: Int64Array, was: Int64Array, before: Before, codes: OrderCodes | None = None
     ) -> Moves:
         """Take rows out, and others in, which may be the same rows in another place.
 
@@ -138,7 +138,7 @@ class OrderIndex:
             new: the keys of the rows that come, in their order.
             was: for each of them its slot among ``gone``, if it goes and comes back; otherwise -1.
             before: compares the latter with rows that stay. It is a strict order: no two rows are equal.
-            numbers: spare most comparisons. They are learned anew after a call without them.
+            codes: spare most comparisons. They are learned anew after a call without them.
 
         """
         if not self.rows:
@@ -147,15 +147,15 @@ class OrderIndex:
         if not len(gone) and not len(new):
             return Moves(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty())
         rest = _Rest(self._first, self._counts, gone)
-        leaves, offsets = self._places(len(new), before, rest, numbers)
-        moves = self._rebuild(rest, new, was, leaves, offsets, gone, numbers)
+        leaves, offsets = self._places(len(new), before, rest, codes)
+        moves = self._rebuild(rest, new, was, leaves, offsets, gone, codes)
         self._trim()
         return moves
 
     # Finding places.
 
     def _places(
-        self, count: int, before: Before, rest: _Rest, numbers: Numbers | None
+        self, count: int, before: Before, rest: _Rest, codes: OrderCodes | None
     ) -> tuple[Int64Array, Int64Array]:
         """For each of ``count`` rows its leaf, and the number of rows that stay there and come before it."""
         filled = np.flatnonzero(rest.counts)
@@ -167,10 +167,10 @@ class OrderIndex:
             return self._keys(rest.slots(leaves, np.zeros(len(leaves), np.int64)))
 
         low, high = np.zeros(count, np.int64), np.full(count, len(filled), np.int64)
-        if numbers is not None and numbers.own:
+        if codes is not None and codes.own:
             if not self._fences.is_known:
-                self._fences.learn(filled, len(rest.counts), numbers.of(firsts(filled, np.arange(len(filled)))))
-            low, high = self._fences.bounds(filled, numbers.own)
+                self._fences.learn(filled, len(rest.counts), codes.of(firsts(filled, np.arange(len(filled)))))
+            low, high = self._fences.bounds(filled, codes.own)
             # the first row of the last leaf that begins before may have gone, and the next one come behind
             low = np.maximum(low - rest.lost_first[filled[np.maximum(low - 1, 0)]], 0)
         behind = _search(low, high, firsts, before)  # leaves whose first row comes before
@@ -181,7 +181,7 @@ class OrderIndex:
 
         low = np.minimum(behind, 1)  # the first row of its leaf comes before
         high = np.where(behind > 0, rest.counts[leaves], 0).astype(np.int64)
-        if numbers is not None:  # most often it is the last one of its group, or of all
+        if codes is not None:  # most often it is the last one of its group, or of all
             some = np.flatnonzero(low < high)
             is_behind = ~before(some, within(some, high[some] - 1))
             low[some[is_behind]] = high[some[is_behind]]
@@ -198,7 +198,7 @@ class OrderIndex:
         leaves: Int64Array,
         offsets: Int64Array,
         gone: Int64Array,
-        numbers: Numbers | None,
+        codes: OrderCodes | None,
     ) -> Moves:
         """Lay out anew the leaves that lose or get rows, and those between which an overflow is spread."""
         totals = rest.counts.astype(np.int64)
@@ -242,7 +242,7 @@ class OrderIndex:
         moved = kept != old_slots
         changed[~is_new] = moved
         self._write(slots[changed], keys[changed])
-        self._fence(members, filled, changed, keys, numbers)
+        self._fence(members, filled, changed, keys, codes)
         stays = came == was  # and as many of the others come before it as did
         stays[stays] = np.searchsorted(old_slots, came[stays]) == np.searchsorted(kept, came[stays])
         removed = RowSet.from_sorted_keys(np.setdiff1d(gone, came[stays], assume_unique=True))
@@ -260,17 +260,17 @@ class OrderIndex:
         filled: Int64Array,
         changed: npt.NDArray[np.bool_],
         keys: Int64Array,
-        numbers: Numbers | None,
+        codes: OrderCodes | None,
     ) -> None:
         """Take note of the leaves among ``members`` that begin with another row."""
-        if numbers is None:
+        if codes is None:
             self._fences.forget()
         elif self._fences.is_known:
             some = np.flatnonzero(filled)
             begins = (np.cumsum(filled) - filled)[some]
             other = changed[begins]
             if other.any():
-                self._fences.update(members[some[other]], numbers.of(keys[begins[other]]))
+                self._fences.update(members[some[other]], codes.of(keys[begins[other]]))
 
     def _trim(self) -> None:
         """Forget leaves without rows at both ends."""

@@ -31,7 +31,7 @@ _THIN: Final = 8
 _HOT: Final = 4
 """Rows that come in one place at once, from which on more are expected there."""
 _CYCLES: Final = 4
-"""So many times as many rows are to find room behind them."""
+"""Cycles with as many rows in one place for which the free leaves behind them are to last."""
 _HOT_LEVELS: Final = 8
 """Doublings of a window at most, to leave that much room."""
 _REACH: Final = 8
@@ -88,7 +88,7 @@ def windows_of(totals: Int64Array, touched: Int64Array, hot: Hot, first: int) ->
     """The leaves to lay out anew.
 
     Args:
-        totals: the rows that each leaf is to have, more than it has slots for, perhaps.
+        totals: the rows that each leaf is to have, which may be more than it has slots.
         touched: the leaves that lose or get rows.
         hot: where several rows come at once.
         first: the number that the first leaf has among all leaves that can be, which aligns windows.
@@ -218,11 +218,8 @@ def lay_out(windows: Windows, rows: Int64Array, cuts: Int64Array) -> Int64Array:
     room[gaps] += spare[owner] // hot[owner] + (number < spare[owner] % hot[owner])
     part = np.repeat(np.arange(len(room)), room)
     leaf = np.arange(len(part)) - np.repeat(np.cumsum(room) - room, room)
-    few, fuller = (
-        parts.rows // np.maximum(sizes, 1),
-        parts.rows % np.maximum(sizes, 1),
-    )  # the first ones have a row more
-    even = np.where(leaf < sizes[part], few[part] + (leaf < fuller[part]), 0)
+    few, more = np.divmod(parts.rows, np.maximum(sizes, 1))  # the first leaves have a row more
+    even = np.where(leaf < sizes[part], few[part] + (leaf < more[part]), 0)
     packed = np.clip(parts.rows[part] - _PACKED * leaf, 0, _PACKED)
     found: Int64Array = np.where((parts.is_hot | windows.is_packed[parts.window])[part], packed, even)
     return found

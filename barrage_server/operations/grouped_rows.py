@@ -12,7 +12,7 @@ import pyarrow as pa
 from barrage_server.engine import TableVersion
 from barrage_server.engine.group_index import GroupIndex
 from barrage_server.engine.operator import Change
-from barrage_server.engine.order_fences import Codes, Numbers
+from barrage_server.engine.order_fences import Codes, OrderCodes
 from barrage_server.engine.order_index import Before, Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
@@ -145,11 +145,11 @@ class GroupedRows:
         if departure.rekeyed:
             was[rows.find(departure.rekeyed.keys())] = departure.was
         order, before, own = self.sorted(version, rows, numbers)
-        return self.order.change(gone, rows.keys()[order], was[order], before, Numbers(own, self.codes_of))
+        return self.order.change(gone, rows.keys()[order], was[order], before, OrderCodes(own, self.codes_of))
 
     def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before, Codes]:
-        """The positions of ``rows`` with these groups in order, how they compare in that order with others, and numbers
-        of them in that order, as :meth:`codes_of` gives them.
+        """The positions of ``rows`` with these groups in order, how they compare in that order with others, and their
+        codes, as :meth:`codes_of` gives them.
         """
         del version
         order = np.argsort(numbers, kind="stable")
@@ -163,7 +163,7 @@ class GroupedRows:
         return order, before, (numbers,)
 
     def codes_of(self, keys: Int64Array) -> Codes:
-        """Numbers of rows in the order, by their row keys in any order."""
+        """The codes of rows in the order, by their row keys in any order."""
         return (self.groups_of(keys),)
 
     def groups_of(self, keys: Int64Array) -> Int64Array:
@@ -182,8 +182,8 @@ class GroupedRows:
     def bounds(self, groups: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The position in the order of the first row of each group, and that behind its last one."""
         assert self.order is not None
-        numbers = Numbers((groups,), self.codes_of)
-        first = self.order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others), numbers)
+        codes = OrderCodes((groups,), self.codes_of)
+        first = self.order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others), codes)
         return first, first + self.counts.array[groups]
 
     def pack(self, rows: RowSet, living: Int64Array) -> None:

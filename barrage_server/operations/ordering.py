@@ -95,7 +95,7 @@ def code_of(column: pa.Array) -> npt.NDArray[np.uint64] | None:
 
 
 def rough_codes(columns: Sequence[pa.Array], keys: Sequence[Key]) -> Codes:
-    """Numbers of rows, the same in each batch: a row with smaller ones comes before. Rows with equal ones may differ.
+    """Codes of rows, the same in each batch: a row with smaller ones comes before. Rows with equal ones may differ.
 
     Args:
         columns: the values of the columns of ``keys``.

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from barrage_server.engine import TableVersion
-from barrage_server.engine.order_fences import Codes, Numbers
+from barrage_server.engine.order_fences import Codes, OrderCodes
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of, pick
@@ -152,13 +152,13 @@ class Ranking:
                 answer[same] = comes_before(values, pick(views, others[same]) if views else [], self.keys, ties)
             return answer
 
-        numbers = Numbers((groups, *rough_codes(columns, self.keys)), self._codes_of)
-        return self._order.change(gone, keys, former[order], before, numbers)
+        codes = OrderCodes((groups, *rough_codes(columns, self.keys)), self._codes_of)
+        return self._order.change(gone, keys, former[order], before, codes)
 
     def firsts(self, groups: Int64Array) -> Int64Array:
         """The position of the first row of each group, or of that which comes behind it."""
-        numbers = Numbers((groups,), self._codes_of)
-        return self._order.rank(len(groups), lambda items, others: groups[items] <= self._groups.of(others), numbers)
+        codes = OrderCodes((groups,), self._codes_of)
+        return self._order.rank(len(groups), lambda items, others: groups[items] <= self._groups.of(others), codes)
 
     def values(self, positions: Int64Array, column: int) -> pa.Array:
         """The values of a column in the rows at these positions."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from barrage_server.engine import Table, TableUpdate, TableVersion
 from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
-from barrage_server.engine.order_fences import Numbers
+from barrage_server.engine.order_fences import OrderCodes
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import RedirectedView, pick
@@ -122,9 +122,9 @@ class Sort(Operator):
             mine = [column.take(pa.array(items)) for column in columns]
             return comes_before(mine, theirs, self._keys, keys[items] < others)
 
-        codes = rough_codes(columns, self._keys)
-        numbers = Numbers(codes, lambda others: rough_codes(pick(views, others), self._keys)) if codes else None
-        return self._order.change(gone, keys, was, before, numbers)
+        own = rough_codes(columns, self._keys)
+        codes = OrderCodes(own, lambda others: rough_codes(pick(views, others), self._keys)) if own else None
+        return self._order.change(gone, keys, was, before, codes)
 
     def _in_order(self, rows: RowSet) -> RowSet:
         return RowSet.from_keys(self._order.slots_of(rows.keys()))

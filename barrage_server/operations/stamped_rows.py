@@ -11,7 +11,7 @@ import pyarrow as pa
 from barrage_server.engine import TableVersion
 from barrage_server.engine.group_index import GroupIndex
 from barrage_server.engine.operator import Change
-from barrage_server.engine.order_fences import Codes, Numbers
+from barrage_server.engine.order_fences import Codes, OrderCodes
 from barrage_server.engine.order_index import Before, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import pick
@@ -100,8 +100,8 @@ class StampedRows(GroupedRows):
         view = self.version.views[self._stamp]
         stamps = stamps if stamps.type == view.type else stamps.cast(view.type)
         ties = np.full(len(groups), before_equal)
-        numbers = Numbers((groups, *rough_codes([stamps], _KEYS)), self.codes_of)
-        return self.order.rank(len(groups), self._compared(groups, stamps, lambda items, _: ties[items]), numbers)
+        codes = OrderCodes((groups, *rough_codes([stamps], _KEYS)), self.codes_of)
+        return self.order.rank(len(groups), self._compared(groups, stamps, lambda items, _: ties[items]), codes)
 
     def keys_at(self, places: Int64Array) -> Int64Array:
         """The row keys of the rows at positions of the order."""
@@ -109,7 +109,7 @@ class StampedRows(GroupedRows):
         return self.order.keys_at(self.order.rows.select(places))
 
     def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before, Codes]:
-        """The positions of ``rows`` with these groups in order, how they compare with others, and their numbers."""
+        """The positions of ``rows`` with these groups in order, how they compare with others, and their codes."""
         stamps = self.stamps(rows, version)
         order = order_of([pa.array(numbers), stamps], (Key(0), Key(1)), rows.size)
         keys, groups, stamps = rows.keys()[order], numbers[order], stamps.take(pa.array(order))
@@ -117,7 +117,7 @@ class StampedRows(GroupedRows):
         return order, before, (groups, *rough_codes([stamps], _KEYS))
 
     def codes_of(self, keys: Int64Array) -> Codes:
-        """The groups of rows, and numbers of their stamps, by their row keys in any order."""
+        """The groups of rows, and the codes of their stamps, by their row keys in any order."""
         stamps = pick([self.version.views[self._stamp]], keys)
         return (self.groups_of(keys), *rough_codes(stamps, _KEYS))
 

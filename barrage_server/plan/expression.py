@@ -22,8 +22,6 @@ Value: TypeAlias = Any
 
 _CHOICE, _OR, _AND, _EQUALITY, _RELATION, _SUM, _PRODUCT, _UNARY, _ATOM = range(9)
 _INT, _LONG = 2**31 - 1, 2**63 - 1
-_MOST_CHARACTERS: Final = 10_000
-"""As of the formula language."""
 _NANOSECONDS: Final = 1_000
 _SECOND: Final = 1_000_000_000
 _MEMBERS: Final = frozenset({"in", "not", "icase"})
@@ -251,9 +249,11 @@ def formula_text(value: Any, what: str) -> str:
 
 def _made(formula: str, strength: int = _ATOM) -> Expression:
     """An expression whose outermost operator is so strong."""
-    if len(formula) > _MOST_CHARACTERS:
+    from barrage_server.formula.lexer import MOST_CHARACTERS
+
+    if len(formula) > MOST_CHARACTERS:
         raise LimitError(
-            f"A formula has at most {_MOST_CHARACTERS:,} characters; this one has {len(formula):,}. Compare with many "
+            f"A formula has at most {MOST_CHARACTERS:,} characters; this one has {len(formula):,}. Compare with many "
             "values by where_in, and put sums together from columns that update makes."
         )
     found = Expression.__new__(Expression)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barrage_server.engine.order_fences import Numbers
+from barrage_server.engine.order_fences import OrderCodes
 from barrage_server.engine.order_index import Moves, OrderIndex
 from barrage_server.rowset import RowSet
 
@@ -23,7 +23,7 @@ class Model:
     """Rows by value and key, and an index of the same order."""
 
     def __init__(self, divisors: Sequence[float] = ()) -> None:
-        """With ``divisors``, rows have numbers: their values divided by each, the last one most exact."""
+        """With ``divisors``, rows have codes: their values divided by each, the last one most exact."""
         self.divisors = divisors
         self.index = OrderIndex()
         self.values: dict[int, float] = {}
@@ -52,31 +52,31 @@ class Model:
             pairs = zip(items.tolist(), others.tolist(), strict=True)
             return np.array([(new[keys[item]], keys[item]) < (rest[key], key) for item, key in pairs], np.bool_)
 
-        numbers = self.numbers([new[key] for key in keys], len(self.divisors))
-        moves = self.index.change(slots, np.array(keys, np.int64), was, comes_before, numbers)
+        codes = self.codes([new[key] for key in keys], len(self.divisors))
+        moves = self.index.change(slots, np.array(keys, np.int64), was, comes_before, codes)
         self.check(moves, before)
         return moves
 
-    def numbers(self, values: list[float], count: int) -> Numbers | None:
-        """The first ``count`` numbers of ``values``."""
+    def codes(self, values: list[float], count: int) -> OrderCodes | None:
+        """The first ``count`` codes of ``values``."""
 
-        def codes(values: list[float], count: int) -> list[Any]:
+        def of(values: list[float], count: int) -> list[Any]:
             return [np.floor(np.array(values, np.float64) / each).astype(np.int64) for each in self.divisors[:count]]
 
         if not count:
             return None
         every = len(self.divisors)
-        return Numbers(codes(values, count), lambda keys: codes([self.values[key] for key in keys.tolist()], every))
+        return OrderCodes(of(values, count), lambda keys: of([self.values[key] for key in keys.tolist()], every))
 
     def check_ranks(self, values: list[float], count: int) -> None:
-        """The rank of values is that of a sorted list, whatever numbers are known of them."""
+        """The rank of values is that of a sorted list, whatever codes are known of them."""
 
         def comes_before(items: Any, others: Any) -> Any:
             pairs = zip(items.tolist(), others.tolist(), strict=True)
             return np.array([values[item] <= self.values[key] for item, key in pairs], np.bool_)
 
         there = sorted(self.values.values())
-        ranks = self.index.rank(len(values), comes_before, self.numbers(values, count))
+        ranks = self.index.rank(len(values), comes_before, self.codes(values, count))
         assert ranks.tolist() == [bisect.bisect_left(there, value) for value in values]
 
     def check(self, moves: Moves | None, before: dict[int, int]) -> None:
