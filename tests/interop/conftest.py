@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -24,18 +24,26 @@ def deephaven() -> Iterator[DeephavenServer]:
 
 
 @pytest.fixture(scope="session")
-def python_clients() -> Iterator[Pydeephaven]:
-    """The process of Deephaven's Python clients."""
-    clients = Pydeephaven()
-    yield clients
-    clients.close()
+def python_clients() -> Iterator[Callable[[], Pydeephaven]]:
+    """Gives the process of Deephaven's Python clients: a new one when a call has hung, and that one has ended."""
+    made: list[Pydeephaven] = []
+
+    def alive() -> Pydeephaven:
+        if not made or not made[-1].peer.is_alive:
+            made.append(Pydeephaven())
+        return made[-1]
+
+    yield alive
+    for clients in made:
+        clients.close()
 
 
 @pytest.fixture
-def pydeephaven(python_clients: Pydeephaven) -> Iterator[Pydeephaven]:
+def pydeephaven(python_clients: Callable[[], Pydeephaven]) -> Iterator[Pydeephaven]:
     """Deephaven's Python clients. What a test leaves in variables there goes when it ends."""
-    yield python_clients
-    python_clients.peer.call("forget")
+    clients = python_clients()
+    yield clients
+    clients.peer.call("forget")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ The script on the other side (``peers/``) has functions, which are called by nam
         peer.event("ticked", timeout=5)         # what it says unasked
 
 Every wait is bounded, and whatever the process has written to its standard error is in the text of a failure. It is
-always ended, by its process id.
+always ended, by its process id: at once when a call has not returned in time, as nothing after it would be answered.
 """
 
 from __future__ import annotations
@@ -16,19 +16,24 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, Any, Final, Self
+
+from tests.waiting import until
 
 from .environments import ROOT, python_of
 
 START_SECONDS: Final = 90.0
 CALL_SECONDS: Final = 30.0
 END_SECONDS: Final = 10.0
+STACK_SECONDS: Final = 5.0
 _LINES_KEPT: Final = 200
 
 
@@ -54,6 +59,7 @@ class Peer:
         name: for texts.
         environment: variables on top of those of this process.
         timeout: seconds until it must be ready.
+        stacks: whether it writes the stacks of its threads when it gets ``SIGUSR1``, as every :class:`Loop` does.
     """
 
     def __init__(
@@ -63,8 +69,10 @@ class Peer:
         name: str,
         environment: Mapping[str, str] | None = None,
         timeout: float = START_SECONDS,
+        stacks: bool = False,
     ) -> None:
         self.name = name
+        self._stacks = stacks
         self._errors: deque[str] = deque(maxlen=_LINES_KEPT)
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._events: list[dict[str, Any]] = []
@@ -108,25 +116,36 @@ class Peer:
         """A script of ``peers/`` in an environment that ``make interop`` has made; ``settings`` is what it gets."""
         command = [python_of(environment), "-m", f"tests.interop.peers.{script}", json.dumps(dict(settings or {}))]
         # Our own packages must not be found there: the peer is to be what its environment has.
-        return cls(command, name=script, environment={"PYTHONPATH": "", "PYTHONUNBUFFERED": "1"}, timeout=timeout)
+        alone = {"PYTHONPATH": "", "PYTHONUNBUFFERED": "1"}
+        return cls(command, name=script, environment=alone, timeout=timeout, stacks=True)
 
     @property
     def pid(self) -> int:
         """The process."""
         return self._process.pid
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
     def call(self, function: str, timeout: float = CALL_SECONDS, /, **arguments: Any) -> Any:
         """What ``function(**arguments)`` returns there.
 
         Raises:
-            PeerError: it raised, did not return in time, or the process has gone.
+            PeerError: it raised, did not return in time, or the process has gone. One that did not return in time is
+                ended; the text has the stacks of its threads.
         """
         self._calls += 1
         number = self._calls
         self._write({"call": function, "id": number, "with": arguments})
         deadline = time.monotonic() + timeout
         while True:
-            answer = self._next(deadline, f"{function}() did not return in {timeout:g} s")
+            try:
+                answer = self._next(deadline)
+            except queue.Empty:
+                self._end_stuck()
+                raise PeerError(self._explained(f"{function}() did not return in {timeout:g} s")) from None
             if "event" in answer:
                 self._events.append(answer)
             elif answer.get("id") == number:
@@ -143,7 +162,10 @@ class Peer:
             for position, found in enumerate(self._events):
                 if found["event"] == event:
                     return self._events.pop(position)
-            answer = self._next(deadline, f"no '{event}' in {timeout:g} s")
+            try:
+                answer = self._next(deadline)
+            except queue.Empty:
+                raise PeerError(self._explained(f"no '{event}' in {timeout:g} s")) from None
             if "event" in answer:
                 self._events.append(answer)
 
@@ -187,11 +209,17 @@ class Peer:
         except (OSError, ValueError) as error:
             raise PeerError(self._explained("the process has gone")) from error
 
-    def _next(self, deadline: float, text: str) -> dict[str, Any]:
-        try:
-            answer = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            raise PeerError(self._explained(text)) from None
+    def _end_stuck(self) -> None:
+        """End the process, which has told where its threads are."""
+        if self._stacks and self.is_alive:
+            self._process.send_signal(signal.SIGUSR1)
+            told = "(most recent call first)"  # what faulthandler writes above each stack
+            with suppress(AssertionError):
+                until(lambda: any(told in line for line in list(self._errors)), timeout=STACK_SECONDS)
+        self.kill()
+
+    def _next(self, deadline: float) -> dict[str, Any]:
+        answer = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
         if answer is None:
             self._answers.put(None)
             raise PeerError(self._explained(f"the process ended with {self._process.wait(END_SECONDS)}"))

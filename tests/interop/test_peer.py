@@ -48,7 +48,8 @@ def script(tmp_path: Path) -> str:
 @pytest.fixture
 def peer(script: str) -> Iterator[Peer]:
     root = str(Path(__file__).resolve().parents[2])
-    with Peer([sys.executable, script, '{"a": 1}'], name="script", environment={"PYTHONPATH": root}) as peer:
+    command = [sys.executable, script, '{"a": 1}']
+    with Peer(command, name="script", environment={"PYTHONPATH": root}, stacks=True) as peer:
         yield peer
 
 
@@ -75,10 +76,13 @@ def test_an_error_there_is_an_error_here(peer: Peer) -> None:
 
 
 def test_a_call_that_hangs_is_given_up_with_what_was_written(peer: Peer) -> None:
-    with pytest.raises(PeerError, match=r"did not return in 0\.5 s; it wrote:\nabout to hang"):
-        peer.call("stuck", 0.5)
     with pytest.raises(PeerError, match="no 'never'"):
         peer.event("never", timeout=0.01)
+    with pytest.raises(PeerError, match=r"(?s)did not return in 0\.5 s; it wrote:\nabout to hang.* in stuck\n"):
+        peer.call("stuck", 0.5)
+    assert not peer.is_alive
+    with pytest.raises(PeerError, match="has gone"):
+        peer.call("double", number=1)
 
 
 def test_a_crash_is_told_at_once(peer: Peer) -> None:

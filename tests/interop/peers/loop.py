@@ -11,13 +11,16 @@ A script says what can be called, and runs::
     loop.run(version="42.7")      # says that it is ready, then serves until it is told to end
 
 Nothing but messages goes to standard output: what anything else prints, a Java machine too, goes to standard error.
+On ``SIGUSR1`` the stacks of all threads go there.
 This module runs in the peers' environments, so it imports nothing but the standard library.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -42,6 +45,7 @@ class Loop:
         self._lock = threading.Lock()
         self._output = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
 
     def function(self, function: F) -> F:
         """Decorator: the test may call this by its name. Arguments and result are what JSON can say."""

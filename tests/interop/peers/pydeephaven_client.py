@@ -1,11 +1,14 @@
 """Deephaven's Python clients, the plain one and the ticking one, which do what the test says.
 
 The test runs statements in this script's globals, where the names of both packages are, as a user would type them.
+A table that is collected calls its server. Collected in the midst of a gRPC call, or on gRPC's own thread, that call
+waits for the one that it interrupts, so garbage is collected between calls only.
 """
 
 from __future__ import annotations
 
 import base64
+import gc
 import re
 import sys
 import threading  # noqa: F401  (for the statements of tests)
@@ -56,6 +59,7 @@ def forget(*_names: str) -> None:
     """Delete what statements have left behind."""
     for name in set(_scope) - _own:
         del _scope[name]
+    gc.collect()
 
 
 @loop.function
@@ -168,4 +172,5 @@ _own = set(_scope)
 
 if __name__ == "__main__":
     _own = set(_scope)
+    gc.disable()
     loop.run(pydeephaven=version("pydeephaven"), ticking=version("pydeephaven-ticking"))
