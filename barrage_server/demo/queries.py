@@ -1,8 +1,8 @@
-"""The four tables of the demo, twice: as streaming queries that publish, and as batch queries that say what is right.
+"""The tables of the demo: as streaming queries that publish, and as batch queries that say what is right.
 
 The two forms agree to the last bit because nothing in them depends on the order in which rows are met: delays are whole
 minutes, so their sums are exact in a double and a mean is one division of the same two numbers; ties are broken by
-``seq``, which is unique.
+``seq``, which is unique. So it is with the destinations, which the server computes and not a stream.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import DataStreamWriter
 
-__all__ = ["QUERIES", "Query"]
+__all__ = ["QUERIES", "Query", "destinations", "trigger_options"]
 
 _FILES_PER_TRIGGER: Final = "1"
 _LATE_MINUTES: Final = 15
@@ -95,7 +95,23 @@ QUERIES: Final = (
     Query(BOARD.name, _publish_board, _board),
     Query(TOP_DELAYS.name, _publish_top_delays, _top_delays),
 )
-"""The tables of :data:`barrage_server.demo.tables.TABLES`, in the same order."""
+"""The tables of :data:`barrage_server.demo.tables.PUBLISHED`, in the same order."""
+
+
+def destinations(flights: DataFrame, airports: DataFrame) -> DataFrame:
+    """What the server computes: the delays of each destination, with the airport's name, the latest first.
+
+    Airports without a name, and means of nothing but cancelled flights, are null; the latter come last.
+    """
+    names = airports.select(F.col("faa").alias("dest"), F.col("name").alias("airport"))
+    delays = flights.join(names, "dest", "left").groupBy("dest", "airport")
+    rows = delays.agg(
+        F.count("*").alias("flights"),
+        F.avg("arr_delay").alias("mean_delay"),
+        F.max("arr_delay").alias("worst_delay"),
+        F.sum("arr_delay").alias("total_delay"),
+    )
+    return rows.orderBy(F.desc_nulls_last("mean_delay"), "dest")
 
 
 def trigger_options() -> dict[str, str]:

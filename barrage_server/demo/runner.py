@@ -13,12 +13,13 @@ import pyarrow as pa
 from rich.console import Console
 
 from barrage_server.demo.counting import CountingClient
+from barrage_server.demo.destinations import serve_destinations
 from barrage_server.demo.feeder import Feeder, rows_per_file
-from barrage_server.demo.flights import find_flights, read_flights, split_flights
+from barrage_server.demo.flights import find_airports, find_flights, read_airports, read_flights, split_flights
 from barrage_server.demo.options import DemoOptions
 from barrage_server.demo.screen import LineScreen, LiveScreen, Scene, Screen, program
 from barrage_server.demo.spark_process import SparkProcess
-from barrage_server.demo.tables import TABLES
+from barrage_server.demo.tables import DESTINATIONS, PUBLISHED
 from barrage_server.demo.verdict import Verdict, compare
 from barrage_server.errors import PublishError
 from barrage_server.extras import missing_extra
@@ -41,6 +42,7 @@ def run(options: DemoOptions) -> int:
         raise missing_extra("The demo needs", "spark", ModuleNotFoundError("no module pyspark", name="pyspark"))
     find_java()
     data = options.data or find_flights()
+    airports = find_airports(data)
     console = Console()
     plain = not console.is_terminal if options.plain is None else options.plain
     screen: Screen = LineScreen(console) if plain else LiveScreen(console)
@@ -48,7 +50,8 @@ def run(options: DemoOptions) -> int:
     keep = False
     try:
         with Server(host=options.host, port=options.port) as server:
-            agreed = _Run(options, data, folder, server, screen).replay_and_check()
+            serve_destinations(server, read_airports(airports))
+            agreed = _Run(options, data, airports, folder, server, screen).replay_and_check()
             if options.keep_serving:
                 screen.say(f"Serving on at {server.uri} until Ctrl-C: {program()} tables {server.uri}")
                 server.serve_forever()
@@ -65,12 +68,15 @@ def run(options: DemoOptions) -> int:
 
 
 class _Run:
-    def __init__(self, options: DemoOptions, data: Path, folder: Path, server: Server, screen: Screen) -> None:
+    def __init__(
+        self, options: DemoOptions, data: Path, airports: Path, folder: Path, server: Server, screen: Screen
+    ) -> None:
         self._options = options
         self._folder = folder
         self._server = server
         self._screen = screen
         self._data = data
+        self._airports = airports
         # A slow replay has long pauses of its own.
         self._patience = _SECONDS_WITHOUT_PROGRESS + (0 if options.rate is None else 1_000 / options.rate)
         self._input = folder / "input"
@@ -84,6 +90,7 @@ class _Run:
         files, orders = self._prepare()
         total = sum(file.rows for file in files)
         self._screen.say(f"Serving at {self._server.uri}. Replaying {total:,} flights through Spark into four tables.")
+        self._screen.say(f"The server computes {DESTINATIONS.name} from them: joined, aggregated and sorted.")
         feeder = Feeder(files, self._input, options.rate)
         with SparkProcess(orders, self._folder / "spark.log") as spark, CountingClient(self._server.uri) as client:
             scene = Scene(total, client.all, self._server.uri, began=began)
@@ -110,6 +117,7 @@ class _Run:
             "uri": self._server.uri,
             "input": str(self._input),
             "sample": str(sample),
+            "airports": str(self._airports.absolute()),
             "expected": str(self._expected),
             "checkpoints": str(self._folder / "checkpoints"),
             "cores": self._options.cores,
@@ -118,7 +126,7 @@ class _Run:
 
     def _replay(self, spark: SparkProcess, feeder: Feeder, client: CountingClient, scene: Scene) -> None:
         """Feed Spark until all files are there, or the time is up."""
-        processed = dict.fromkeys((table.name for table in TABLES), 0)
+        processed = dict.fromkeys((table.name for table in PUBLISHED), 0)
         moved, state = time.monotonic(), (0, 0)
         while not feeder.is_done or scene.replayed < feeder.rows:
             for report in spark.reports(_POLL_SECONDS):
@@ -171,7 +179,7 @@ class _Run:
             with pa.memory_map(str(self._expected / f"{table.name}.arrow")) as file:
                 expected = pa.ipc.open_file(file).read_all()
                 received = counted.live.to_arrow() if counted.live is not None else expected.schema.empty_table()
-                verdicts.append(compare(table.name, expected, received, table.key))
+                verdicts.append(compare(table.name, expected, received, table.key, in_order=table.is_sorted))
         return verdicts
 
     def _summarize(self, scene: Scene, client: CountingClient, verdicts: list[Verdict]) -> None:

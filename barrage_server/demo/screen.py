@@ -20,10 +20,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from barrage_server.cli.cells import NULL
 from barrage_server.cli.text import count
 from barrage_server.cli.window import GAP, ColumnLayout
 from barrage_server.demo.counting import CountedTable
-from barrage_server.demo.tables import BOARD, CARRIERS, TOP_DELAYS
+from barrage_server.demo.tables import BOARD, CARRIERS, DESTINATIONS, TOP_DELAYS, DemoTable
 
 __all__ = ["LineScreen", "LiveScreen", "Scene", "Screen", "day_of", "frame", "program"]
 
@@ -37,6 +38,27 @@ _BORDERS: Final = 4
 """Columns of a view's borders, with the blanks beside them."""
 _MOST_ROWS: Final = 8
 _FEWEST_ROWS: Final = 3
+_ROWS_PER_LINE: Final = 3
+"""Rows of a view that one line of text shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What is shown of a table: ``columns`` of the rows with the ``largest`` values of one, or of the first rows."""
+
+    table: DemoTable
+    largest: str | None
+    columns: list[str]
+
+
+_COMPUTED: Final = _View(DESTINATIONS, None, ["dest", "airport", "mean_delay"])
+_SHOWN: Final = (
+    _View(BOARD, "departs", ["origin", "dest", "carrier", "flight", "state"]),
+    _View(DESTINATIONS, None, ["dest", "airport", "flights", "mean_delay", "worst_delay"]),
+    _View(CARRIERS, "flights", ["carrier", "flights", "mean_delay", "cancellations"]),
+    _View(TOP_DELAYS, "dep_delay", ["carrier", "flight", "origin", "dest", "dep_delay"]),
+)
+"""Views from the most to the least important one, which is the first to be left out."""
 
 
 @dataclass(slots=True)
@@ -92,6 +114,9 @@ class LineScreen:
             f"{now - scene.began:5.1f} s  {scene.doing}: {day_of(scene.until)} {scene.replayed:,} of {scene.total:,} "
             f"flights, {scene.rate:,.0f} rows/s{'; rows: ' + sizes if sizes else ''}"
         )
+        for name, rows in _views(scene.counted, [_COMPUTED]):
+            texts = (" ".join(map(_cell, row.values())) for row in rows.slice(0, _ROWS_PER_LINE).to_pylist())
+            self.say(f"         {name}: {'; '.join(texts)}")
 
     def say(self, text: str, style: str = "") -> None:
         """Print a line."""
@@ -153,14 +178,16 @@ def frame(scene: Scene, width: int, height: int) -> RenderableType:
     bar.add_row(ProgressBar(total=max(scene.total, 1), completed=scene.replayed, width=None))
     counts = _tables(scene.counted, width)
     lines = height - _LINES_AROUND - len(scene.counted)
-    shelves, left_out = _shelves(_views(scene.counted), width, lines)
+    shelves, left_out = _shelves(_views(scene.counted, _SHOWN), width, lines)
     hint = Text.assemble(
         (f"+{count(left_out, 'tables')} · " if left_out else "", "dim"),
         (f"try: {program()} watch {scene.uri} board", "dim"),
         no_wrap=True,
         overflow="ellipsis",
     )
-    return Group(title, bar, counts, *(Columns(shelf, padding=(0, 1)) for shelf in shelves), hint)
+    # Of what does not fit even without views, the hint goes before a table, and the cursor's line before the hint.
+    hints = [hint] if lines >= -1 else []
+    return Group(title, bar, counts, *(Columns(shelf, padding=(0, 1)) for shelf in shelves), *hints)
 
 
 def program() -> str:
@@ -202,20 +229,18 @@ def _tables(counted: Sequence[CountedTable], width: int) -> Table:
     return grid
 
 
-def _views(counted: Sequence[CountedTable]) -> list[tuple[str, pa.Table]]:
-    """The tables that there is something to see of, with what is worth seeing first."""
+def _views(counted: Sequence[CountedTable], shown: Sequence[_View]) -> list[tuple[str, pa.Table]]:
+    """The tables of ``shown`` that there is something to see of, with what is worth seeing first."""
     by_name = {one.table.name: one for one in counted if one.live is not None and one.size}
     views = []
-    for table, order, columns in (
-        (BOARD, "departs", ["origin", "dest", "carrier", "flight", "state"]),
-        (CARRIERS, "flights", ["carrier", "flights", "mean_delay", "cancellations"]),
-        (TOP_DELAYS, "dep_delay", ["carrier", "flight", "origin", "dest", "dep_delay"]),
-    ):
-        one = by_name.get(table.name)
+    for view in shown:
+        one = by_name.get(view.table.name)
         if one is not None and one.live is not None:
-            # Delays of the same length stay in departure order, as the table has them.
-            rows = one.live.to_arrow().sort_by([(order, "descending")]).slice(0, _MOST_ROWS)
-            views.append((table.name, rows.select(columns)))
+            rows = one.live.to_arrow()
+            if view.largest is not None:
+                # Delays of the same length stay in departure order, as the table has them.
+                rows = rows.sort_by([(view.largest, "descending")])
+            views.append((view.table.name, rows.slice(0, _MOST_ROWS).select(view.columns)))
     return views
 
 
@@ -244,7 +269,7 @@ def _shelves(views: Sequence[tuple[str, pa.Table]], width: int, lines: int) -> t
 def _panel(name: str, columns: list[str], cells: list[tuple[str, ...]], rows: int) -> Panel:
     grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
     for number, column in enumerate(columns):
-        numeric = all(row[number][:1].isdigit() or row[number][:1] in "-N" for row in cells)
+        numeric = all(row[number][:1].isdigit() or row[number][:1] in ("-", NULL) for row in cells)
         grid.add_column(column, justify="right" if numeric else "left", no_wrap=True)
     for row in cells[:rows]:
         grid.add_row(*map(Text, row))
@@ -252,4 +277,6 @@ def _panel(name: str, columns: list[str], cells: list[tuple[str, ...]], rows: in
 
 
 def _cell(value: object) -> str:
+    if value is None:
+        return NULL
     return f"{value:,.1f}" if isinstance(value, float) else str(value)

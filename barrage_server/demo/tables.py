@@ -1,11 +1,22 @@
-"""The four tables of the demo: names and keys. Needs no Spark."""
+"""The tables of the demo: names and keys. Needs no Spark."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BOARD", "CARRIERS", "FLIGHTS", "TABLES", "TOP_DELAYS", "WORST_DELAYS", "DemoTable"]
+__all__ = [
+    "AIRPORTS",
+    "BOARD",
+    "CARRIERS",
+    "DESTINATIONS",
+    "FLIGHTS",
+    "PUBLISHED",
+    "TABLES",
+    "TOP_DELAYS",
+    "WORST_DELAYS",
+    "DemoTable",
+]
 
 WORST_DELAYS: Final = 100
 """Rows of ``top_delays``."""
@@ -13,17 +24,29 @@ WORST_DELAYS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class DemoTable:
-    """A table: ``key`` identifies a row; ``at_least`` is the delay in minutes from which a flight counts."""
+    """A table: ``key`` identifies a row; ``at_least`` is the delay in minutes from which a flight counts.
+
+    The rows of one that ``is_sorted`` have an order, which is checked as well.
+    """
 
     name: str
     key: tuple[str, ...]
     about: str
     at_least: int = 0
+    is_sorted: bool = False
 
 
 FLIGHTS: Final = DemoTable("flights", ("seq",), "every flight")
 CARRIERS: Final = DemoTable("carriers", ("carrier",), "flights, delays and cancellations per carrier")
 BOARD: Final = DemoTable("board", ("origin", "dest"), "last departure per route")
 TOP_DELAYS: Final = DemoTable("top_delays", ("time_hour", "carrier", "flight"), "the 100 worst delays so far", 60)
+DESTINATIONS: Final = DemoTable(
+    "destinations", ("dest",), "delays per destination, computed by the server", is_sorted=True
+)
 
-TABLES: Final = (FLIGHTS, CARRIERS, BOARD, TOP_DELAYS)
+PUBLISHED: Final = (FLIGHTS, CARRIERS, BOARD, TOP_DELAYS)
+"""The tables that Spark publishes."""
+TABLES: Final = (*PUBLISHED, DESTINATIONS)
+"""All tables that are checked."""
+AIRPORTS: Final = "airports"
+"""Name of the table that has the airports' names. Nothing changes it, unless a client does."""

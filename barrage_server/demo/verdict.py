@@ -23,6 +23,7 @@ class Verdict:
         surplus: rows that are there without being expected, repeated keys included.
         differing: cells of rows that are in both, with another value.
         example: one difference, in words; empty when there is none.
+        in_order: whether the order of the rows was compared; the position of a row is one of its cells then.
     """
 
     table: str
@@ -32,6 +33,7 @@ class Verdict:
     surplus: int
     differing: int
     example: str
+    in_order: bool = False
 
     @property
     def agrees(self) -> bool:
@@ -40,19 +42,21 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.agrees:
-            return f"{self.table}: all {self.cells:,} cells of {self.rows:,} rows agree"
+            order = ", and so does their order" if self.in_order else ""
+            return f"{self.table}: all {self.cells:,} cells of {self.rows:,} rows agree{order}"
         counts = ((self.missing, "rows missing"), (self.surplus, "rows too many"), (self.differing, "cells differ"))
         found = [f"{count:,} {what}" for count, what in counts if count]
         return f"{self.table}: DIFFERS: {', '.join(found) or 'the columns'} ({self.example})"
 
 
-def compare(name: str, expected: pa.Table, actual: pa.Table, key: Sequence[str]) -> Verdict:
-    """Whether ``actual`` has the rows of ``expected``, in any order; rows are matched by ``key``, null equals null.
+def compare(name: str, expected: pa.Table, actual: pa.Table, key: Sequence[str], *, in_order: bool = False) -> Verdict:
+    """Whether ``actual`` has the rows of ``expected``; rows are matched by ``key``, null equals null.
 
-    Both have the same columns in any order; the key columns hold no null.
+    Both have the same columns in any order; the key columns hold no null. Doubles must be equal to the last bit. The
+    order of the rows does not matter unless ``in_order``: then their position counts as one more cell of each row.
     """
     key = list(key)
-    cells = expected.num_rows * expected.num_columns
+    cells = expected.num_rows * (expected.num_columns + in_order)
     types = {field.name: field.type for field in expected.schema}
     if types != {field.name: field.type for field in actual.schema}:
         text = (
@@ -60,6 +64,8 @@ def compare(name: str, expected: pa.Table, actual: pa.Table, key: Sequence[str])
         )
         return Verdict(name, expected.num_rows, cells, 0, 0, 0, text)
     actual = actual.select(expected.column_names)
+    if in_order:
+        expected, actual = _with_positions(expected), _with_positions(actual)
     keys = actual.group_by(key).aggregate([])
     missing = expected.join(keys, key, join_type="left anti")
     surplus = actual.join(expected.select(key), key, join_type="left anti")
@@ -75,7 +81,12 @@ def compare(name: str, expected: pa.Table, actual: pa.Table, key: Sequence[str])
     for rows, what in ((missing, "is missing"), (surplus, "is too many")):
         if rows.num_rows and not example:
             example = f"{_row_name(rows.slice(0, 1), key)} {what}"
-    return Verdict(name, expected.num_rows, cells, missing.num_rows, surplus.num_rows + repeated, differing, example)
+    too_many = surplus.num_rows + repeated
+    return Verdict(name, expected.num_rows, cells, missing.num_rows, too_many, differing, example, in_order)
+
+
+def _with_positions(rows: pa.Table) -> pa.Table:
+    return rows.append_column("position", pa.array(range(rows.num_rows), pa.int64()))
 
 
 def _differences(expected: pa.Table, actual: pa.Table, key: list[str]) -> tuple[int, str]:

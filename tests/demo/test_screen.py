@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 
 from barrage_server.demo.counting import CountedTable, Counts
-from barrage_server.demo.screen import Scene, frame, program
-from barrage_server.demo.tables import BOARD, CARRIERS, FLIGHTS, TABLES, TOP_DELAYS
+from barrage_server.demo.screen import LineScreen, Scene, frame, program
+from barrage_server.demo.tables import BOARD, CARRIERS, DESTINATIONS, FLIGHTS, TABLES, TOP_DELAYS
 
 ROWS = 12
 CONTENT: dict[str, dict[str, list[Any]]] = {
@@ -42,6 +42,14 @@ CONTENT: dict[str, dict[str, list[Any]]] = {
         "origin": ["JFK"] * ROWS,
         "dest": ["HNL"] * ROWS,
         "dep_delay": [1301] * ROWS,
+    },
+    DESTINATIONS.name: {
+        "dest": ["SJU", *["DCA"] * (ROWS - 1)],
+        "airport": [None, *["Ronald Reagan Washington Natl"] * (ROWS - 1)],
+        "flights": [9705] * ROWS,
+        "mean_delay": [float(ROWS - row) for row in range(ROWS)],
+        "worst_delay": [384] * ROWS,
+        "total_delay": [82_609] * ROWS,
     },
 }
 
@@ -76,18 +84,34 @@ def test_at_80_by_24_it_is_readable() -> None:
     assert "…" not in text.replace(lines[-1], "")
     assert lines[0].startswith("1970-01-01  123,456 of 336,776 flights (37 %)  12,346 rows/s  replaying")
     assert re.search(r"flights +336,776 +336,776 +1,234,567 +98,765 +12,345", text)
-    for name in ("board", "carriers"):
+    for name in ("board", "destinations"):
         assert f"─ {name} ─" in text
     assert "departed 4 min late" in text
-    assert lines[-1].startswith("+1 table · try: ")
+    assert lines[-1].startswith("+2 tables · try: ")
 
 
 def test_a_large_terminal_gets_everything() -> None:
     text = "\n".join(drawn(160, 50))
     assert "the 100 worst delays so far" in text
-    for name in ("board", "carriers", "top_delays"):
+    for name in ("board", "destinations", "carriers", "top_delays"):
         assert f"─ {name} ─" in text
     assert re.search(r"^try: .*barrage.* watch grpc://127.0.0.1:40000 board$", text, re.MULTILINE)
+
+
+def test_a_sorted_table_is_shown_from_its_first_row() -> None:
+    shown = [line for line in drawn(160, 50) if "SJU" in line or "DCA" in line]
+    assert re.search(r"SJU +∅ +9705 +12\.0 +384", shown[0])
+    assert re.search(r"DCA +Ronald Reagan Washington Natl +9705 +11\.0 +384", shown[1])
+
+
+def test_without_a_terminal_the_first_rows_are_a_line() -> None:
+    console = Console(width=80, file=io.StringIO(), force_terminal=False)
+    LineScreen(console).show(Scene(336_776, [Stub(table) for table in TABLES], "grpc://127.0.0.1:40000", until=0))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[0].endswith("top_delays 336,776, destinations 336,776")
+    assert lines[1].strip() == (
+        "destinations: SJU ∅ 12.0; DCA Ronald Reagan Washington Natl 11.0; DCA Ronald Reagan Washington Natl 10.0"
+    )
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 140])

@@ -37,6 +37,21 @@ def test_one_cell(column: str, values: list[object]) -> None:
     assert f"{column} of k=" in str(verdict)
 
 
+def test_an_order_that_matters() -> None:
+    verdict = compare("t", EXPECTED, EXPECTED, ["k"], in_order=True)
+    assert (verdict.agrees, verdict.cells) == (True, 15)
+    assert str(verdict) == "t: all 15 cells of 3 rows agree, and so does their order"
+    verdict = compare("t", EXPECTED, EXPECTED.take([1, 0, 2]), ["k"], in_order=True)
+    assert (verdict.agrees, verdict.differing, verdict.missing, verdict.surplus) == (False, 2, 0, 0)
+    assert "position of k=a is 1, expected 0" in str(verdict)
+
+
+def test_one_bit_of_a_double() -> None:
+    expected = pa.table({"k": ["a"], "v": [0.3]})
+    verdict = compare("t", expected, pa.table({"k": ["a"], "v": [0.1 + 0.2]}), ["k"])
+    assert (verdict.agrees, verdict.differing) == (False, 1)
+
+
 def test_a_row_twice() -> None:
     verdict = compare("t", EXPECTED, pa.concat_tables([EXPECTED, EXPECTED.slice(0, 1)]), ["k"])
     assert (verdict.agrees, verdict.surplus) == (False, 1)

@@ -1,0 +1,35 @@
+"""The table that the server computes from those that Spark publishes, while they tick."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from barrage_server import agg
+from barrage_server.demo.flights import COLUMNS
+from barrage_server.demo.tables import AIRPORTS, DESTINATIONS, FLIGHTS
+from barrage_server.server import Server
+
+__all__ = ["serve_destinations"]
+
+
+def serve_destinations(server: Server, airports: pa.Table) -> None:
+    """Serve the delays of each destination, the latest first, as they follow from the flights so far.
+
+    Makes the tables that they follow: the flights, which Spark appends to, and the airports, whose names are joined.
+
+    Args:
+        server: has none of these tables yet.
+        airports: columns ``faa`` and ``name``.
+    """
+    flights = server.append_table(FLIGHTS.name, COLUMNS)
+    names = server.keyed_table(AIRPORTS, airports.schema, key="faa")
+    names.upsert(airports)
+    delays = [
+        agg.count_("flights"),
+        agg.avg("mean_delay = arr_delay"),
+        agg.max_("worst_delay = arr_delay"),
+        agg.sum_("total_delay = arr_delay"),
+    ]
+    named = flights.natural_join(names, on="dest = faa", joins="airport = name")
+    latest = named.agg_by(delays, by=["dest", "airport"]).sort(["mean_delay", "dest"], ["descending", "ascending"])
+    server.add_table(DESTINATIONS.name, latest)
