@@ -6,6 +6,8 @@ with their index in the cell; of a column of type null nothing is kept at all.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -19,7 +21,7 @@ from barrage_server.engine.undo import Undo, UndoCursor
 from barrage_server.engine.values import BoolArray
 from barrage_server.rowset import RowSet
 
-__all__ = ["Column", "ColumnSnapshot", "Rows", "make_column"]
+__all__ = ["Column", "ColumnSnapshot", "Rows", "expect_rows", "make_column"]
 
 
 def make_column(
@@ -49,6 +51,16 @@ def make_column(
     return FixedColumn(data_type, number, page_bits)
 
 
+def expect_rows(columns: Sequence[Column], rows: RowSet) -> None:
+    """Make room for new rows, which are written next. Nothing is done for few rows, or such that lie far apart."""
+    if rows.size >= _MANY and rows.last_key - rows.first_key < _SPAN * rows.size:
+        span = RowSet.from_range(rows.first_key, rows.last_key)
+        for column in columns:
+            column.expect(span)
+
+
+# Rows for which room is made at once, and row keys for each of them.
+_MANY, _SPAN = 1 << 17, 2
 _ONE_PIECE = 63
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pat
 
 from barrage_server.engine.key_index import KeyIndex
 from barrage_server.engine.key_values import KeyValues
 from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.short_texts import ShortTexts, are_texts, words_of
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.values import take
 from barrage_server.rowset import RowSet
@@ -18,6 +18,8 @@ from barrage_server.rowset import RowSet
 __all__ = ["GroupIndex", "pack_rows"]
 
 _BLOCK = 1 << 16
+_FEW = 256
+"""Texts fewer than these are looked up one by one."""
 _TEXTS = 1 << 13
 """Texts that are encoded at a time."""
 _MANY = _TEXTS // 4
@@ -50,23 +52,21 @@ class GroupIndex:
         distinct = schema.field(0).name if len(schema) == 1 else None
         self.store = ColumnStore(schema, distinct=distinct)
         self._index = self._new_index()
+        self._texts = self._new_texts()
         self.count = 0
         self._written = 0  # groups whose cells a version may hold
 
     @property
     def nbytes(self) -> int:
         """Bytes of the index and of the key values."""
-        return self.store.nbytes + (self._index.nbytes if self._index is not None else 0)
+        parts = (self.store, self._index, self._texts)
+        return sum(part.nbytes for part in parts if part is not None)
 
     def find(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
         """The group of each of ``rows`` rows with these key values; -1 where there is none."""
         if self._index is None:
             return np.full(rows, 0 if self.count else -1, np.int64)
-        encoded = _encoded(columns)
-        if encoded is not None:
-            texts, places = encoded
-            return self._index.lookup(KeyValues([texts]))[places]
-        return self._index.lookup(KeyValues(columns))
+        return self._through_texts(columns, rows, self._find, self._index)
 
     def add(self, columns: Sequence[pa.Array], rows: int) -> Int64Array:
         """The same; groups that are not there are made.
@@ -78,11 +78,32 @@ class GroupIndex:
         if self._index is None:
             self.count = max(self.count, min(rows, 1))
             return np.zeros(rows, np.int64)
-        encoded = _encoded(columns)
-        if encoded is not None:
-            texts, places = encoded
-            return self._add([texts], self._index)[places]
-        return self._add(columns, self._index)
+        return self._through_texts(columns, rows, self._add, self._index)
+
+    def _through_texts(
+        self,
+        columns: Sequence[pa.Array],
+        rows: int,
+        look_up: Callable[[Sequence[pa.Array], KeyIndex], Int64Array],
+        index: KeyIndex,
+    ) -> Int64Array:
+        """What ``look_up`` gives, which is asked for texts once for many rows, where that is less work."""
+        if self._texts is None or rows < _FEW:
+            return look_up(columns, index)
+        words = words_of(columns[0]) if self._texts.is_useful else None
+        if words is None:
+            return _once(columns[0], look_up, index)
+        found = self._texts.find(words)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            column = columns[0] if len(missing) == rows else take(columns[0], missing)
+            groups = found[missing] = _once(column, look_up, index)
+            known = groups >= 0
+            self._texts.learn(words[missing[known]], groups[known], rows)
+        return found
+
+    def _find(self, columns: Sequence[pa.Array], index: KeyIndex) -> Int64Array:
+        return index.lookup(KeyValues(columns))
 
     def _add(self, columns: Sequence[pa.Array], index: KeyIndex) -> Int64Array:
         keys = KeyValues(columns)
@@ -114,6 +135,7 @@ class GroupIndex:
         pack_rows(self.store, living, self.count)
         self.count = len(living)
         self._index = index = self._new_index()
+        self._texts = self._new_texts()
         assert index is not None
         for start in range(0, self.count, _BLOCK):
             numbers = np.arange(start, min(start + _BLOCK, self.count), dtype=np.int64)
@@ -122,6 +144,9 @@ class GroupIndex:
     def _new_index(self) -> KeyIndex | None:
         types = [field.type for field in self._schema]
         return KeyIndex(types, self._read) if types else None
+
+    def _new_texts(self) -> ShortTexts | None:
+        return ShortTexts() if len(self._schema) == 1 and are_texts(self._schema.field(0).type) else None
 
     def _read(self, groups: Int64Array) -> list[pa.Array]:
         return [column.read_current(groups) for column in self.store.columns]
@@ -138,22 +163,21 @@ def pack_rows(store: ColumnStore, living: Int64Array, count: int) -> None:
         column.collect(live, store.undo)
 
 
-def _encoded(columns: Sequence[pa.Array]) -> tuple[pa.Array, Int64Array] | None:
-    """The values of one column of text or bytes, in the order of appearance, each once for a block of rows, and the
-    place of that of each row; ``None`` if many values are different, or for another type.
+def _once(
+    column: pa.Array, look_up: Callable[[Sequence[pa.Array], KeyIndex], Int64Array], index: KeyIndex
+) -> Int64Array:
+    """What ``look_up`` gives for texts or bytes, which is asked once for those that are equal in a block of rows; for
+    each row if many are different.
     """
-    if len(columns) > 1 or len(columns[0]) < _TEXTS:
-        return None
-    (column,) = columns
-    kind = column.type
-    if not (pat.is_string(kind) or pat.is_large_string(kind) or pat.is_binary(kind) or pat.is_large_binary(kind)):
-        return None
+    if len(column) < _TEXTS:
+        return look_up([column], index)
     texts, places, count = [], [], 0
     for start in range(0, len(column), _TEXTS):
         encoded = column.slice(start, _TEXTS).dictionary_encode(null_encoding="encode")
         if len(encoded.dictionary) > _MANY:
-            return None
+            return look_up([column], index)
         texts.append(encoded.dictionary)
         places.append(encoded.indices.to_numpy().astype(np.int64) + count)
         count += len(encoded.dictionary)
-    return pa.concat_arrays(texts), np.concatenate(places)
+    found: Int64Array = look_up([pa.concat_arrays(texts)], index)[np.concatenate(places)]
+    return found

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from barrage_server.engine.short_texts import load_words
 from barrage_server.engine.slots import HashArray
 from barrage_server.engine.storage import storage_type, to_storage
 from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind
@@ -231,7 +232,7 @@ def _hash_block(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> 
     # The place of each word within its value, and its first byte.
     places = np.arange(int(ends[-1]), dtype=np.int64)
     places -= np.repeat(firsts, counts)
-    words = _load(data, np.repeat(offsets[:-1], counts) + 8 * places)
+    words = load_words(data, np.repeat(offsets[:-1], counts) + 8 * places)
     words[ends[filled] - 1] &= _TAIL_MASKS[lengths[filled] & 7]
     factors = _KNOWN_FACTORS[places] if int(counts.max()) <= _KNOWN_PLACES else _factors(places.view(np.uint64))
     # The secret of the place is added before the mixing and within it; otherwise words that swap places, or differ by
@@ -240,22 +241,3 @@ def _hash_block(offsets: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]) -> 
     _mix(words, factors)
     hashes[filled] += np.add.reduceat(words, firsts[filled])
     return hashes
-
-
-def _load(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> HashArray:
-    """Eight bytes from each of ``offsets``, as little-endian words; zeros beyond the end of ``data``."""
-    last = len(data) - 8
-    if last >= 0:
-        windows: HashArray = np.ndarray((last + 1,), "<u8", data, strides=(1,))
-        beyond = np.flatnonzero(offsets > last)
-        if len(beyond) == 0:
-            return windows[offsets]
-        words = windows[np.minimum(offsets, last)]
-    else:
-        beyond = np.arange(len(offsets))
-        words = np.empty(len(offsets), np.uint64)
-    start = max(last, 0)
-    tail = np.zeros(len(data) - start + 8, np.uint8)
-    tail[: len(data) - start] = data[start:]
-    words[beyond] = np.ndarray((len(tail) - 7,), "<u8", tail, strides=(1,))[offsets[beyond] - start]
-    return words

@@ -59,6 +59,8 @@ class OrderIndex:
 
     Args:
         versioned: whether versions are made with :meth:`view`, so that what is overwritten must be kept for them.
+        follows: whether rows will change. If not, there are no free slots, and where a row is cannot be asked:
+            :meth:`fill`, :meth:`rank`, :meth:`keys_at` and :meth:`view` may be used.
 
     Attributes:
         store: one column: the key that the row in a slot has in its table.
@@ -66,8 +68,9 @@ class OrderIndex:
 
     """
 
-    def __init__(self, *, versioned: bool = True) -> None:
+    def __init__(self, *, versioned: bool = True, follows: bool = True) -> None:
         self._versioned = versioned
+        self._follows = follows
         self._fences = Fences()
         self.store = ColumnStore(MAP_SCHEMA)
         self._slots = FixedColumn(pa.int64(), 0, self.store.columns[0].snapshot().page_bits)  # by the key of the row
@@ -107,18 +110,31 @@ class OrderIndex:
         """Take note that rows have other codes, in the same order."""
         self._fences.forget()
 
-    def fill(self, keys: Int64Array) -> None:
-        """Take in all rows, by their keys in order. There are none yet."""
+    def fill(self, rows: RowSet, order: Int64Array) -> None:
+        """Take in all rows. There are none yet.
+
+        Args:
+            rows: the rows.
+            order: their positions in ``rows``, in order.
+
+        """
         self.forget_codes()
-        leaves = -(-len(keys) // FILLED)
-        self._counts = np.full(leaves, FILLED, np.int16)
-        if len(keys) % FILLED:
-            self._counts[-1] = len(keys) % FILLED
-        places = np.arange(len(keys), dtype=np.int64)
-        slots = ((self._first + places // FILLED) << BITS) + places % FILLED
-        self._write(slots, keys)
+        if not rows:
+            return
+        count, width = rows.size, FILLED if self._follows else SLOTS
+        leaves = -(-count // width)
+        self._counts = np.full(leaves, width, np.int16)
+        if count % width:
+            self._counts[-1] = count % width
+        begins = (self._first + np.arange(leaves)) << BITS
+        if self._follows:
+            ends = begins + (width - 1)
+            ends[-1:] = begins[-1:] + self._counts[-1:] - 1
+            self.rows = RowSet.from_ranges(begins, ends)
+        else:
+            self.rows = RowSet.from_range(self._first << BITS, (self._first << BITS) + count - 1)
+        self._write_all(rows, order, (begins[:, None] + np.arange(width)).ravel()[:count] if self._follows else None)
         self._is_new = False
-        self.rows = RowSet.from_sorted_keys(slots)
 
     def shift(self, before: Int64Array, after: Int64Array) -> None:
         """Take note that rows have other keys in their table, in the same order."""
@@ -142,7 +158,8 @@ class OrderIndex:
 
         """
         if not self.rows:
-            self.fill(new)
+            rows = RowSet.from_keys(new)
+            self.fill(rows, rows.find(new))
             return Moves(RowSet.empty(), self.rows, RowSetShiftData.empty())
         if not len(gone) and not len(new):
             return Moves(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty())
@@ -296,6 +313,17 @@ class OrderIndex:
 
     def _keys(self, slots: Int64Array) -> Int64Array:
         return numbers_of(self.store.columns[0].read_current(slots))
+
+    def _write_all(self, rows: RowSet, order: Int64Array, slots: Int64Array | None) -> None:
+        """Write all ``rows`` in that order to :attr:`rows`, which are ``slots`` if it can be asked where rows are."""
+        column = self.store.columns[0]
+        keys = order if rows.is_flat else rows.keys()[order]
+        self.store.expect(self.rows)
+        column.write(self.rows if slots is None else slots, pa.array(keys), None if self._is_new else self._undo)
+        if slots is not None:
+            by_key = np.empty(len(slots), np.int64)
+            by_key[order] = slots
+            self._slots.write(rows, pa.array(by_key), None)
 
     def _write(self, slots: Int64Array, keys: Int64Array) -> None:
         for start in range(0, len(slots), _BLOCK):

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.engine.column import Column
+from barrage_server.engine.columns import Column, expect_rows
 from barrage_server.engine.heap import READ_ROWS
 from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.row_slots import NO_SLOT, RowSlots
@@ -136,6 +136,7 @@ class ReplicaCells:
             for column in self.columns:
                 column.move(sources, targets, undo)
             self._used_to = max(self._used_to, int(targets[-1]))
+        expect_rows(self.columns, added)
 
     def _arrange_by_slot(self, after: RowSet, moves: _Moves, added: RowSet) -> None:
         self._move_slots(moves)

@@ -10,7 +10,7 @@ import numpy as np
 
 from barrage_server.engine.plan import Int64Array
 
-__all__ = ["last_of_each", "positions_in_order", "sort_with_positions"]
+__all__ = ["last_of_each", "positions_in_order", "sort_with_positions", "sorted_positions"]
 
 # Ascending runs up to which a merge, linear in their length, is faster than a sort.
 _FEW_RUNS = 4
@@ -37,20 +37,36 @@ def sort_with_positions(values: Int64Array, *, runs: int | None = None) -> tuple
     if beyond > 0:
         positions = _by_upper_bits(values, bits, beyond)
         return values.take(positions), positions
-    packed = values << bits
-    packed |= np.arange(len(values), dtype=np.int64)
-    packed.sort()
+    packed = _packed(values, bits)
     ordered = packed >> bits
     packed &= (1 << bits) - 1
     return ordered, packed
 
 
-def _by_upper_bits(values: Int64Array, bits: int, beyond: int) -> Int64Array:
-    """The positions of numbers in order, of which the lowest bits ``beyond`` do not fit beside a position."""
-    packed = values >> beyond
-    packed <<= bits
+def sorted_positions(values: Int64Array) -> Int64Array:
+    """The second result of :func:`sort_with_positions` alone."""
+    if len(values) < 2:
+        return np.zeros(len(values), np.int64)
+    bits = len(values).bit_length()
+    beyond = int(values.max()).bit_length() + bits - 63
+    if beyond > 0:
+        return _by_upper_bits(values, bits, beyond)
+    packed = _packed(values, bits)
+    packed &= (1 << bits) - 1
+    return packed
+
+
+def _packed(values: Int64Array, bits: int) -> Int64Array:
+    """Numbers in ascending order, each with its position in the lowest ``bits``."""
+    packed = values << bits
     packed |= np.arange(len(values), dtype=np.int64)
     packed.sort()
+    return packed
+
+
+def _by_upper_bits(values: Int64Array, bits: int, beyond: int) -> Int64Array:
+    """The positions of numbers in order, of which the lowest bits ``beyond`` do not fit beside a position."""
+    packed = _packed(values >> beyond, bits)
     positions = packed & ((1 << bits) - 1)
     packed >>= bits
     same = packed[1:] == packed[:-1]
@@ -67,7 +83,7 @@ def _by_upper_bits(values: Int64Array, bits: int, beyond: int) -> Int64Array:
 
 
 def positions_in_order(values: Int64Array, width: int) -> Int64Array:
-    """The second result of :func:`sort_with_positions` alone, without a further array.
+    """What :func:`sorted_positions` gives, without a further array.
 
     Args:
         values: int64, none negative; overwritten.

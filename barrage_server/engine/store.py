@@ -7,10 +7,11 @@ from typing import Final
 import pyarrow as pa
 
 from barrage_server.engine.cells import MAX_PAGE_BITS
-from barrage_server.engine.columns import Column, make_column
+from barrage_server.engine.columns import Column, expect_rows, make_column
 from barrage_server.engine.row_slots import RowSlots
 from barrage_server.engine.undo import HeldCursors, Undo, UndoCursor
 from barrage_server.engine.view import StoredView
+from barrage_server.rowset import RowSet
 
 __all__ = ["ColumnStore"]
 
@@ -73,6 +74,10 @@ class ColumnStore:
     def nbytes(self) -> int:
         """Bytes of storage, including uncollected garbage."""
         return sum(column.nbytes for column in self.columns)
+
+    def expect(self, rows: RowSet) -> None:
+        """Make room for new rows, which are written next."""
+        expect_rows(self.columns, rows)
 
     def views(self) -> tuple[StoredView, ...]:
         """The present columns, for a new version; later overwrites are recorded in its undo node."""

@@ -31,6 +31,8 @@ _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
 _GROUPS_OF_A_ROW: Final = 32
 """Groups that are looked at in the time that it takes to sort one row."""
+_ROWS_OF_A_GROUP: Final = 4
+"""Rows for each group from which on most pieces have rows of all groups."""
 _NO_GROUPS: Final = np.zeros(0, np.int64)
 
 
@@ -197,6 +199,10 @@ class Aggregate(Operator):
     def _told_apart(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The groups among ``numbers``, ascending, and the place of each number among them."""
         count = self._groups.count
+        if count * _ROWS_OF_A_GROUP <= len(numbers):
+            groups = np.flatnonzero(np.bincount(numbers, minlength=count))
+            if len(groups) == count:
+                return groups, numbers
         self._places.reserve(count)
         table, order = self._places.array, np.arange(len(numbers), dtype=np.int32)
         if len(numbers) * _GROUPS_OF_A_ROW >= count:

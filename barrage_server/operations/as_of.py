@@ -81,7 +81,7 @@ class AsOfJoin(Operator):
         self._follows_right = follows_right
         self._groups = GroupIndex(keys.schema)
         self._left = StampedRows(self._groups, keys.left, keys.types, stamps[0], is_ordered=follows_right)
-        self._right = StampedRows(self._groups, keys.right, keys.types, stamps[1])
+        self._right = StampedRows(self._groups, keys.right, keys.types, stamps[1], follows=follows_right)
         self._rows = ColumnStore(_NUMBER)  # the right row of each left row, or -1
         self._readable = RowSet.empty()
         self._dropped = 0
@@ -96,6 +96,7 @@ class AsOfJoin(Operator):
         left, right = inputs
         self._left.start(left)
         self._right.start(right)
+        self._rows.expect(left.row_set)
         nearest = NearestRows.of(self._right, right, self._groups.count, before_equal=self._equal_behind)
         for begin in range(0, left.size, _MANY):
             rows = left.row_set.slice(begin, begin + _MANY)

@@ -111,6 +111,18 @@ class GroupTotals:
             sign: 1 to add, -1 to take away.
 
         """
+        if not np.abs(values).max(initial=0.0) < _LARGE:  # NaN is the maximum, if there is one
+            places, values = self._change_unusual(groups, places, values, sign)
+        if sign < 0:
+            values = -values
+        for part in _exact_sums(places, values, len(groups)):
+            for word, sums in zip(self._words, _plus([word.array[groups] for word in self._words], part), strict=True):
+                word.array[groups] = sums
+
+    def _change_unusual(
+        self, groups: Int64Array, places: Int64Array, values: DoubleArray, sign: int
+    ) -> tuple[Int64Array, DoubleArray]:
+        """The same for NaN, infinities and large numbers; the places and values of the others, which are left."""
         finite = np.isfinite(values)
         if not finite.all():
             self._change_others(groups, places[~finite], values[~finite], sign)
@@ -122,11 +134,7 @@ class GroupTotals:
                 self._large.reserve(self._groups)
             self._large.change(groups, places[large], values[large] * _SCALE, sign)
             places, values = places[~large], values[~large]
-        if sign < 0:
-            values = -values
-        for part in _exact_sums(places, values, len(groups)):
-            for word, sums in zip(self._words, _plus([word.array[groups] for word in self._words], part), strict=True):
-                word.array[groups] = sums
+        return places, values
 
     def clear(self, groups: Int64Array) -> None:
         """Make the sums of ``groups`` zero: they have no numbers left."""
@@ -249,6 +257,9 @@ def _exact_sums(places: Int64Array, values: DoubleArray, count: int) -> list[Dou
         upper = (values + sigma) - sigma
         parts.append(np.bincount(places, upper, count).astype(np.float64, copy=False))
         values = values - upper
-        left = np.flatnonzero(values)
-        places, values = places[left], values[left]
+        left = np.count_nonzero(values)
+        if not left:
+            break
+        if left < len(values) // 2:
+            places, values = places[values != 0], values[values != 0]
     return parts

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,7 +17,9 @@ from barrage_server.engine.order_fences import Codes, OrderCodes
 from barrage_server.engine.order_index import Before, Moves, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import numbers_of
+from barrage_server.engine.sorting import sort_with_positions
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.undo import Undo
 from barrage_server.operations.group_totals import GroupArray
 from barrage_server.operations.join_columns import key_pieces
 from barrage_server.rowset import RowSet
@@ -27,6 +30,8 @@ FEW_DEAD: Final = 1024
 """Groups without rows that are kept in any case: a group that comes back finds its number."""
 _BLOCK_BITS: Final = 16
 _BLOCK: Final = 1 << _BLOCK_BITS
+_FEW_GROUPS: Final = 4
+"""Groups for each row that is counted, up to which all counts are added at once."""
 _NUMBER: Final = pa.schema([("number", pa.int64())])
 _NOTHING: Final = np.zeros(0, np.int64)
 
@@ -96,9 +101,14 @@ class GroupedRows:
 
     def start(self, version: TableVersion) -> None:
         """Take in all rows."""
-        numbers = joined(self._add(version, version.row_set))
-        if self.order is not None:
-            self.order.fill(version.row_set.keys()[self.sorted(version, version.row_set, numbers)[0]])
+        rows = version.row_set
+        self.store.expect(rows)
+        parts = self._add(version, rows, None)
+        if self.order is None:
+            deque(parts, maxlen=0)
+        else:
+            numbers = joined(list(parts))
+            self.order.fill(rows, self.sorted(version, rows, numbers)[0])
 
     def leave(self, change: Change | None) -> Departure:
         """Take out the rows that have gone or have other keys, and follow those that shifts have moved.
@@ -137,7 +147,7 @@ class GroupedRows:
 
         """
         rows = added | departure.rekeyed if departure.rekeyed else added
-        numbers = joined(self._add(version, rows))
+        numbers = joined(list(self._add(version, rows, self.store.undo if self._keeps_versions else None)))
         gone = np.sort(np.concatenate((departure.slots, departure.was)))
         if self.order is None or (not rows and not len(gone)):
             return None
@@ -152,8 +162,8 @@ class GroupedRows:
         codes, as :meth:`codes_of` gives them.
         """
         del version
-        order = np.argsort(numbers, kind="stable")
-        keys, numbers = rows.keys()[order], numbers[order]
+        numbers, order = sort_with_positions(numbers)
+        keys = rows.keys()[order]
 
         def before(items: Int64Array, others: Int64Array) -> npt.NDArray[np.bool_]:
             mine, theirs = numbers[items], self.groups_of(others)
@@ -207,16 +217,19 @@ class GroupedRows:
             if self.order is not None:
                 self.order.drop_before(self._dropped << _BLOCK_BITS)
 
-    def _add(self, version: TableVersion, rows: RowSet) -> list[Int64Array]:
-        found = []
+    def _add(self, version: TableVersion, rows: RowSet, undo: Undo | None) -> Iterator[Int64Array]:
+        """Count ``rows`` in their groups, which are written and given part by part."""
         for part, keys in key_pieces(version, rows, self._columns, self._types):
             numbers = self._groups.add(keys, part.size)
-            self.store.columns[0].write(part, pa.array(numbers), self.store.undo if self._keeps_versions else None)
+            self.store.columns[0].write(part, pa.array(numbers), undo)
             self.counts.reserve(self._groups.count)
-            np.add.at(self.counts.array, numbers, 1)
-            found.append(numbers)
+            counts = self.counts.array
+            if len(counts) <= _FEW_GROUPS * part.size:
+                counts += np.bincount(numbers, minlength=len(counts))
+            else:
+                np.add.at(counts, numbers, 1)
+            yield numbers
         self.counts.reserve(self._groups.count)
-        return found
 
 
 def living_groups(groups: GroupIndex, living: npt.NDArray[np.bool_], rows: int, past: int = 0) -> Int64Array | None:

@@ -19,7 +19,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.order_fences import Codes
 from barrage_server.engine.plan import Int64Array
-from barrage_server.engine.sorting import sort_with_positions
+from barrage_server.engine.sorting import sorted_positions
 from barrage_server.engine.values import to_cells
 from barrage_server.wire.buffers import is_valid
 
@@ -83,7 +83,7 @@ def order_of(columns: Sequence[pa.Array], keys: Sequence[Key], rows: int) -> Int
         low = parts[0].min()
         span = parts[0] - low
         if int(span.max()) < 1 << 62:
-            return sort_with_positions(span.view(np.int64))[1]
+            return sorted_positions(span.view(np.int64))
         return np.argsort(parts[0], kind="stable")
     return np.lexsort(parts[::-1])
 
@@ -179,10 +179,11 @@ def _codes(column: pa.Array, descending: bool) -> list[npt.NDArray[Any]]:
     """Arrays in the order of the values of one batch: where they are null or NaN, if some are, and unsigned numbers."""
     kinds = _class(column)
     if pat.is_float64(column.type) or pat.is_float32(column.type):
-        numbers = np.asarray(column.fill_null(0.0).to_numpy(zero_copy_only=False)).astype(np.float64) + 0.0
-        bits = numbers.view(np.uint64)
-        sign = np.uint64(1) << np.uint64(63)
-        codes = np.where(bits & sign, ~bits, bits | sign)
+        filled = column.fill_null(0.0) if column.null_count else column
+        numbers = np.add(filled.to_numpy(zero_copy_only=False), 0.0, dtype=np.float64)
+        flipped = numbers.view(np.int64) >> 63  # all bits of negative numbers, and the sign of others
+        codes = numbers.view(np.uint64)
+        codes ^= flipped.view(np.uint64) | (np.uint64(1) << np.uint64(63))
     elif pat.is_integer(column.type) or pat.is_temporal(column.type) or pat.is_boolean(column.type):
         cells, _ = to_cells(column)
         if pat.is_unsigned_integer(column.type) or pat.is_boolean(column.type):

@@ -104,7 +104,7 @@ class Ranking:
         """Take in all rows."""
         self.version = version
         keys = version.row_set.keys()
-        self._order.fill(keys[self._sorted(version.row_set, self._groups.of(keys))[0]])
+        self._order.fill(version.row_set, self._sorted(version.row_set, self._groups.of(keys))[0])
 
     def slots_of(self, rows: RowSet) -> Int64Array:
         """Where rows are."""

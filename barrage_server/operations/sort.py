@@ -50,7 +50,8 @@ def sort(parents: Sequence[Table], columns: Sequence[SortColumn], *, name: str |
             raise InvalidRequestError(f"Column {column.name!r} has no absolute values: it has the type {data_type}.")
     keys = [Key(number, column.descending, column.absolute) for number, column in zip(numbers, columns, strict=True)]
     traits = TableTraits(stated=route_of(table.traits))
-    return make([table], "sort", Sort(table.schema, keys), traits, key_columns=table.key_columns, name=name)
+    operator = Sort(table.schema, keys, follows=table.is_refreshing)
+    return make([table], "sort", operator, traits, key_columns=table.key_columns, name=name)
 
 
 class Sort(Operator):
@@ -62,16 +63,17 @@ class Sort(Operator):
     Args:
         schema: the columns.
         keys: those that rows are ordered by.
+        follows: whether the input ticks.
 
     """
 
     name: ClassVar[str] = "sort"
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[Key]) -> None:
+    def __init__(self, schema: pa.Schema, keys: Sequence[Key], *, follows: bool = True) -> None:
         self.schema = schema
         self._keys = tuple(keys)
         self._columns = tuple(key.number for key in keys)
-        self._order = OrderIndex()
+        self._order = OrderIndex(follows=follows)
         self._dropped = 0  # blocks of row keys of the input that are not used any more
 
     @property
@@ -84,7 +86,7 @@ class Sort(Operator):
         (version,) = inputs
         rows = version.row_set
         order = order_of(self._values(version, rows), self._keys, rows.size)
-        self._order.fill(rows.keys()[order])
+        self._order.fill(rows, order)
         return self._outcome(version, TableUpdate.of_added(self._order.rows, len(self.schema)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:

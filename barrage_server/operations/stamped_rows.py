@@ -35,6 +35,7 @@ class StampedRows(GroupedRows):
         stamp: the number of the column with the stamps.
         is_ordered: whether rows are to be found.
         keeps_versions: whether versions read the groups and the order of rows.
+        follows: whether rows will change.
 
     Attributes:
         version: the present version, which must be set in every cycle.
@@ -52,8 +53,9 @@ class StampedRows(GroupedRows):
         *,
         is_ordered: bool = True,
         keeps_versions: bool = False,
+        follows: bool = True,
     ) -> None:
-        order = OrderIndex(versioned=keeps_versions) if is_ordered else None
+        order = OrderIndex(versioned=keeps_versions, follows=follows) if is_ordered else None
         super().__init__(groups, columns, types, order, keeps_versions=keeps_versions)
         self._watched = (*self._columns, stamp)
         self._stamp = stamp

@@ -31,7 +31,7 @@ class Model:
 
     def start(self, values: dict[int, float]) -> None:
         self.values = dict(values)
-        self.index.fill(np.array(self.order(), np.int64))
+        self.index.fill(*_in_order(self.order()))
         self.check(None, {})
 
     def order(self) -> list[int]:
@@ -97,6 +97,12 @@ class Model:
             survivors = dict(zip(stayed, moves.shifted.apply_keys(stayed.keys()).tolist(), strict=True))
             for slot, target in survivors.items():
                 assert self.slots[at[slot]] == target
+
+
+def _in_order(keys: list[int]) -> tuple[RowSet, Any]:
+    """These rows, and their positions in this order."""
+    rows = RowSet.from_keys(keys)
+    return rows, rows.find(keys)
 
 
 @given(seed=st.integers(0, 1 << 32))
@@ -249,7 +255,7 @@ def test_all_rows_may_go_and_others_come(count: int) -> None:
 def test_an_order_without_versions_keeps_nothing_of_what_was() -> None:
     """What is overwritten goes at once: a thousand changes leave the memory as it is."""
     index = OrderIndex(versioned=False)
-    index.fill(np.arange(5_000))
+    index.fill(RowSet.flat(5_000), np.arange(5_000))
     chance = np.random.default_rng(5)
 
     def before(items: Any, others: Any) -> Any:
