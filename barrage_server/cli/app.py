@@ -134,6 +134,13 @@ def serve(
         int | None,
         typer.Option(help="Port for Deephaven's JavaScript client; 0 takes a free one  [none]", metavar="N"),
     ] = None,
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console",
+            help="Let Deephaven's clients run Python in this process: those with every right on all tables.",
+        ),
+    ] = False,
     tls_certificate: Annotated[
         str | None, typer.Option(help="Certificate chain, a PEM file: serves grpc+tls, with --tls-key.", metavar="FILE")
     ] = None,
@@ -202,6 +209,7 @@ def serve(
         "insecure": insecure or None,
         "deephaven_port": deephaven_port,
         "deephaven_web_port": deephaven_web_port,
+        "console": console or None,
         "tls_certificate": tls_certificate,
         "tls_key": tls_key,
         "data_dir": data_dir,

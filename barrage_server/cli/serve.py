@@ -89,6 +89,7 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
                 deephaven_port=settings.deephaven_port,
                 deephaven_web_port=settings.deephaven_web_port,
                 deephaven_web_origins=settings.deephaven_web_origins,
+                console=settings.console,
                 data_dir=settings.data_dir,
                 fsync=settings.fsync,
                 http_port=settings.http_port,

@@ -162,6 +162,7 @@ class ServeSettings(BaseSettings):
         deephaven_web_port: a third port, for Deephaven's JavaScript client; likewise.
         deephaven_web_origins: origins of web pages that may connect there without a token, separated by commas in the
             environment; ``*`` for all.
+        console: let Deephaven's clients with every right run Python in this process.
         token: the token that clients must present.
         tokens: further valid tokens, separated by commas in the environment, for replacing one.
         token_file: a file with one more token in it, in its first line.
@@ -199,6 +200,7 @@ class ServeSettings(BaseSettings):
     deephaven_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_port: int | None = Field(default=None, ge=0, le=65535)
     deephaven_web_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
+    console: bool = False
     token: Secret | None = None
     tokens: Annotated[tuple[Secret, ...], NoDecode, BeforeValidator(_separated_tokens)] = ()
     token_file: Path | None = None

@@ -155,6 +155,25 @@ class AccessControl:
         if grants and not any(right in grants[role].rights for role in principal.role_names if role in grants):
             raise ForbiddenError(f"The right '{right}' is missing: no role of '{principal.name}' has it.")
 
+    def allows_everything(self, principal: Principal) -> bool:
+        """Whether ``principal`` has every right on every table, by one of its roles."""
+        grants = self._grants
+        return not grants or any(grants[role].is_everything for role in principal.role_names if role in grants)
+
+    def check_everything(self, principal: Principal, doing: str) -> None:
+        """Raise ForbiddenError unless :meth:`allows_everything`.
+
+        Args:
+            principal: the caller.
+            doing: what it is about to do, for the text.
+
+        """
+        if not self.allows_everything(principal):
+            raise ForbiddenError(
+                f"'{principal.name}' may not {doing}: that takes a role with every right on all tables (tables = "
+                f"['*'])."
+            )
+
     def get(self, principal: Principal, name: str, *rights: Right) -> Table:
         """The table of that name, or the part of it that the principal sees, for what needs these rights, or any right
         when none is given. May take as long as it takes to read the table; see :meth:`takes_long`.

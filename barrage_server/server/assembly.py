@@ -45,6 +45,7 @@ def assemble(
     roles: Mapping[str, Role] | None,
     drop: Callable[[str], None],
     statistics: Callable[[], ServerStatistics],
+    has_console: bool = False,
 ) -> ServerState:
     """The state of a server, with the tables and the ledger of its data directory. The arguments are the server's.
 
@@ -91,6 +92,7 @@ def assemble(
         access=AccessControl(catalog, roles),
         authentication=authentication,
         resumption=resumption,
+        has_console=has_console,
     )
     if durability is not None:
         try:

@@ -36,6 +36,7 @@ _COUNTS: Final = (
     "total_results",
     "result_bytes",
     "total_result_bytes",
+    "console_commands",
 )
 _POSITIVE_COUNTS: Final = (
     "header_bytes",
@@ -58,6 +59,7 @@ _TIMES: Final = (
     "retain_seconds",
     "result_seconds",
     "start_seconds",
+    "console_seconds",
 )
 
 
@@ -130,6 +132,8 @@ class Limits:
         result_seconds: processor time that a cycle may take for all of them; the one that goes beyond fails. Each may
             take a twentieth of it in any case.
         start_seconds: processor time that computing a table may take before it is there; then it is refused.
+        console_commands: commands of the console that may wait while one runs; further ones are refused.
+        console_seconds: seconds that one of them may run; then it is told to stop.
         session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
             Clients get this time, and call well before. The results of a plan that a client of Arrow Flight has asked
             for are let go when no call has named one of their tickets for as long.
@@ -181,6 +185,8 @@ class Limits:
     total_result_bytes: int = 16 << 30
     result_seconds: float = 5.0
     start_seconds: float = 120.0
+    console_commands: int = 16
+    console_seconds: float = 600.0
 
     def __post_init__(self) -> None:
         instance(self.staging, StagingLimits, "The limit staging")

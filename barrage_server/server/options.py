@@ -10,9 +10,17 @@ from barrage_server.errors import InvalidRequestError
 from barrage_server.pem import Pem, read_pem
 from barrage_server.server.access import Role
 from barrage_server.server.flight_endpoint import TlsIdentity
-from barrage_server.server.front import Front
+from barrage_server.server.front import Front, is_loopback
 
-__all__ = ["check_exposed", "check_host", "check_named_roles", "chosen_front", "role_names", "tls_identity"]
+__all__ = [
+    "check_console",
+    "check_exposed",
+    "check_host",
+    "check_named_roles",
+    "chosen_front",
+    "role_names",
+    "tls_identity",
+]
 
 
 def role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[str]:
@@ -23,6 +31,27 @@ def role_names(names: Collection[str], roles: Mapping[str, Role]) -> Collection[
     if unknown:
         raise InvalidRequestError(f"default_roles must be names of roles, and {shown(unknown[0])} is none.")
     return names
+
+
+def check_console(host: str, *, is_guarded: bool, has_port: bool, has_web: bool) -> None:
+    """Raise InvalidRequestError unless a server with a console has a port for it, and lets no stranger use it."""
+    if not has_port:
+        raise InvalidRequestError(
+            "The console needs a port for Deephaven's clients: deephaven_port=0 (--deephaven-port on the command "
+            "line), or deephaven_web_port."
+        )
+    if is_guarded:
+        return
+    if not is_loopback(host):
+        raise InvalidRequestError(
+            f"The console lets every caller run Python in this process, and without credentials {host} lets other "
+            f"machines call. Set a token, or listen on 127.0.0.1."
+        )
+    if has_web:
+        raise InvalidRequestError(
+            "The console without credentials would let pages of this machine, which may connect to deephaven_web_port, "
+            "run Python in this process. Set a token, or leave deephaven_web_port out."
+        )
 
 
 def check_named_roles(named: Collection[str], roles: Mapping[str, Role]) -> None:

@@ -107,10 +107,11 @@ class Grant:
         matches: whether a name is one of its tables.
         rights: what it allows.
         restriction: what it shows of them; ``None``: everything.
+        is_everything: whether it allows all there is on every table.
 
     """
 
-    __slots__ = ("matches", "restriction", "rights", "role")
+    __slots__ = ("is_everything", "matches", "restriction", "rights", "role")
 
     def __init__(self, name: str, role: Role) -> None:
         every = "|".join(translate(pattern) for pattern in role.tables)
@@ -119,6 +120,7 @@ class Grant:
         self.matches: Final = re.compile(every or r"(?!)").fullmatch
         self.rights: Final = frozenset(_right(right) for right in role.rights)
         self.restriction: Final = _restriction(role)
+        self.is_everything: Final = "*" in role.tables and self.rights == frozenset(Right) and not self.restriction
 
     def misfit(self, schema: pa.Schema) -> str:
         """Why nothing can be shown of a table with this schema; empty when something can."""

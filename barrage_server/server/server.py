@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from barrage_server.arguments import as_path, choice, instance, integer, names, seconds, text
+from barrage_server.arguments import as_path, choice, instance, integer, names, seconds, shown, text
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
 from barrage_server.engine.schemas import SchemaLike, as_schema
 from barrage_server.errors import InvalidRequestError, UnavailableError
@@ -29,6 +29,7 @@ from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.listing import ServedTables, tables_html
 from barrage_server.server.options import (
+    check_console,
     check_exposed,
     check_host,
     check_named_roles,
@@ -103,6 +104,9 @@ class Server:
         front: what serves the port for Flight: ``pyarrow``; ``grpc``, which bounds what callers without credentials may
             take; or ``auto``, which is ``grpc`` on addresses beyond this machine. ``grpc`` needs the extra
             ``deephaven``.
+        console: let Deephaven's clients run Python in this process: callers with every right on all tables, or all
+            callers where there are no roles. It needs a Deephaven port; without credentials, an address of this
+            machine and no port for web pages.
 
     Raises:
         InvalidRequestError: the host is not an address, the token is empty, credentials name a role that is not
@@ -140,6 +144,7 @@ class Server:
         http_port: int | None = None,
         http_host: str = "127.0.0.1",
         front: Front | str = Front.PYARROW,
+        console: bool = False,
     ) -> None:
         check_host(text(host, "host"))
         check_host(text(http_host, "http_host"), "http_host")
@@ -159,6 +164,15 @@ class Server:
                 host,
                 is_guarded=token is not None or client_root_certs is not None or allow_anonymous,
                 is_encrypted=tls is not None or allow_plaintext,
+            )
+        if not isinstance(console, bool):
+            raise InvalidRequestError(f"console must be True or False, not {shown(console)}.")
+        if console:
+            check_console(
+                host,
+                is_guarded=token is not None or client_root_certs is not None,
+                has_port=deephaven_port is not None or deephaven_web_port is not None,
+                has_web=deephaven_web_port is not None,
             )
         identity = None if tls is None else tls_identity(tls)
         self._started = time.monotonic()
@@ -195,6 +209,7 @@ class Server:
                     roles=roles,
                     drop=self.drop,
                     statistics=self.statistics,
+                    has_console=console,
                 )
                 self._prepare(self._hub)
             try:
@@ -216,6 +231,11 @@ class Server:
         self._readiness.serve()
         uris = (self.uri, self.deephaven_uri, self.deephaven_web_uri, self.http_uri)
         logger.info("serving on %s", ", ".join(filter(None, uris)))
+        if console:
+            logger.warning(
+                "the console is on: %s may run any Python in this process, with all that it may do on this machine",
+                "EVERY PROGRAM OF THIS MACHINE" if self.accepts_everyone else "callers with every right",
+            )
 
     def _prepare(self, server_state: ServerState) -> None:
         """Called before the ports open. For subclasses; the first call of a client may come before they are made."""

@@ -62,6 +62,7 @@ class ServerState:
         results: the tables that are computed for clients.
         export_counts: the tables that clients hold by number or ticket.
         leases: the results that are kept for clients of Arrow Flight.
+        has_console: whether callers with every right may run scripts.
         wall_clock: the time of day, in seconds since 1970.
 
     """
@@ -81,6 +82,7 @@ class ServerState:
     authentication: Authentication
     resumption: Resumption
     durability: Durability | None = None
+    has_console: bool = False
     counters: Counters = field(default_factory=Counters)
     clock: Callable[[], float] = field(default=time.monotonic)
     request_rate: RequestRate = field(init=False)

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from barrage_proto import deephaven_pb2 as barrage__proto_dot_deephaven__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x62\x61rrage_proto/console.proto\x12(io.deephaven.proto.backplane.script.grpc\x1a\x1d\x62\x61rrage_proto/deephaven.proto\"\x18\n\x16GetConsoleTypesRequest\"0\n\x17GetConsoleTypesResponse\x12\x15\n\rconsole_types\x18\x01 \x03(\t\"\xaf\x01\n\x1a\x42indTableToVariableRequest\x12=\n\nconsole_id\x18\x01 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\x12\x15\n\rvariable_name\x18\x03 \x01(\t\x12;\n\x08table_id\x18\x04 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\"\x1d\n\x1b\x42indTableToVariableResponse2\xce\x02\n\x0e\x43onsoleService\x12\x96\x01\n\x0fGetConsoleTypes\x12@.io.deephaven.proto.backplane.script.grpc.GetConsoleTypesRequest\x1a\x41.io.deephaven.proto.backplane.script.grpc.GetConsoleTypesResponse\x12\xa2\x01\n\x13\x42indTableToVariable\x12\x44.io.deephaven.proto.backplane.script.grpc.BindTableToVariableRequest\x1a\x45.io.deephaven.proto.backplane.script.grpc.BindTableToVariableResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x62\x61rrage_proto/console.proto\x12(io.deephaven.proto.backplane.script.grpc\x1a\x1d\x62\x61rrage_proto/deephaven.proto\"\x18\n\x16GetConsoleTypesRequest\"0\n\x17GetConsoleTypesResponse\x12\x15\n\rconsole_types\x18\x01 \x03(\t\"i\n\x13StartConsoleRequest\x12<\n\tresult_id\x18\x01 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\x12\x14\n\x0csession_type\x18\x02 \x01(\t\"T\n\x14StartConsoleResponse\x12<\n\tresult_id\x18\x01 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\"I\n\x16LogSubscriptionRequest\x12\x1f\n\x17last_seen_log_timestamp\x18\x01 \x01(\x03\x12\x0e\n\x06levels\x18\x02 \x03(\t\"I\n\x13LogSubscriptionData\x12\x0e\n\x06micros\x18\x01 \x01(\x03\x12\x11\n\tlog_level\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\xb2\x02\n\x15\x45xecuteCommandRequest\x12=\n\nconsole_id\x18\x01 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x63\n\x08systemic\x18\x04 \x01(\x0e\x32L.io.deephaven.proto.backplane.script.grpc.ExecuteCommandRequest.SystemicTypeH\x00\x88\x01\x01\"T\n\x0cSystemicType\x12\x14\n\x10NOT_SET_SYSTEMIC\x10\x00\x12\x18\n\x14\x45XECUTE_NOT_SYSTEMIC\x10\x01\x12\x14\n\x10\x45XECUTE_SYSTEMIC\x10\x02\x42\x0b\n\t_systemicJ\x04\x08\x02\x10\x03\"\xa7\x01\n\x16\x45xecuteCommandResponse\x12\x15\n\rerror_message\x18\x01 \x01(\t\x12\x46\n\x07\x63hanges\x18\x02 \x01(\x0b\x32\x35.io.deephaven.proto.backplane.grpc.FieldsChangeUpdate\x12\x17\n\x0fstart_timestamp\x18\x03 \x01(\x03\x12\x15\n\rend_timestamp\x18\x04 \x01(\x03\"\x94\x01\n\x14\x43\x61ncelCommandRequest\x12=\n\nconsole_id\x18\x01 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\x12=\n\ncommand_id\x18\x02 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\"\x17\n\x15\x43\x61ncelCommandResponse\"\xaf\x01\n\x1a\x42indTableToVariableRequest\x12=\n\nconsole_id\x18\x01 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\x12\x15\n\rvariable_name\x18\x03 \x01(\t\x12;\n\x08table_id\x18\x04 \x01(\x0b\x32).io.deephaven.proto.backplane.grpc.Ticket\"\x1d\n\x1b\x42indTableToVariableResponse2\x9e\x07\n\x0e\x43onsoleService\x12\x96\x01\n\x0fGetConsoleTypes\x12@.io.deephaven.proto.backplane.script.grpc.GetConsoleTypesRequest\x1a\x41.io.deephaven.proto.backplane.script.grpc.GetConsoleTypesResponse\x12\x8d\x01\n\x0cStartConsole\x12=.io.deephaven.proto.backplane.script.grpc.StartConsoleRequest\x1a>.io.deephaven.proto.backplane.script.grpc.StartConsoleResponse\x12\x94\x01\n\x0fSubscribeToLogs\x12@.io.deephaven.proto.backplane.script.grpc.LogSubscriptionRequest\x1a=.io.deephaven.proto.backplane.script.grpc.LogSubscriptionData0\x01\x12\x93\x01\n\x0e\x45xecuteCommand\x12?.io.deephaven.proto.backplane.script.grpc.ExecuteCommandRequest\x1a@.io.deephaven.proto.backplane.script.grpc.ExecuteCommandResponse\x12\x90\x01\n\rCancelCommand\x12>.io.deephaven.proto.backplane.script.grpc.CancelCommandRequest\x1a?.io.deephaven.proto.backplane.script.grpc.CancelCommandResponse\x12\xa2\x01\n\x13\x42indTableToVariable\x12\x44.io.deephaven.proto.backplane.script.grpc.BindTableToVariableRequest\x1a\x45.io.deephaven.proto.backplane.script.grpc.BindTableToVariableResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,10 +36,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCONSOLETYPESREQUEST']._serialized_end=128
   _globals['_GETCONSOLETYPESRESPONSE']._serialized_start=130
   _globals['_GETCONSOLETYPESRESPONSE']._serialized_end=178
-  _globals['_BINDTABLETOVARIABLEREQUEST']._serialized_start=181
-  _globals['_BINDTABLETOVARIABLEREQUEST']._serialized_end=356
-  _globals['_BINDTABLETOVARIABLERESPONSE']._serialized_start=358
-  _globals['_BINDTABLETOVARIABLERESPONSE']._serialized_end=387
-  _globals['_CONSOLESERVICE']._serialized_start=390
-  _globals['_CONSOLESERVICE']._serialized_end=724
+  _globals['_STARTCONSOLEREQUEST']._serialized_start=180
+  _globals['_STARTCONSOLEREQUEST']._serialized_end=285
+  _globals['_STARTCONSOLERESPONSE']._serialized_start=287
+  _globals['_STARTCONSOLERESPONSE']._serialized_end=371
+  _globals['_LOGSUBSCRIPTIONREQUEST']._serialized_start=373
+  _globals['_LOGSUBSCRIPTIONREQUEST']._serialized_end=446
+  _globals['_LOGSUBSCRIPTIONDATA']._serialized_start=448
+  _globals['_LOGSUBSCRIPTIONDATA']._serialized_end=521
+  _globals['_EXECUTECOMMANDREQUEST']._serialized_start=524
+  _globals['_EXECUTECOMMANDREQUEST']._serialized_end=830
+  _globals['_EXECUTECOMMANDREQUEST_SYSTEMICTYPE']._serialized_start=727
+  _globals['_EXECUTECOMMANDREQUEST_SYSTEMICTYPE']._serialized_end=811
+  _globals['_EXECUTECOMMANDRESPONSE']._serialized_start=833
+  _globals['_EXECUTECOMMANDRESPONSE']._serialized_end=1000
+  _globals['_CANCELCOMMANDREQUEST']._serialized_start=1003
+  _globals['_CANCELCOMMANDREQUEST']._serialized_end=1151
+  _globals['_CANCELCOMMANDRESPONSE']._serialized_start=1153
+  _globals['_CANCELCOMMANDRESPONSE']._serialized_end=1176
+  _globals['_BINDTABLETOVARIABLEREQUEST']._serialized_start=1179
+  _globals['_BINDTABLETOVARIABLEREQUEST']._serialized_end=1354
+  _globals['_BINDTABLETOVARIABLERESPONSE']._serialized_start=1356
+  _globals['_BINDTABLETOVARIABLERESPONSE']._serialized_end=1385
+  _globals['_CONSOLESERVICE']._serialized_start=1388
+  _globals['_CONSOLESERVICE']._serialized_end=2314
 # @@protoc_insertion_point(module_scope)

@@ -17,23 +17,25 @@ from .environments import node, python_of
 
 PROGRAMS = [block for document in DOCUMENTS for block in code(document, "python") if is_for_a_peer(block)]
 CLIENT_PROGRAMS = [block for block in PROGRAMS if "from pydeephaven" in block.text]
-SERVER_PROGRAMS = [block for block in PROGRAMS if "from deephaven" in block.text]
+SERVER_PROGRAMS = [block for block in PROGRAMS if block not in CLIENT_PROGRAMS]
 # What a user does at the end, where the program leaves it out.
 END = "\nlistener.stop()\nsession.close()\n"
 
 
 @pytest.mark.interop
 @pytest.mark.parametrize("program", CLIENT_PROGRAMS, ids=lambda block: block.name)
-def test_programs_for_deephavens_client_run(server: Server, program: Code) -> None:
+def test_programs_for_deephavens_client_run(program: Code) -> None:
     schema = pa.schema([("sym", pa.string()), ("price", pa.float64())])
-    server.keyed_table("quotes", schema, key=["sym"]).upsert({"sym": ["A"], "price": [1.0]})
-    assert server.deephaven_uri is not None
-    port = server.deephaven_uri.rpartition(":")[2]
-    assert "10000" in program.text
-    text = program.text.replace("10000", port) + ("" if "session.close()" in program.text else END)
-    done = subprocess.run([python_of("ticking"), "-c", text], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert server.statistics().sessions == 0
+    with Server(deephaven_port=0, console="run_script" in program.text) as server:
+        server.keyed_table("quotes", schema, key=["sym"]).upsert({"sym": ["A"], "price": [1.0]})
+        assert server.deephaven_uri is not None
+        port = server.deephaven_uri.rpartition(":")[2]
+        assert "10000" in program.text
+        text = program.text.replace("10000", port) + ("" if "session.close()" in program.text else END)
+        command = [python_of("ticking"), "-c", text]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert server.statistics().sessions == 0
 
 
 @pytest.mark.interop

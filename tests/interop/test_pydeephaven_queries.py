@@ -113,7 +113,7 @@ def test_a_result_gets_a_name(server: Server, client: Pydeephaven, trades: Appen
         ("t.update('x = __import__(`os`)')", "__import__"),
         ("session.query(t).where('nope > 1').head(1).exec()", "nope"),
         ("t.snapshot_when(t)", "'n' twice"),
-        ("session.run_script('x = 1')", "There is no"),
+        ("session.run_script('x = 1')", "This server runs no scripts"),
     ],
 )
 def test_what_cannot_be_computed_says_why(client: Pydeephaven, trades: AppendTable, statement: str, text: str) -> None:

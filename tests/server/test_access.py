@@ -72,7 +72,7 @@ def principal_of(credentials: Any) -> Principal:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server(token=principal_of, roles=ROLES, deephaven_port=0) as server:
+    with Server(token=principal_of, roles=ROLES, deephaven_port=0, console=True) as server:
         yield server
 
 
@@ -152,11 +152,13 @@ class Line:
         call: makes it for a table of that name.
         needs: the rights on the table; ``None``: the call is about no table; empty: any right.
         somewhere: a right that the caller must have on any table.
+        everything: whether it takes every right on all tables, which none of these callers has.
     """
 
     call: Made
     needs: tuple[Right, ...] | None = ()
     somewhere: Right | None = None
+    everything: bool = False
 
 
 def plan(name: str) -> bytes:
@@ -347,6 +349,11 @@ def computed(request: type[Message]) -> Callable[[str], Message]:
     return make
 
 
+def scripting(method: str, request: Any) -> Line:
+    """A call of the console, which runs any Python."""
+    return Line(deephaven(CONSOLE, method, lambda name: request), None, everything=True)
+
+
 SOURCES = {"EmptyTable", "TimeTable"}
 COMPUTED: dict[str, list[Line]] = {
     f"{PACKAGE}.TableService/{method}": [
@@ -388,6 +395,14 @@ DEEPHAVEN_LINES: dict[str, list[Line]] = COMPUTED | {
     ],
     f"{PACKAGE}.ApplicationService/ListFields": [FREE],
     f"{CONSOLE}/GetConsoleTypes": [FREE],
+    f"{CONSOLE}/StartConsole": [
+        scripting("StartConsole", console_pb2.StartConsoleRequest(result_id=RESULT, session_type="python"))
+    ],
+    f"{CONSOLE}/ExecuteCommand": [
+        scripting("ExecuteCommand", console_pb2.ExecuteCommandRequest(console_id=RESULT, code="1/0"))
+    ],
+    f"{CONSOLE}/CancelCommand": [scripting("CancelCommand", console_pb2.CancelCommandRequest(console_id=RESULT))],
+    f"{CONSOLE}/SubscribeToLogs": [scripting("SubscribeToLogs", console_pb2.LogSubscriptionRequest())],
     f"{CONSOLE}/BindTableToVariable": [
         Line(
             deephaven(
@@ -543,7 +558,10 @@ def test_a_call_is_allowed_by_its_rights_alone(connected: Connect, door: str, li
     held = frozenset(Right(right) for right in role.rights)
     on_table = held if "vis*" in role.tables else frozenset()
     kind, text = outcome(line.call, caller, VISIBLE)
-    if line.needs is None:
+    if line.everything:
+        assert kind is ForbiddenError
+        assert "every right on all tables" in text
+    elif line.needs is None:
         if line.somewhere is None or line.somewhere in held:
             assert kind is None, text
         else:

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from barrage_server.process import most_connections, start_thread
 from barrage_server.server.auth import TokenSigner
-from barrage_server.server.deephaven.application_service import ApplicationService, ConsoleService
+from barrage_server.server.deephaven.application_service import ApplicationService
+from barrage_server.server.deephaven.console_service import ConsoleService
 from barrage_server.server.deephaven.flight_service import FlightService
 from barrage_server.server.deephaven.grpc_endpoint import GrpcEndpoint
 from barrage_server.server.deephaven.input_tables import InputTableService
@@ -138,6 +139,8 @@ class DeephavenEndpoint:
         """End everything; calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
         if self._loop.is_closed():
             return
+        if self._state.console is not None:
+            self._state.console.close()
         try:
             self._call(self._close(grace)).result(grace + 5.0)
         except concurrent.futures.TimeoutError:
@@ -221,6 +224,8 @@ class DeephavenEndpoint:
             await asyncio.sleep(_HOUSEKEEPING_SECONDS)
             self._state.sessions.expire()
             self._state.sessions.end_invalid()
+            if self._state.console is not None:
+                self._state.console.tidy()
             self._tidy(self._loop.time())
 
     def _run(self) -> None:

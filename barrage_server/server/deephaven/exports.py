@@ -55,6 +55,9 @@ class Exports:
     def __len__(self) -> int:
         return len(self._defined)
 
+    def __contains__(self, number: int) -> bool:
+        return number in self._defined
+
     def keep(self, owner: str) -> None:
         """Be the exports of a session of that caller from now on."""
         self._owner = owner

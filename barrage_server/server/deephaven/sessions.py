@@ -11,12 +11,16 @@ import math
 import secrets
 import weakref
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from barrage_server.errors import LimitError
 from barrage_server.publish.caller_counts import CallerCounts
 from barrage_server.server.deephaven.exports import Exports
 from barrage_server.server.export_counts import ExportCounts
 from barrage_server.server.principal import UNAUTHENTICATED, Principal
+
+if TYPE_CHECKING:
+    from barrage_server.server.console.console import Command
 
 __all__ = ["Session", "Sessions"]
 
@@ -30,6 +34,7 @@ class Session:
         exports: its tables by number.
         shared: number of tables that it has shared.
         calls: tasks of its calls that end with it.
+        consoles: the consoles that it has started, by number, with the commands that they run.
         is_closed: whether it has ended.
         is_plain: of a plain Flight client, which names tables of the catalog only.
         until: time of its end without another call, in seconds of the clock.
@@ -43,6 +48,7 @@ class Session:
         self.exports = exports
         self.shared = 0
         self.calls: set[asyncio.Task[object]] = set()
+        self.consoles: dict[int, set[Command]] = {}
         self.is_closed = False
         self.is_plain = is_plain
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 from barrage_proto import deephaven_pb2 as proto
@@ -19,6 +19,7 @@ from barrage_server.errors import BarrageError, InvalidRequestError, NotFoundErr
 from barrage_server.log import note
 from barrage_server.server.access import Right
 from barrage_server.server.authentication import Authentication, Credentials
+from barrage_server.server.bound_names import BoundNames
 from barrage_server.server.deephaven.sessions import Session, Sessions
 from barrage_server.server.log_ins import LogIns
 from barrage_server.server.plans import computed_table
@@ -40,6 +41,9 @@ from barrage_server.wire.tickets import (
     parse_path,
     parse_ticket,
 )
+
+if TYPE_CHECKING:
+    from barrage_server.server.console.console import Console
 
 __all__ = ["EndpointState", "exported_number"]
 
@@ -67,7 +71,8 @@ class EndpointState:
     Attributes:
         authentication: turns credentials into principals.
         shared: tables that sessions have shared, by the bytes of their tickets.
-        bound: tables bound by clients, by name; only their names may be bound again.
+        names: gives names to tables of clients.
+        console: runs scripts; None where that is off.
         stopping: set when the endpoint is about to close.
         heavy: threads for long requests, for which the event loop must not wait.
         plans: threads for the computation of tables.
@@ -90,7 +95,8 @@ class EndpointState:
         )
         self._log_ins = LogIns(limits.failed_log_ins, server_state.clock)
         self.shared: dict[bytes, tuple[Session, Table]] = {}
-        self.bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
+        self.names: Final = BoundNames(server_state)
+        self.console: Final = _console(server_state, self.names) if server_state.has_console else None
         self.private: Final = server_state.private
         self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
         self.stopping: Final = asyncio.Event()
@@ -264,6 +270,12 @@ class EndpointState:
         for identifier, (publisher, _) in tuple(self.shared.items()):
             if publisher is session:
                 del self.shared[identifier]
+
+
+def _console(server_state: ServerState, names: BoundNames) -> Console:
+    from barrage_server.server.console.console import Console  # only where it is switched on
+
+    return Console(server_state, names)
 
 
 def exported_number(ticket: bytes) -> int:

@@ -1,0 +1,81 @@
+"""The names that clients give to tables. They may be given anew, unlike those of the server's own tables."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+from barrage_server.engine import Table
+from barrage_server.engine.alias import alias
+from barrage_server.engine.restricted import source_of
+from barrage_server.errors import AlreadyExistsError
+from barrage_server.server.access import Right
+from barrage_server.server.principal import Principal
+from barrage_server.server.server_state import ServerState
+
+__all__ = ["BoundNames"]
+
+
+class BoundNames:
+    """Gives names to tables of clients. Thread-safe; calls may wait for a cycle to end.
+
+    Args:
+        state: the server's state.
+
+    """
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._lock = threading.RLock()
+        self._bound: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
+
+    def bind(self, principal: Principal, name: str, table: Table) -> None:
+        """Give a name to what a client has uploaded, or has had computed.
+
+        Raises:
+            AlreadyExistsError: the table has a name, or the name belongs to a table of the server.
+            ForbiddenError: the principal may not make, or not drop, a table of that name.
+            LimitError: there are too many tables.
+
+        """
+        state = self._state
+        with self._lock:
+            if state.catalog.find(name) is source_of(table):
+                return
+            # a part of a table never gets a name, even when the table has lost its own: then it would be the whole
+            if table not in state.private:
+                raise AlreadyExistsError(
+                    f"This table is, or was, served as '{table.name}', and a table has one name. Name a result of it: "
+                    f"table.view([...]), or table.where([])."
+                )
+            if table in state.results:
+                table = alias(table, name)  # the result of an operation may have other users
+            elif not table.is_refreshing:
+                table.is_refreshing = True  # from now on callers with the right to publish may append to the upload
+            self.serve(principal, name, table)
+            state.private.discard(table)
+
+    def serve(self, principal: Principal, name: str, table: Table) -> Table:
+        """Serve a table under a name that is free, or was bound before; what is served.
+
+        Raises what :meth:`bind` does.
+        """
+        state = self._state
+        with self._lock:
+            there = state.catalog.find(name)
+            if there is None:
+                state.check_new(principal, [name])
+            else:
+                if self._bound.get(name) is not there:
+                    raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")
+                state.access.check(principal, name, Right.DROP)
+                state.drop(name)
+            served = state.catalog.add(table, name)
+            self._bound[name] = served
+            return served
+
+    def take_back(self, name: str, served: Table) -> None:
+        """Serve a table no more, if it is still what has that name."""
+        with self._lock:
+            if self._state.catalog.find(name) is served:
+                self._state.drop(name)

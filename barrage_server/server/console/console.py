@@ -1,0 +1,238 @@
+"""Runs the scripts of clients, one command at a time, with one set of variables for all of them."""
+
+from __future__ import annotations
+
+import linecache
+import logging
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import barrage_server
+from barrage_server.errors import LimitError, UnavailableError
+from barrage_server.log import count
+from barrage_server.server.bound_names import BoundNames
+from barrage_server.server.console.context import ScriptContext
+from barrage_server.server.console.modules import script_builtins
+from barrage_server.server.console.output import Output
+from barrage_server.server.console.scope import Changes, Scope, ServedBuiltins
+from barrage_server.server.console.script_table import ScriptTable
+from barrage_server.server.console.stop_switch import ScriptStop, StopSwitch
+from barrage_server.server.principal import Principal
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.workers import Workers
+
+__all__ = ["Command", "Console", "Outcome"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_MOST_CODE: Final = 1 << 20
+"""Characters of one command."""
+_MOST_ERROR: Final = 16 << 10
+"""Characters of the text of an error: what is more is left out in the middle."""
+_SOURCES: Final = 64
+"""Commands whose text is kept, for tracebacks of functions that they have defined."""
+_FILE: Final = "<command"
+_PACKAGE: Final = str(Path(barrage_server.__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a command ended.
+
+    Attributes:
+        error: the traceback, or why it was stopped, or what of it is not served; empty when all went well.
+        changes: of the tables of the server.
+        started: when it began to run, in nanoseconds since 1970.
+        ended: when it ended.
+
+    """
+
+    error: str
+    changes: Changes
+    started: int
+    ended: int
+
+
+@dataclass(slots=True, eq=False)
+class Command:
+    """A command, which runs or waits.
+
+    Attributes:
+        principal: who runs it.
+        code: Python.
+        started: called on its thread when it begins.
+        switch: stops it.
+
+    """
+
+    principal: Principal
+    code: str
+    started: Callable[[], object]
+    switch: StopSwitch = field(default_factory=StopSwitch)
+
+
+class Console:
+    """The one interpreter of a server. Methods may be called from any thread.
+
+    Args:
+        state: the server's state.
+        names: gives names to tables.
+
+    Attributes:
+        output: what scripts print.
+
+    """
+
+    def __init__(self, state: ServerState, names: BoundNames) -> None:
+        self.output: Final = Output()
+        self._most = state.limits.console_commands
+        self._namespace: dict[str, Any] = {}
+        self._context = ScriptContext(state.catalog.graph, state.results, self._namespace)
+        self._scope = Scope(state.catalog, names, self._namespace, lambda table: ScriptTable(table, self._context))
+        own = ServedBuiltins(script_builtins(self._context, self.output), self._scope.find)
+        self._namespace.update({"__name__": "__main__", "__doc__": None, "__builtins__": own})
+        self._workers = Workers(1, "barrage-console")
+        self._lock = threading.Lock()
+        self._commands: list[Command] = []
+        self._sources: OrderedDict[str, None] = OrderedDict()
+        self._number = 0
+        self._is_closed = False
+
+    def submit(self, command: Command) -> Future[Outcome]:
+        """Run a command when those before it have ended.
+
+        Raises:
+            LimitError: too many wait, or its code is too long.
+            UnavailableError: the server is shutting down.
+
+        """
+        if len(command.code) > _MOST_CODE:
+            raise LimitError(f"A command has at most {_MOST_CODE:,} characters, not {len(command.code):,}.")
+        with self._lock:
+            if self._is_closed:
+                raise UnavailableError("The server is shutting down.")
+            if len(self._commands) > self._most:
+                raise LimitError(
+                    f"The console runs one command at a time, and {count(self._most, 'commands')} wait for their turn "
+                    f"(console_commands). Try again later."
+                )
+            self._commands.append(command)
+        try:
+            future = self._workers.submit(self._run, command)
+        except BaseException:
+            self._ended(command)
+            raise
+        future.add_done_callback(lambda _: self._ended(command))
+        return future
+
+    def bound(self, name: str) -> None:
+        """A client has bound a table to a name: the variable is that table from now on."""
+        self._scope.bound(name)
+
+    def tidy(self) -> None:
+        """Housekeeping."""
+        self._scope.tidy()
+
+    def close(self) -> None:
+        """Stop what runs, and forget all variables. A script that does not stop keeps its thread."""
+        with self._lock:
+            self._is_closed = True
+            commands = tuple(self._commands)
+        for command in commands:
+            command.switch.stop("The server is shutting down.")
+        self._workers.shutdown()
+        self._scope.close()
+        for name in self._sources:
+            linecache.cache.pop(name, None)
+
+    def _ended(self, command: Command) -> None:
+        with self._lock:
+            if command in self._commands:
+                self._commands.remove(command)
+
+    def _run(self, command: Command) -> Outcome:
+        """Run a command, on the thread of the console."""
+        command.started()
+        self._scope.tidy()
+        self._output_begins(command)
+        self._context.begin(command.principal, command.switch)
+        started = time.time_ns()
+        error = self._execute(command)
+        self.output.end()
+        changes = self._scope.serve(command.principal) if not self._is_closed else Changes()
+        text = _shortened("\n".join(filter(None, (error, *changes.problems))))
+        ended = time.time_ns()
+        logger.info(
+            "console: the command of %s %s after %.3f s",
+            command.principal.name,
+            "failed" if text else "ended",
+            (ended - started) / 1e9,
+        )
+        return Outcome(text, changes, started, ended)
+
+    def _output_begins(self, command: Command) -> None:
+        self.output.begin()
+        logger.info(
+            "console: a command of %s begins, %s", command.principal.name, count(len(command.code), "characters")
+        )
+
+    def _execute(self, command: Command) -> str:
+        """Run the code; the text of its error, or nothing."""
+        switch, name = command.switch, self._source(command.code)
+        try:
+            try:
+                code = compile(command.code, name, "exec", dont_inherit=True)
+                switch.begin()
+                exec(code, self._namespace)
+            finally:
+                switch.end()
+        except BaseException as error:  # whatever a script raises, SystemExit too, is the answer
+            switch.end()
+            return switch.reason if isinstance(error, ScriptStop) else _told(error)
+        return switch.reason
+
+    def _source(self, code: str) -> str:
+        """The name of a command in tracebacks, which show its lines."""
+        self._number += 1
+        name = f"{_FILE} {self._number}>"
+        linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+        self._sources[name] = None
+        if len(self._sources) > _SOURCES:
+            linecache.cache.pop(self._sources.popitem(last=False)[0], None)
+        return name
+
+
+def _told(error: BaseException) -> str:
+    """The traceback of an error from the script on."""
+    found: TracebackType | None = error.__traceback__
+    while found is not None and not found.tb_frame.f_code.co_filename.startswith(_FILE):
+        found = found.tb_next
+    try:
+        told = traceback.TracebackException(type(error), error, found)
+        _leave_out_own(told)
+        return "".join(told.format()).rstrip()
+    except Exception:  # what a script raises may fail to be shown
+        return f"The script raised {type(error).__name__}, which cannot be shown."
+
+
+def _leave_out_own(told: traceback.TracebackException | None) -> None:
+    """Leave the frames of this package out of a traceback: its errors say what to do."""
+    while told is not None:
+        kept = [frame for frame in told.stack if not frame.filename.startswith(_PACKAGE)]
+        told.stack = traceback.StackSummary.from_list(kept)
+        told = told.__cause__ or told.__context__
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _MOST_ERROR:
+        return text
+    left = _MOST_ERROR // 4
+    return f"{text[:left]}\n... ({len(text) - _MOST_ERROR:,} characters are left out) ...\n{text[left - _MOST_ERROR :]}"

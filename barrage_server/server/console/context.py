@@ -1,0 +1,148 @@
+"""What the tables of scripts are computed with: the server, and the command that runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+
+from barrage_server.engine import Table, UpdateGraph
+from barrage_server.errors import BarrageError
+from barrage_server.plan.operation import Operation
+from barrage_server.server.console.stop_switch import StopSwitch
+from barrage_server.server.principal import UNAUTHENTICATED, Principal
+from barrage_server.server.results import Results
+
+__all__ = ["ScriptContext"]
+
+Result = TypeVar("Result")
+
+_CALLED: Final = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_TYPES: Final[Mapping[Any, pa.DataType]] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+}
+
+
+class ScriptContext:
+    """Computes tables for scripts, with the limits of other clients. Methods may be called from any thread.
+
+    Args:
+        graph: the graph of the server's tables.
+        results: what computes tables for clients.
+        namespace: the variables of scripts.
+
+    Attributes:
+        graph: the same.
+
+    """
+
+    def __init__(self, graph: UpdateGraph, results: Results, namespace: Mapping[str, Any]) -> None:
+        self.graph: Final = graph
+        self._results = results
+        self._namespace = namespace
+        self._principal = UNAUTHENTICATED
+        self._switch = StopSwitch()
+
+    def begin(self, principal: Principal, switch: StopSwitch) -> None:
+        """A command of ``principal`` begins, which ``switch`` stops."""
+        self._principal, self._switch = principal, switch
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Run the ``with`` body, which works on tables, without being interrupted within it."""
+        with self._switch.shielded():
+            yield
+
+    def check(self) -> None:
+        """Raise ScriptStop when the command has to stop."""
+        with self._switch.shielded():
+            pass
+
+    def guarded(self, function: Callable[[], Result]) -> Result:
+        """What ``function()`` returns, which works on tables; see :meth:`shielded`."""
+        with self.shielded():
+            return function()
+
+    def compute(self, operation: Operation, inputs: Sequence[Table]) -> Table:
+        """The result of an operation. Raises what :meth:`Results.compute` does."""
+        switch = self._switch
+        with self.shielded():
+            self._register(operation)
+            return self._results.compute(self._principal, operation, inputs, switch.is_stopped)
+
+    def _register(self, operation: Operation) -> None:
+        """Let formulas call the functions of scripts that the operation may name, and whose results have a type."""
+        functions = self.graph.functions
+        for name in set(_CALLED.findall(repr(operation))):
+            function = self._namespace.get(name)
+            if not callable(function) or isinstance(function, type):
+                continue
+            there = functions.function_of(name)
+            if there is not None and getattr(there.function, "script_function", there.function) is function:
+                continue
+            try:
+                found = _typed(function)
+                if found is not None:
+                    functions.register(name, found[0], returns=found[1], kind=found[2])
+            except BarrageError:
+                continue  # a word of formulas: the operation says what is wrong
+
+
+def _typed(function: Callable[..., Any]) -> tuple[Callable[..., Any], pa.DataType, str] | None:
+    """A function as formulas can call it, the type of its results, and its kind; None when its type is not known."""
+    types = getattr(function, "types", None)
+    if isinstance(types, list | tuple):  # a function of numpy, or one that numba has made
+        results = {entry.rpartition("->")[2] for entry in types if isinstance(entry, str)}
+        if len(results) != 1:
+            return None
+        try:
+            returns = pa.from_numpy_dtype(np.dtype(results.pop()))
+        except (pa.ArrowException, TypeError):
+            return None
+        return _Vectorised(function, returns), returns, "batch"
+    try:
+        hint = get_type_hints(function).get("return")
+    except Exception:  # what scripts write as types may be anything
+        return None
+    returned = _arrow_type(hint)
+    return None if returned is None else (function, returned, "scalar")
+
+
+def _arrow_type(hint: Any) -> pa.DataType | None:
+    if isinstance(hint, pa.DataType):
+        return hint
+    if hint in _TYPES:
+        return _TYPES[hint]
+    if isinstance(hint, type) and issubclass(hint, np.generic):
+        try:
+            return pa.from_numpy_dtype(np.dtype(hint))
+        except (pa.ArrowException, TypeError):
+            return None
+    return None
+
+
+class _Vectorised:
+    """A function of numpy arrays as one of Arrow arrays. A row with a null argument has a null result."""
+
+    def __init__(self, function: Callable[..., Any], returns: pa.DataType) -> None:
+        self.script_function = function
+        self._returns = returns
+
+    def __call__(self, *arguments: pa.Array) -> pa.Array:
+        is_null = np.zeros(len(arguments[0]) if arguments else 0, bool)
+        values = []
+        for argument in arguments:
+            if argument.null_count:
+                is_null |= argument.is_null().to_numpy(zero_copy_only=False)
+                argument = argument.fill_null(0)
+            values.append(argument.to_numpy(zero_copy_only=False))
+        answer = np.asarray(self.script_function(*values))
+        return pa.array(answer, mask=is_null if is_null.any() else None).cast(self._returns)

@@ -1,0 +1,120 @@
+"""What scripts print: the last lines, for those who subscribe to them, and the log."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+__all__ = ["Line", "Output"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_MOST_LINES: Final = 1_000
+_MOST_CHARACTERS: Final = 4_000
+"""Of one line; the rest of it is the next one."""
+_ALLOWANCE: Final = 256 << 10
+"""Characters that one command may print."""
+STDOUT: Final = "STDOUT"
+STDERR: Final = "STDERR"
+
+
+class Line(NamedTuple):
+    """One line.
+
+    Attributes:
+        micros: when it was printed, in microseconds since 1970; later lines have larger ones.
+        level: ``STDOUT`` or ``STDERR``.
+        text: without its end.
+
+    """
+
+    micros: int
+    level: str
+    text: str
+
+
+class Output:
+    """The last lines that scripts have printed. Thread-safe.
+
+    Args:
+        clock: the time of day, in nanoseconds since 1970.
+
+    """
+
+    def __init__(self, clock: Callable[[], int] = time.time_ns) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lines: deque[Line] = deque(maxlen=_MOST_LINES)
+        self._unfinished: dict[str, str] = {}
+        self._left = _ALLOWANCE
+        self._last = 0
+        self._listeners: set[Callable[[], object]] = set()
+
+    def begin(self) -> None:
+        """A command begins, with an allowance of its own."""
+        with self._lock:
+            self._left = _ALLOWANCE
+
+    def end(self) -> None:
+        """A command has ended: what it has printed is complete."""
+        with self._lock:
+            for level, text in self._unfinished.items():
+                self._add(level, text)
+            self._unfinished = {}
+            listeners = tuple(self._listeners)
+        _call(listeners)
+
+    def write(self, text: str, level: str = STDOUT) -> None:
+        """Print. What goes beyond the allowance of a command is left out, and a last line says so."""
+        with self._lock:
+            if self._left <= 0:
+                return
+            is_over = len(text) > self._left
+            shown = text[: self._left]
+            self._left -= len(shown) or 1
+            *lines, rest = (self._unfinished.pop(level, "") + shown).split("\n")
+            while len(rest) > _MOST_CHARACTERS:
+                lines.append(rest[:_MOST_CHARACTERS])
+                rest = rest[_MOST_CHARACTERS:]
+            for line in lines:
+                self._add(level, line)
+            if rest:
+                self._unfinished[level] = rest
+            if is_over or self._left <= 0:
+                self._left = 0
+                self._add(level, self._unfinished.pop(level, ""))
+                self._add(STDERR, f"The output beyond {_ALLOWANCE:,} characters of this command is not shown.")
+            listeners = tuple(self._listeners)
+        _call(listeners)
+
+    def after(self, micros: int) -> tuple[Line, ...]:
+        """The lines that are kept and later than a time."""
+        with self._lock:
+            return tuple(line for line in self._lines if line.micros > micros)
+
+    def watch(self, changed: Callable[[], object]) -> Callable[[], None]:
+        """Call ``changed``, which must be quick, when there is more; returns a remover."""
+        with self._lock:
+            self._listeners.add(changed)
+
+        def stop() -> None:
+            with self._lock:
+                self._listeners.discard(changed)
+
+        return stop
+
+    def _add(self, level: str, text: str) -> None:
+        for begin in range(0, max(1, len(text)), _MOST_CHARACTERS):
+            part = text[begin : begin + _MOST_CHARACTERS]
+            self._last = max(self._last + 1, self._clock() // 1_000)
+            self._lines.append(Line(self._last, level, part))
+            logger.info("console: %s", part)
+
+
+def _call(listeners: tuple[Callable[[], object], ...]) -> None:
+    for listener in listeners:
+        listener()

@@ -1,0 +1,184 @@
+"""The variables of scripts, and the tables of the server that they are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from barrage_server.engine import StandaloneGraph, Table
+from barrage_server.engine.alias import alias
+from barrage_server.errors import BarrageError
+from barrage_server.server.bound_names import BoundNames
+from barrage_server.server.catalog import Catalog
+from barrage_server.server.console.script_table import ScriptTable
+from barrage_server.server.principal import Principal
+
+__all__ = ["Changes", "Scope", "ServedBuiltins"]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a command has changed among the tables of the server, by names of variables.
+
+    Attributes:
+        problems: of variables whose tables are not served, sentences that say why.
+
+    """
+
+    created: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Variable:
+    """A variable whose table is served.
+
+    Attributes:
+        table: what the variable is.
+        served: what the server has under its name.
+
+    """
+
+    table: Table
+    served: Table
+
+
+class ServedBuiltins(dict[str, Any]):
+    """The built-in names of scripts, and behind them the tables of the server by their names.
+
+    Python asks it for what is no variable. It holds no table.
+
+    Args:
+        names: the built-in names.
+        found: returns the table of a name; None when there is none.
+
+    """
+
+    def __init__(self, names: dict[str, Any], found: Callable[[str], Any]) -> None:
+        super().__init__(names)
+        self._found = found
+
+    def __missing__(self, name: str) -> Any:
+        found = self._found(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+
+class Scope:
+    """Serves tables that are variables under their names, as long as they are.
+
+    Names that begin with an underscore are the scripts' own. Thread-safe.
+
+    Args:
+        catalog: the tables of the server.
+        names: gives names to tables.
+        namespace: the variables.
+        wrap: makes a table of the server one for scripts.
+
+    """
+
+    def __init__(
+        self, catalog: Catalog, names: BoundNames, namespace: dict[str, Any], wrap: Callable[[Table], ScriptTable]
+    ) -> None:
+        self._catalog = catalog
+        self._names = names
+        self._namespace = namespace
+        self._wrap = wrap
+        self._lock = threading.RLock()
+        self._served: dict[str, _Variable] = {}
+        self._refused: WeakValueDictionary[str, Table] = WeakValueDictionary()  # of which the caller was told
+        self._is_stale = False
+        self._stop = catalog.watch(self._changed)
+
+    def find(self, name: str) -> ScriptTable | None:
+        """The table of the server of that name, for a script."""
+        table = self._catalog.find(name)
+        return None if table is None else self._wrap(table)
+
+    def bound(self, name: str) -> None:
+        """A client has bound a table to a name: the variable is that table from now on."""
+        table = self._catalog.find(name)
+        if table is not None:
+            with self._lock:
+                self._served[name] = _Variable(table, table)
+                self._namespace[name] = self._wrap(table)
+
+    def tidy(self) -> None:
+        """Forget variables whose tables were dropped in another way."""
+        if not self._is_stale or not self._lock.acquire(blocking=False):
+            return  # not while a command is served, which may wait for a cycle
+        try:
+            self._is_stale = False
+            for name, variable in tuple(self._served.items()):
+                if self._catalog.find(name) is not variable.served:
+                    del self._served[name]
+                    if _table_of(self._namespace.get(name)) is variable.table:
+                        del self._namespace[name]
+        finally:
+            self._lock.release()
+
+    def serve(self, principal: Principal) -> Changes:
+        """Serve the variables as they are now, for what a command of ``principal`` has made of them."""
+        changes = Changes()
+        with self._lock:
+            found = {
+                name: table
+                for name, value in tuple(self._namespace.items())
+                if isinstance(name, str) and not name.startswith("_") and (table := _table_of(value)) is not None
+            }
+            for name, variable in tuple(self._served.items()):
+                if name not in found:
+                    del self._served[name]
+                    self._take_back(name, variable, changes)
+            for name, table in found.items():
+                before = self._served.get(name)
+                if (before is not None and before.table is table) or self._refused.get(name) is table:
+                    continue
+                if self._catalog.find(name) is table:  # the server's own, which a script has assigned to its own name
+                    continue
+                self._serve(principal, name, table, before, changes)
+        return changes
+
+    def close(self) -> None:
+        """Forget all variables."""
+        self._stop()
+        with self._lock:
+            self._served.clear()
+            self._namespace.clear()
+
+    def _serve(self, principal: Principal, name: str, table: Table, before: _Variable | None, changes: Changes) -> None:
+        try:
+            is_own = table.traits.is_input or isinstance(table.graph, StandaloneGraph)
+            given = table if is_own else alias(table, name)  # the same table may have other users
+            served = self._names.serve(principal, name, given)
+        except BarrageError as error:
+            self._refused[name] = table
+            changes.problems.append(f"The variable '{name}' is not served: {error}")
+            if before is not None:  # what it was before is no variable any more
+                del self._served[name]
+                self._take_back(name, before, changes)
+            return
+        self._served[name] = _Variable(table, served)
+        (changes.created if before is None else changes.updated).append(name)
+
+    def _take_back(self, name: str, variable: _Variable, changes: Changes) -> None:
+        try:
+            self._names.take_back(name, variable.served)
+        except BarrageError as error:
+            changes.problems.append(f"The table '{name}' was not dropped: {error}")
+        changes.removed.append(name)
+
+    def _changed(self) -> None:
+        self._is_stale = True
+
+
+def _table_of(value: object) -> Table | None:
+    if isinstance(value, ScriptTable):
+        return value.table
+    return value if isinstance(value, Table) else None

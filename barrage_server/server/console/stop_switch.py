@@ -1,0 +1,87 @@
+"""How a script is stopped: between two steps of its own, and never within the engine."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["ScriptStop", "StopSwitch"]
+
+
+class ScriptStop(BaseException):
+    """Raised in a script that has to stop. It is no error: ``except Exception`` does not catch it."""
+
+
+class StopSwitch:
+    """Stops the code that one thread runs. :meth:`stop` may be called from any thread.
+
+    Python raises what it is given from outside at the next step of the thread's own code: a call into C, such as
+    ``time.sleep``, ends first. Code within :meth:`shielded` is not interrupted; what it calls asks :meth:`is_stopped`.
+
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._depth = 0
+        self._reason = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it was stopped; empty when it was not."""
+        return self._reason
+
+    def is_stopped(self) -> bool:
+        """Whether :meth:`stop` was called."""
+        return bool(self._reason)
+
+    def begin(self) -> None:
+        """The code of the calling thread may be interrupted from now on.
+
+        Raises:
+            ScriptStop: it was stopped before.
+
+        """
+        with self._lock:
+            self._check()
+            self._thread = threading.get_ident()
+
+    def end(self) -> None:
+        """It may not any more. To be called again when ScriptStop was raised within the first call."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        if thread is not None:  # what was sent and not raised yet
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+
+    def stop(self, reason: str) -> None:
+        """Raise ScriptStop in the code, or right away in what begins later. The first reason counts."""
+        with self._lock:
+            if self._reason:
+                return
+            self._reason = reason
+            if self._thread is not None and not self._depth:
+                thread = ctypes.c_ulong(self._thread)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(ScriptStop))
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Run the ``with`` body, and stop before or behind it. Without effect on other threads."""
+        if threading.get_ident() != self._thread:
+            yield
+            return
+        with self._lock:
+            self._check()
+            self._depth += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._depth -= 1
+                if not self._depth:
+                    self._check()
+
+    def _check(self) -> None:
+        if self._reason:
+            raise ScriptStop

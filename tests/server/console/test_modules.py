@@ -1,0 +1,129 @@
+"""The modules of scripts: Deephaven's names over this project's operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barrage_server.server import Server
+from tests.server.deephaven.scripting import Scripting, place
+
+SCRIPTS = {
+    "new_table of a mapping": "from deephaven import new_table\nt = new_table({'x': [3, 1, 2]})\nr = t.sort('x')",
+    "new_table of columns": (
+        "from deephaven import new_table\nfrom deephaven.column import long_col, string_col\n"
+        "r = new_table([long_col('x', [1, 2, 3]), string_col('s', ['a', 'b', None])]).view('x')"
+    ),
+    "merge": (
+        "import deephaven as dh\nt = dh.empty_table(3).update('x = ii + 1')\nr = dh.merge([t.head(1), None, t.tail(2)])"
+    ),
+    "merge_sorted": (
+        "from deephaven import *\nt = empty_table(3).update('x = ii + 1')\n"
+        "r = merge_sorted([t.tail(1), t.head(2)], 'x')"
+    ),
+    "directions": (
+        "from deephaven.table import SortDirection\nfrom deephaven import new_table\n"
+        "r = new_table({'x': [2, 3, 1]}).sort(['x'], [SortDirection.ASCENDING])"
+    ),
+    "agg": (
+        "from deephaven import agg, new_table\n"
+        "r = new_table({'k': [1, 1, 2, 3], 'v': [0, 1, 2, 3]}).agg_by(agg.max_('x = v'), by='k').view('x')"
+    ),
+    "updateby": (
+        "import deephaven.updateby as ub\nfrom deephaven import new_table\n"
+        "r = new_table({'x': [1, 1, 1]}).update_by(ub.cum_sum('x'))"
+    ),
+    "multi_join": (
+        "from deephaven.table import multi_join, MultiJoinInput\nfrom deephaven import new_table\n"
+        "t = new_table({'x': [1, 2, 3]})\nr = multi_join([MultiJoinInput(t, 'x')])"
+    ),
+    "arrow": (
+        "from deephaven import new_table\nfrom deephaven.arrow import to_arrow, to_table\n"
+        "r = to_table(to_arrow(new_table({'x': [1, 2, 3]})))"
+    ),
+    "pandas": (
+        "from deephaven import new_table\nfrom deephaven.pandas import to_pandas, to_table\n"
+        "r = to_table(to_pandas(new_table({'x': [1, 2, 3]})))"
+    ),
+    "input_table": (
+        "from deephaven import dtypes, input_table, new_table\nr = input_table({'x': dtypes.int64})\n"
+        "r.add({'x': [1, 2]})\nr.add(new_table({'x': [3]}))"
+    ),
+    "input_table of a table": (
+        "from deephaven import input_table, new_table\n"
+        "r = input_table(init_table=new_table({'x': [1, 2, 3, 4]}), key_cols=['x'])\nr.delete({'x': [4]})"
+    ),
+    "an annotated function": (
+        "from deephaven import empty_table\ndef more(n: int) -> int:\n    return n + 1\n\n"
+        "r = empty_table(3).update('x = more(ii)')"
+    ),
+    "a function that is defined anew": (
+        "from deephaven import empty_table\ndef more(n: int) -> int:\n    return n\n\n"
+        "empty_table(3).update('x = more(ii)')\ndef more(n: int) -> int:\n    return n + 1\n\n"
+        "r = empty_table(3).update('x = more(ii)')"
+    ),
+    "functions of numpy": (
+        "import numpy as np\nfrom deephaven import empty_table\nsqrt = np.sqrt\n"
+        "empty_table(3).update('y = sqrt(ii)')\n"
+        "class Typed:\n    types = ['l->l']\n    def __call__(self, n):\n        return n + 1\n\n"
+        "plus = Typed()\nr = empty_table(3).update('x = plus(ii)')"
+    ),
+    "a snapshot": (
+        "from deephaven import time_table\nt = time_table('PT0.01S')\nassert t.is_refreshing and not t.is_blink\n"
+        "assert t.await_update(20) and not time_table('PT1H').await_update(0.01)\n"
+        "from deephaven import new_table\nr = new_table({'x': [1, 2, 3]}).snapshot()"
+    ),
+    "words of a table": (
+        "from deephaven import new_table\nr = new_table({'x': [1, 2, 3]})\n"
+        "assert len(r) == r.size == 3 and r.column_names == ['x'] == r.schema.names and r.is_flat in (True, False)\n"
+        "assert new_table({'x': [1]}).head(0) and '1' in r.to_string() and 'x' in repr(r)"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[tuple[Server, Scripting]]:
+    with Server(deephaven_port=0, console=True) as server:
+        client = Scripting(place(server))
+        yield server, client
+        client.disconnect()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_makes_a_table(client: tuple[Server, Scripting], name: str) -> None:
+    """Each makes the table ``r`` with one column ``x`` of 1, 2, 3."""
+    server, scripting = client
+    assert scripting.run(SCRIPTS[name]).error == ""
+    assert server.table("r").to_arrow().to_pydict() == {"x": [1, 2, 3]}
+    scripting.run("del r")
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("from deephaven import input_table\ninput_table()", "either col_defs or init_table"),
+        ("from deephaven import input_table\ninput_table({'x': 'int64'}, key_cols='x', blink_table=True)", "blink"),
+        ("from deephaven import new_table\nnew_table({'x': [1]}).add({'x': [2]})", "no input table"),
+        ("from deephaven import new_table\nnew_table({'x': [1]}).where_in(5, 'x')", "must be tables of this console"),
+        ("from deephaven.column import int_col\nint_col('x', ['a'])", "do not fit its type"),
+        ("from deephaven import empty_table\nempty_table(-1)", "size"),
+        ("from deephaven import empty_table\nempty_table(1).await_update(-1)", "timeout"),
+        ("from deephaven import nothing", "nothing"),
+    ],
+)
+def test_wrong_arguments_are_told(client: tuple[Server, Scripting], script: str, text: str) -> None:
+    assert text in client[1].run(script).error
+
+
+def test_the_modules_are_those_of_scripts_alone(client: tuple[Server, Scripting]) -> None:
+    assert client[1].run("import deephaven, sys\nassert 'deephaven' not in sys.modules").error == ""
+    with pytest.raises(ModuleNotFoundError):
+        __import__("deephaven")
+
+
+def test_a_function_without_a_type_is_unknown_to_formulas(client: tuple[Server, Scripting]) -> None:
+    script = (
+        "from deephaven import empty_table\ndef untyped(n):\n    return n\n\nempty_table(1).update('x = untyped(ii)')"
+    )
+    assert "untyped" in client[1].run(script).error
