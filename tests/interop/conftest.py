@@ -25,15 +25,15 @@ def deephaven() -> Iterator[DeephavenServer]:
 
 @pytest.fixture(scope="session")
 def python_clients() -> Iterator[Callable[[], Pydeephaven]]:
-    """Gives the process of Deephaven's Python clients: a new one when a call has hung, and that one has ended."""
+    """Gives the process of Deephaven's Python clients: a new one when a call has not returned."""
     made: list[Pydeephaven] = []
 
-    def alive() -> Pydeephaven:
-        if not made or not made[-1].peer.is_alive:
+    def usable() -> Pydeephaven:
+        if not made or made[-1].peer.is_stuck:
             made.append(Pydeephaven())
         return made[-1]
 
-    yield alive
+    yield usable
     for clients in made:
         clients.close()
 

@@ -7,8 +7,8 @@ The script on the other side (``peers/``) has functions, which are called by nam
         peer.call("evaluate", expression="1 + 1")
         peer.event("ticked", timeout=5)         # what it says unasked
 
-Every wait is bounded, and whatever the process has written to its standard error is in the text of a failure. It is
-always ended, by its process id: at once when a call has not returned in time, as nothing after it would be answered.
+Every wait is bounded, and whatever the process has written to its standard error is in the text of a failure, with the
+stacks of its threads if a call has not returned in time. It is always ended, by its process id.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from tests.waiting import until
 from .environments import ROOT, python_of
 
 START_SECONDS: Final = 90.0
-CALL_SECONDS: Final = 30.0
+CALL_SECONDS: Final = 60.0
 END_SECONDS: Final = 10.0
 STACK_SECONDS: Final = 5.0
+STUCK_SECONDS: Final = 5.0
 _LINES_KEPT: Final = 200
 
 
@@ -60,6 +61,9 @@ class Peer:
         environment: variables on top of those of this process.
         timeout: seconds until it must be ready.
         stacks: whether it writes the stacks of its threads when it gets ``SIGUSR1``, as every :class:`Loop` does.
+
+    Attributes:
+        is_stuck: whether a call has not returned in time. Those after it wait for it, a few seconds only.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class Peer:
     ) -> None:
         self.name = name
         self._stacks = stacks
+        self.is_stuck = False
         self._errors: deque[str] = deque(maxlen=_LINES_KEPT)
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._events: list[dict[str, Any]] = []
@@ -124,31 +129,29 @@ class Peer:
         """The process."""
         return self._process.pid
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process.poll() is None
-
     def call(self, function: str, timeout: float = CALL_SECONDS, /, **arguments: Any) -> Any:
         """What ``function(**arguments)`` returns there.
 
         Raises:
-            PeerError: it raised, did not return in time, or the process has gone. One that did not return in time is
-                ended; the text has the stacks of its threads.
+            PeerError: it raised, did not return in time, or the process has gone.
         """
         self._calls += 1
         number = self._calls
         self._write({"call": function, "id": number, "with": arguments})
+        timeout = min(timeout, STUCK_SECONDS) if self.is_stuck else timeout
         deadline = time.monotonic() + timeout
         while True:
             try:
                 answer = self._next(deadline)
             except queue.Empty:
-                self._end_stuck()
+                self.is_stuck = True
+                self._tell_stacks()
                 raise PeerError(self._explained(f"{function}() did not return in {timeout:g} s")) from None
             if "event" in answer:
                 self._events.append(answer)
-            elif answer.get("id") == number:
+                continue
+            self.is_stuck = False
+            if answer.get("id") == number:
                 break
         if "error" in answer:
             kind, text = answer["error"], answer["text"]
@@ -209,14 +212,13 @@ class Peer:
         except (OSError, ValueError) as error:
             raise PeerError(self._explained("the process has gone")) from error
 
-    def _end_stuck(self) -> None:
-        """End the process, which has told where its threads are."""
-        if self._stacks and self.is_alive:
+    def _tell_stacks(self) -> None:
+        """Have the process write where its threads are."""
+        if self._stacks and self._process.poll() is None:
             self._process.send_signal(signal.SIGUSR1)
-            told = "(most recent call first)"  # what faulthandler writes above each stack
+            told = "Current thread"  # of the stacks that faulthandler writes, the last one
             with suppress(AssertionError):
                 until(lambda: any(told in line for line in list(self._errors)), timeout=STACK_SECONDS)
-        self.kill()
 
     def _next(self, deadline: float) -> dict[str, Any]:
         answer = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
