@@ -271,3 +271,22 @@ def test_an_order_without_versions_keeps_nothing_of_what_was() -> None:
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("count", [0, 1, 32, 33, 5_000])
+def test_an_order_that_stays_has_no_free_slots(count: int) -> None:
+    chance = np.random.default_rng(count)
+    rows = RowSet.from_keys(chance.choice(100_000, count, replace=False))
+    order = chance.permutation(count)
+    index = OrderIndex(follows=False)
+    index.fill(rows, order)
+    assert index.rows.is_contiguous
+    keys = rows.keys()[order]
+    assert index.keys_at(index.rows.keys()).tolist() == keys.tolist()
+    places = {key: place for place, key in enumerate(keys.tolist())}
+    asked = chance.integers(0, count + 1, 100)
+
+    def before(items: Any, others: Any) -> Any:
+        return asked[items] <= np.array([places[key] for key in others.tolist()], np.int64)
+
+    assert index.rank(len(asked), before).tolist() == asked.tolist()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import barrage_server as bs
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, UpdateGraph
 from barrage_server.errors import BarrageError, InvalidRequestError, UnknownColumnError, UnsupportedTypeError
 from barrage_server.operations.as_of import as_of_join
@@ -238,3 +239,24 @@ def test_values_that_cannot_be_keys_or_stamps_are_refused() -> None:
         as_of_join([left, right], ["k"], ["r = t"])
     with pytest.raises(InvalidRequestError, match="'time <= quoted' or 'time < quoted' in raj"):
         left.raj(right, "t >= t", "r = t")
+
+
+@pytest.mark.parametrize("relation", [">=", ">", "<=", "<"])
+@pytest.mark.parametrize("rows", [0, 1, 3_000])
+def test_a_start_finds_the_same_rows_whatever_the_order_of_the_left_ones(relation: str, rows: int) -> None:
+    """Stamps that ascend are looked for in another way than others."""
+    chance = np.random.default_rng(rows)
+    left = pa.table(
+        {"id": range(rows), "sym": chance.integers(0, 5, rows), "at": np.sort(chance.integers(0, 900, rows))}
+    )
+    right = pa.table({"sym": chance.integers(0, 5, 700), "then": chance.integers(0, 900, 700), "bid": range(700)})
+    graph = UpdateGraph()
+    found = []
+    for order in (np.arange(rows), chance.permutation(rows)):
+        tables = [bs.table(each, graph=graph).snapshot() for each in (left.take(order), right)]
+        on = ["sym", f"at {relation} then"]
+        joined = as_of_join(tables, on, ["bid"], reverse=relation in ("<=", "<"))
+        found.append(dict(joined.version.to_table().select(["id", "bid"]).to_pandas().itertuples(index=False)))
+    ascending, others = ({key: None if math.isnan(bid) else int(bid) for key, bid in each.items()} for each in found)
+    assert ascending == others
+    assert len(ascending) == rows
