@@ -247,7 +247,7 @@ def test_a_start_finds_the_same_rows_whatever_the_order_of_the_left_ones(relatio
     """Stamps that ascend are looked for in another way than others."""
     chance = np.random.default_rng(rows)
     left = pa.table(
-        {"id": range(rows), "sym": chance.integers(0, 5, rows), "at": np.sort(chance.integers(0, 900, rows))}
+        {"id": np.arange(rows), "sym": chance.integers(0, 5, rows), "at": np.sort(chance.integers(0, 900, rows))}
     )
     right = pa.table({"sym": chance.integers(0, 5, 700), "then": chance.integers(0, 900, 700), "bid": range(700)})
     graph = UpdateGraph()
