@@ -21,6 +21,7 @@ from barrage_server.operations.aggregate import Aggregate, AggregatedColumn
 from barrage_server.operations.checks import check_column_names, columns_by_name, pair, unknown_column
 from barrage_server.operations.counted import CountWhere
 from barrage_server.operations.distinct import DISTINCT, CountDistinct, Distinct, Unique
+from barrage_server.operations.extremes import Extreme
 from barrage_server.operations.formulas import condition_of
 from barrage_server.operations.group_formula import GroupFormula
 from barrage_server.operations.kept import KEPT, Kept
@@ -250,9 +251,16 @@ def _maker(table: Table, aggregation: Aggregation) -> _Maker:
     if function in FUNCTIONS:
         return FUNCTIONS[function][0]
     if function in KEPT and (table.traits.is_blink or table.traits.append_only or not table.is_refreshing):
-        return lambda types: Kept(types, **KEPT[function])
+        return lambda types: _kept(function, types)
     ranked = RANKED[function]
     return lambda types: ranked(types, checks.part(aggregation.share, "percentile"))
+
+
+def _kept(function: str, types: Sequence[pa.DataType]) -> Accumulator:
+    """That of a function for which one row of each group is enough, as rows never leave."""
+    if KEPT[function]["by_value"] and Extreme.takes(types[0]):
+        return Extreme(types, is_largest=KEPT[function]["from_end"])
+    return Kept(types, **KEPT[function])
 
 
 def _number(table: Table, name: str, known: Mapping[str, int]) -> int:
