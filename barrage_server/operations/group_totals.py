@@ -115,9 +115,11 @@ class GroupTotals:
             places, values = self._change_unusual(groups, places, values, sign)
         if sign < 0:
             values = -values
+        sums = [word.array[groups] for word in self._words]
         for part in _exact_sums(places, values, len(groups)):
-            for word, sums in zip(self._words, _plus([word.array[groups] for word in self._words], part), strict=True):
-                word.array[groups] = sums
+            sums = _plus(sums, part)
+        for word, found in zip(self._words, sums, strict=True):
+            word.array[groups] = found
 
     def _change_unusual(
         self, groups: Int64Array, places: Int64Array, values: DoubleArray, sign: int
