@@ -70,6 +70,22 @@ def test_serve_opens_the_ports_for_deephavens_clients(program: Program) -> None:
     assert process.wait(SOON) == EXIT_SUCCESS
 
 
+def test_serve_lets_clients_run_scripts_when_asked(program: Program) -> None:
+    process = program("serve", "--port", 0, "--deephaven-port", 0, "--console")
+    uri_of(process)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=SOON)
+    assert process.returncode == EXIT_SUCCESS
+    assert "the console is on: EVERY PROGRAM OF THIS MACHINE may run any Python" in err
+
+
+def test_serve_refuses_a_console_that_strangers_could_use(program: Program) -> None:
+    flags = ("--host", "0.0.0.0", "--port", 0, "--deephaven-port", 0, "--insecure", "--console")
+    _, err = (process := program("serve", *flags)).communicate(timeout=SOON)
+    assert process.returncode == 2
+    assert "Set a token, or listen on 127.0.0.1" in err
+
+
 def test_serve_reads_its_file_under_the_environment_under_the_flags(program: Program, tmp_path: Path) -> None:
     config = tmp_path / "barrage.toml"
     config.write_text(

@@ -441,6 +441,10 @@ def _services() -> Iterator[Call]:
             deephaven.DeleteTableRequest(input_table=result, table_to_remove=ticket)
         ],
         CONSOLE + "GetConsoleTypes": [console_pb2.GetConsoleTypesRequest()],
+        CONSOLE + "StartConsole": [console_pb2.StartConsoleRequest(result_id=ticket, session_type="python")],
+        CONSOLE + "ExecuteCommand": [console_pb2.ExecuteCommandRequest(console_id=ticket, code="x = 1")],
+        CONSOLE + "CancelCommand": [console_pb2.CancelCommandRequest(console_id=ticket)],
+        CONSOLE + "SubscribeToLogs": [console_pb2.LogSubscriptionRequest()],
         CONSOLE + "BindTableToVariable": [
             console_pb2.BindTableToVariableRequest(variable_name="bound", table_id=ticket)
         ],

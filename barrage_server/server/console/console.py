@@ -21,7 +21,7 @@ from barrage_server.log import count
 from barrage_server.server.bound_names import BoundNames
 from barrage_server.server.console.context import ScriptContext
 from barrage_server.server.console.modules import script_builtins
-from barrage_server.server.console.output import Output
+from barrage_server.server.console.output import Output, encodable
 from barrage_server.server.console.scope import Changes, Scope, ServedBuiltins
 from barrage_server.server.console.script_table import ScriptTable
 from barrage_server.server.console.stop_switch import ScriptStop, StopSwitch
@@ -29,7 +29,7 @@ from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.workers import Workers
 
-__all__ = ["Command", "Console", "Outcome"]
+__all__ = ["Command", "Console", "Outcome", "never_run"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -40,6 +40,10 @@ _MOST_ERROR: Final = 16 << 10
 _SOURCES: Final = 64
 """Commands whose text is kept, for tracebacks of functions that they have defined."""
 _FILE: Final = "<command"
+_STUCK: Final = (
+    "A command of the console was told to stop, and does not. No other one can run until it ends, or the server is "
+    "started anew."
+)
 _PACKAGE: Final = str(Path(barrage_server.__file__).parent)
 
 
@@ -69,7 +73,8 @@ class Command:
         principal: who runs it.
         code: Python.
         started: called on its thread when it begins.
-        switch: stops it.
+        switch: stops its code.
+        future: of its outcome, once it was submitted.
 
     """
 
@@ -77,6 +82,7 @@ class Command:
     code: str
     started: Callable[[], object]
     switch: StopSwitch = field(default_factory=StopSwitch)
+    future: Future[Outcome] | None = None
 
 
 class Console:
@@ -97,11 +103,11 @@ class Console:
         self._namespace: dict[str, Any] = {}
         self._context = ScriptContext(state.catalog.graph, state.results, self._namespace)
         self._scope = Scope(state.catalog, names, self._namespace, lambda table: ScriptTable(table, self._context))
-        own = ServedBuiltins(script_builtins(self._context, self.output), self._scope.find)
-        self._namespace.update({"__name__": "__main__", "__doc__": None, "__builtins__": own})
+        self._builtins = script_builtins(self._context, self.output)
         self._workers = Workers(1, "barrage-console")
         self._lock = threading.Lock()
         self._commands: list[Command] = []
+        self._stuck: Command | None = None
         self._sources: OrderedDict[str, None] = OrderedDict()
         self._number = 0
         self._is_closed = False
@@ -111,7 +117,7 @@ class Console:
 
         Raises:
             LimitError: too many wait, or its code is too long.
-            UnavailableError: the server is shutting down.
+            UnavailableError: the server is shutting down, or a command does not stop.
 
         """
         if len(command.code) > _MOST_CODE:
@@ -119,6 +125,8 @@ class Console:
         with self._lock:
             if self._is_closed:
                 raise UnavailableError("The server is shutting down.")
+            if self._stuck is not None:
+                raise UnavailableError(_STUCK)
             if len(self._commands) > self._most:
                 raise LimitError(
                     f"The console runs one command at a time, and {count(self._most, 'commands')} wait for their turn "
@@ -126,20 +134,42 @@ class Console:
                 )
             self._commands.append(command)
         try:
-            future = self._workers.submit(self._run, command)
+            command.future = future = self._workers.submit(self._run, command)
         except BaseException:
             self._ended(command)
             raise
         future.add_done_callback(lambda _: self._ended(command))
         return future
 
+    def stop(self, command: Command, reason: str) -> None:
+        """Stop a command; one that waits for its turn is never run."""
+        command.switch.stop(reason)
+        if command.future is not None and command.future.cancel():
+            command.code = ""  # the queue still has it
+
+    def give_up(self, command: Command) -> None:
+        """A command was told to stop, and does not: those that wait are not run, and there are no further ones until it
+        has ended.
+        """
+        with self._lock:
+            if command not in self._commands:
+                return
+            self._stuck = command
+            waiting = [other for other in self._commands if other is not command]
+        for other in waiting:
+            self.stop(other, _STUCK)
+
     def bound(self, name: str) -> None:
         """A client has bound a table to a name: the variable is that table from now on."""
         self._scope.bound(name)
 
     def tidy(self) -> None:
-        """Housekeeping."""
+        """Housekeeping, about twice a second."""
         self._scope.tidy()
+        with self._lock:
+            commands = tuple(self._commands)
+        for command in commands:
+            command.switch.insist()
 
     def close(self) -> None:
         """Stop what runs, and forget all variables. A script that does not stop keeps its thread."""
@@ -147,7 +177,7 @@ class Console:
             self._is_closed = True
             commands = tuple(self._commands)
         for command in commands:
-            command.switch.stop("The server is shutting down.")
+            self.stop(command, "The server is shutting down.")
         self._workers.shutdown()
         self._scope.close()
         for name in self._sources:
@@ -157,6 +187,8 @@ class Console:
         with self._lock:
             if command in self._commands:
                 self._commands.remove(command)
+            if self._stuck is command:
+                self._stuck = None
 
     def _run(self, command: Command) -> Outcome:
         """Run a command, on the thread of the console."""
@@ -165,7 +197,11 @@ class Console:
         self._output_begins(command)
         self._context.begin(command.principal, command.switch)
         started = time.time_ns()
-        error = self._execute(command)
+        try:
+            error = self._execute(command)
+        except ScriptStop:  # raised a second time, at the end
+            command.switch.end()
+            error = command.switch.reason
         self.output.end()
         changes = self._scope.serve(command.principal) if not self._is_closed else Changes()
         text = _shortened("\n".join(filter(None, (error, *changes.problems))))
@@ -189,6 +225,9 @@ class Console:
         switch, name = command.switch, self._source(command.code)
         try:
             try:
+                # anew each time: a script may have deleted them
+                own = ServedBuiltins(self._builtins, self._scope.find)
+                self._namespace.update({"__name__": "__main__", "__builtins__": own})
                 code = compile(command.code, name, "exec", dont_inherit=True)
                 switch.begin()
                 exec(code, self._namespace)
@@ -208,6 +247,12 @@ class Console:
         if len(self._sources) > _SOURCES:
             linecache.cache.pop(self._sources.popitem(last=False)[0], None)
         return name
+
+
+def never_run(command: Command) -> Outcome:
+    """The outcome of a command that was stopped before its turn."""
+    now = time.time_ns()
+    return Outcome(command.switch.reason, Changes(), now, now)
 
 
 def _told(error: BaseException) -> str:
@@ -232,6 +277,7 @@ def _leave_out_own(told: traceback.TracebackException | None) -> None:
 
 
 def _shortened(text: str) -> str:
+    text = encodable(text)
     if len(text) <= _MOST_ERROR:
         return text
     left = _MOST_ERROR // 4

@@ -182,7 +182,8 @@ def script_builtins(context: ScriptContext, output: Output) -> dict[str, Any]:
             builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
             return
         joined = (" " if sep is None else sep).join(map(str, values)) + ("\n" if end is None else end)
-        output.write(joined, STDERR if file is sys.stderr else STDOUT)
+        level = STDERR if file is sys.stderr else STDOUT
+        context.guarded(lambda: output.write(joined, level))  # which has locks, as the log has
 
     own: dict[str, Any] = {"__import__": import_module, "print": script_print}
     for name in ("input", "breakpoint", "help"):

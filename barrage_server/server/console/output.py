@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-__all__ = ["Line", "Output"]
+__all__ = ["STDERR", "STDOUT", "Line", "Output", "encodable"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -108,11 +108,17 @@ class Output:
         return stop
 
     def _add(self, level: str, text: str) -> None:
+        text = encodable(text)
         for begin in range(0, max(1, len(text)), _MOST_CHARACTERS):
             part = text[begin : begin + _MOST_CHARACTERS]
             self._last = max(self._last + 1, self._clock() // 1_000)
             self._lines.append(Line(self._last, level, part))
             logger.info("console: %s", part)
+
+
+def encodable(text: str) -> str:
+    """A text with what UTF-8 cannot say written as in Python."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _call(listeners: tuple[Callable[[], object], ...]) -> None:

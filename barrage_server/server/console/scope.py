@@ -130,7 +130,7 @@ class Scope:
             found = {
                 name: table
                 for name, value in tuple(self._namespace.items())
-                if isinstance(name, str) and not name.startswith("_") and (table := _table_of(value)) is not None
+                if _is_shared(name) and (table := _table_of(value)) is not None
             }
             for name, variable in tuple(self._served.items()):
                 if name not in found:
@@ -176,6 +176,11 @@ class Scope:
 
     def _changed(self) -> None:
         self._is_stale = True
+
+
+def _is_shared(name: object) -> bool:
+    """Whether the variables of that name are tables of the server. A script may write any name into ``globals()``."""
+    return isinstance(name, str) and name.isidentifier() and not name.startswith("_")
 
 
 def _table_of(value: object) -> Table | None:

@@ -49,11 +49,11 @@ class StopSwitch:
             self._thread = threading.get_ident()
 
     def end(self) -> None:
-        """It may not any more. To be called again when ScriptStop was raised within the first call."""
+        """It may not any more. On its thread; to be called again when ScriptStop was raised within the call."""
         with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is not None:  # what was sent and not raised yet
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+            self._thread = None
+        # what was sent and not raised yet
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), None)
 
     def stop(self, reason: str) -> None:
         """Raise ScriptStop in the code, or right away in what begins later. The first reason counts."""
@@ -61,9 +61,13 @@ class StopSwitch:
             if self._reason:
                 return
             self._reason = reason
-            if self._thread is not None and not self._depth:
-                thread = ctypes.c_ulong(self._thread)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(ScriptStop))
+            self._send()
+
+    def insist(self) -> None:
+        """Raise it again in code that was stopped and still runs: what ran when it was raised has caught it."""
+        with self._lock:
+            if self._reason:
+                self._send()
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
@@ -81,6 +85,11 @@ class StopSwitch:
                 self._depth -= 1
                 if not self._depth:
                     self._check()
+
+    def _send(self) -> None:
+        if self._thread is not None and not self._depth:
+            thread = ctypes.c_ulong(self._thread)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(ScriptStop))
 
     def _check(self) -> None:
         if self._reason:

@@ -103,14 +103,13 @@ class ConsoleService:
 
         console = self._console(session)
         commands = _commands(session, request.console_id.ticket)
-        watch = _Watch(self._state.server_state.limits.console_seconds)
+        watch = _Watch(console, self._state.server_state.limits.console_seconds)
         command = Command(session.principal, request.code, watch.begin)
-        watch.command = command
         commands.add(command)
         try:
-            outcome = await watch.outcome(console, command)
+            outcome = await watch.outcome(command)
         except asyncio.CancelledError:
-            command.switch.stop("The caller has gone.")
+            console.stop(command, "The caller has gone.")
             raise
         finally:
             commands.discard(command)
@@ -130,9 +129,9 @@ class ConsoleService:
     async def _cancel(
         self, _call: Call, session: Session, request: console_pb2.CancelCommandRequest
     ) -> console_pb2.CancelCommandResponse:
-        self._console(session)
+        console = self._console(session)
         for command in tuple(_commands(session, request.console_id.ticket)):
-            command.switch.stop("The command was cancelled.")
+            console.stop(command, "The command was cancelled.")
         return console_pb2.CancelCommandResponse()
 
     async def _logs(self, call: Call, session: Session) -> None:
@@ -174,12 +173,14 @@ class _Watch:
     """Stops a command that takes too long, on the event loop.
 
     Args:
+        console: what runs it.
         seconds: that it may take from when it begins to run.
 
     """
 
-    def __init__(self, seconds: float) -> None:
-        self.command: Command | None = None
+    def __init__(self, console: Console, seconds: float) -> None:
+        self._console = console
+        self._command: Command | None = None
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self._late: asyncio.Future[None] = self._loop.create_future()
@@ -200,17 +201,22 @@ class _Watch:
             self._timer.cancel()
         self._late.cancel()
 
-    async def outcome(self, console: Console, command: Command) -> Outcome:
+    async def outcome(self, command: Command) -> Outcome:
         """What becomes of the command. DeadlineError when it does not stop in time."""
-        running = asyncio.wrap_future(console.submit(command))
+        from barrage_server.server.console.console import never_run
+
+        self._command = command
+        running = asyncio.wrap_future(self._console.submit(command))
         waited: set[asyncio.Future[Any]] = {running, self._late}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             running.add_done_callback(_taken)
             raise DeadlineError(
                 f"The command took longer than {self._seconds:g} s (console_seconds), was told to stop, and does not. "
-                f"Commands after it wait until it ends: it may be within a call that is not of Python."
+                f"No other one can run until it ends: it may be within a call that is not of Python."
             )
+        if running.cancelled():
+            return never_run(command)
         return running.result()
 
     def _start(self) -> None:
@@ -218,11 +224,13 @@ class _Watch:
             self._timer = self._loop.call_later(self._seconds, self._stop)
 
     def _stop(self) -> None:
-        assert self.command is not None
-        self.command.switch.stop(f"The command took longer than {self._seconds:g} s (console_seconds).")
+        assert self._command is not None
+        self._console.stop(self._command, f"The command took longer than {self._seconds:g} s (console_seconds).")
         self._timer = self._loop.call_later(_STOP_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
+        assert self._command is not None
+        self._console.give_up(self._command)
         if not self._late.done():
             self._late.set_result(None)
 

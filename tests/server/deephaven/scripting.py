@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from barrage_server.server import Server
 from barrage_server.wire.tickets import export_ticket
 from tests.server.deephaven.computing import Computing
 
+GATE = threading.Event()
+"""What scripts of tests may wait for, which does not let them be stopped."""
 CONSOLE = "/io.deephaven.proto.backplane.script.grpc.ConsoleService"
 
 

@@ -19,7 +19,7 @@ from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.server import Limits, Principal, Right, Role, Server
 from barrage_server.wire.tickets import export_ticket
 from tests.server.deephaven.computing import scope
-from tests.server.deephaven.scripting import Scripting, outcome, place
+from tests.server.deephaven.scripting import GATE, Scripting, outcome, place
 from tests.waiting import until
 
 
@@ -195,6 +195,25 @@ class TestCommands:
         assert "E" in client.run(hostile).error
         assert len(client.run("raise ValueError('x' * 1_000_000)").error) < 20_000
 
+    def test_a_script_cannot_break_the_console_for_others(self, server: Server, client: Scripting) -> None:
+        make = "__import__('deephaven').empty_table(1)"
+        for script in (
+            "globals().clear()",
+            "__builtins__ = None",
+            "del __name__",
+            f"globals()[5] = globals()['a/b'] = globals()['\\ud800'] = {make}",
+            f"globals()['x' * 5_000] = {make}",
+            "__builtins__.clear()",
+            "print('\\ud800')",
+        ):
+            client.run(script)
+            again = Scripting(place(server))
+            assert again.run(f"t = {make}\nprint(__name__)").error == "", script
+            again.run("del t")
+            again.disconnect()
+        assert "\\ud800" in client.run("raise ValueError('\\ud800')").error
+        assert all(table.name.isidentifier() for table in server.tables())
+
     def test_some_modules_and_built_in_names_are_refused(self, client: Scripting) -> None:
         assert "There is no module 'deephaven.plot'" in client.run("import deephaven.plot").error
         for name in ("input", "breakpoint"):
@@ -231,7 +250,7 @@ class TestStops:
         waiting = client.begin("x = 1")
         client.cancel()
         assert outcome(running.result()).error == "The command was cancelled."
-        assert outcome(waiting.result()).error in ("", "The command was cancelled.")  # it may have come after it
+        assert outcome(waiting.result()).error in ("", "The command was cancelled.")  # it may have come after that
         assert client.run("x = 2").error == ""
 
     def test_time(self) -> None:
@@ -267,6 +286,52 @@ class TestStops:
         assert running.exception() is not None
         until(lambda: "barrage-console" not in {thread.name for thread in threading.enumerate()})
         client.disconnect()
+
+    def test_code_that_catches_everything_is_stopped_again(self, server: Server, client: Scripting) -> None:
+        code = "n = 0\nwhile n < 2:\n    try:\n        print('begun')\n        while True:\n            pass\n"
+        running = client.begin(code + "    except BaseException:\n        n += 1")
+        next(iter(client.logs()))
+        client.cancel()
+        assert outcome(running.result()).error == "The command was cancelled."
+
+    def test_a_command_that_waits_is_cancelled_at_once(self, server: Server, client: Scripting) -> None:
+        running = client.begin("print('begun')\nwhile True:\n    pass")
+        next(iter(client.logs()))
+        other = Scripting(place(server))
+        waiting = other.begin("never = 1")
+
+        def is_cancelled() -> bool:
+            other.cancel()  # it may come before the command
+            return bool(waiting.done())
+
+        until(is_cancelled)
+        assert outcome(waiting.result()).error == "The command was cancelled."
+        assert not running.done()
+        client.cancel()
+        assert "NameError" in client.run("never").error
+        other.disconnect()
+
+    @pytest.mark.slow
+    def test_a_command_that_does_not_stop_is_told_of_and_others_are_refused(self) -> None:
+        GATE.clear()
+        with Server(deephaven_port=0, console=True, limits=Limits(console_seconds=0.05)) as server:
+            client = Scripting(place(server))
+            stuck = client.begin("from tests.server.deephaven.scripting import GATE\nprint('begun')\nGATE.wait()")
+            next(iter(client.logs()))
+            waiting = client.begin("x = 1")
+            assert refusal(stuck.result)[0] is grpc.StatusCode.DEADLINE_EXCEEDED
+            assert "does not" in outcome(waiting.result()).error
+            assert refusal(lambda: client.run("x = 1"))[0] is grpc.StatusCode.UNAVAILABLE
+            GATE.set()
+
+            def runs() -> bool:
+                try:
+                    return client.run("x = 1").error == ""
+                except grpc.RpcError:
+                    return False
+
+            until(runs)
+            client.disconnect()
 
     def test_few_commands_wait(self) -> None:
         with Server(deephaven_port=0, console=True, limits=Limits(console_commands=2)) as server:

@@ -129,6 +129,28 @@ const functions = {
     );
   },
 
+  /** The languages of scripts. */
+  async languages({ connection }) {
+    return await things.get(connection).connection.getConsoleTypes();
+  },
+
+  /** Run a script; its error, and the tables that it made, replaced and deleted. */
+  async script({ connection, code }) {
+    const held = things.get(connection);
+    if (!held.session) {
+      held.session = await held.connection.startSession('python');
+      held.connection.onLogMessage(item => say(`printed:${connection}`, { text: item.message, level: item.logLevel }));
+    }
+    const { error, changes } = await held.session.runCode(code);
+    const names = fields => fields.map(field => field.title ?? field.name).sort();
+    return {
+      error: error ?? '',
+      created: names(changes.created),
+      updated: names(changes.updated),
+      removed: names(changes.removed),
+    };
+  },
+
   async open({ connection, name }) {
     const table = await things.get(connection).connection.getObject({ name, type: 'Table' });
     const number = keep(table);
