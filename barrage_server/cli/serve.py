@@ -24,7 +24,7 @@ from barrage_server.engine import UpdateGraph
 from barrage_server.engine.kinds import make_table
 from barrage_server.errors import BarrageError, InvalidRequestError
 from barrage_server.log import JsonFormatter, TextFormatter
-from barrage_server.process import choose_memory_pool, raise_descriptor_limit
+from barrage_server.process import choose_allocators, raise_descriptor_limit
 from barrage_server.server import Authenticator
 from barrage_server.server.authentication import as_authenticator
 from barrage_server.server.roles import log_unknown_columns
@@ -50,7 +50,7 @@ def serve_until_stopped(config: Path | None, flags: Mapping[str, Any]) -> None:
     settings = load_settings(config, flags)
     _begin_log(settings)
     raise_descriptor_limit()
-    choose_memory_pool()
+    choose_allocators()
     end_within(settings.stop_seconds)
     with suppress(Terminated):  # a server that is told to stop has done what it is for
         _serve(settings, lambda server: reload_access(server, config, flags))

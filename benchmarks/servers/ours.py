@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 import barrage_server as bs
 from barrage_server.engine import KeyedTable
-from barrage_server.process import choose_memory_pool
+from barrage_server.process import choose_allocators
 from barrage_server.subscription import SubscriptionLimits
 from benchmarks import data
 from benchmarks.loop import Loop
@@ -171,7 +171,7 @@ class OurTables:
 
 def main() -> None:
     """Serve until standard input ends."""
-    choose_memory_pool()  # as serve does
+    choose_allocators()  # as serve does
     loop = Loop()
     tables = OurTables(loop.settings)
     for function in (

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 import barrage_server as bs
 from barrage_server.engine import AppendTable, KeyedTable, Table, UpdateGraph
-from barrage_server.process import choose_memory_pool
+from barrage_server.process import choose_allocators
 from benchmarks import query_data as data
 from benchmarks.loop import Loop
 
@@ -147,7 +147,7 @@ def _checksum(table: Table, columns: list[str]) -> list[float]:
 
 def main() -> None:
     """Serve until standard input ends."""
-    choose_memory_pool()  # as serve does
+    choose_allocators()  # as serve does
     loop = Loop()
     queries = OurQueries()
     for function in (

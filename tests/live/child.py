@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 import barrage_server as bs
-from barrage_server.process import choose_memory_pool
+from barrage_server.process import choose_allocators
 from barrage_server.publish import StagingLimits
 from barrage_server.server import Limits
 from tests.soak.updates import Updates
@@ -29,7 +29,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable()
-    choose_memory_pool()  # as serve does
+    choose_allocators()  # as serve does
     logging.basicConfig(stream=sys.stderr, level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     limits = dict(options.get("limits", {}))
     if "staging" in limits:

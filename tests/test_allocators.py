@@ -1,0 +1,59 @@
+"""The allocators that ``serve`` chooses: freed memory serves the next arrays."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource
+import numpy as np
+import pyarrow as pa
+from barrage_server.process import choose_allocators
+
+choose_allocators()
+
+def cycle():
+    arrays = [np.ones(1 << 18) for _ in range(8)]  # of 2 MB each
+    arrays.clear()
+
+for _ in range(3):
+    cycle()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    cycle()
+print(pa.default_memory_pool().backend_name, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def run(**variables: str) -> tuple[str, int]:
+    """The pool of Arrow, and the pages of memory that ten cycles, of 4,096 pages each, have written to first."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_", "ARROW_"))
+    }
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    pool, faults = found.stdout.split()
+    return pool, int(faults)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+def test_freed_memory_serves_the_next_arrays() -> None:
+    assert run()[1] < 4_096
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
+def test_variables_of_the_environment_take_precedence() -> None:
+    pool, faults = run(MALLOC_MMAP_THRESHOLD_="65536", ARROW_DEFAULT_MEMORY_POOL="system")
+    assert pool == "system"
+    assert faults > 30_000
