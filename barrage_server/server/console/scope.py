@@ -73,7 +73,7 @@ class ServedBuiltins(dict[str, Any]):
 class Scope:
     """Serves tables that are variables under their names, as long as they are.
 
-    Names that begin with an underscore are the scripts' own. Thread-safe.
+    Names that begin with two underscores are the scripts' own. Thread-safe.
 
     Args:
         catalog: the tables of the server.
@@ -180,7 +180,7 @@ class Scope:
 
 def _is_shared(name: object) -> bool:
     """Whether the variables of that name are tables of the server. A script may write any name into ``globals()``."""
-    return isinstance(name, str) and name.isidentifier() and not name.startswith("_")
+    return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
 
 
 def _table_of(value: object) -> Table | None:

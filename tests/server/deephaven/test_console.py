@@ -127,7 +127,7 @@ class TestWhoMay:
 
 class TestCommands:
     def test_variables_that_are_tables_are_tables_of_the_server(self, server: Server, client: Scripting) -> None:
-        made = client.run("from deephaven import empty_table\nt = empty_table(3).update('x = ii')\n_own = t\nn = 5")
+        made = client.run("from deephaven import empty_table\nt = empty_table(3).update('x = ii')\n__own = t\nn = 5")
         assert (made.error, made.created, made.updated, made.removed) == ("", ["t"], [], [])
         assert made.kinds == {"Table"}
         assert 0 <= made.seconds < 30
