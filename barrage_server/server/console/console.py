@@ -202,6 +202,7 @@ class Console:
         except ScriptStop:  # raised a second time, at the end
             command.switch.end()
             error = command.switch.reason
+        self._context.end()
         self.output.end()
         changes = self._scope.serve(command.principal) if not self._is_closed else Changes()
         text = _shortened("\n".join(filter(None, (error, *changes.problems))))

@@ -55,6 +55,10 @@ class ScriptContext:
         """A command of ``principal`` begins, which ``switch`` stops."""
         self._principal, self._switch = principal, switch
 
+    def end(self) -> None:
+        """The command has ended. Threads that it has started may go on."""
+        self._switch = StopSwitch()
+
     @contextmanager
     def shielded(self) -> Iterator[None]:
         """Run the ``with`` body, which works on tables, without being interrupted within it."""

@@ -16,6 +16,8 @@ from tests.server.deephaven.computing import Computing
 
 GATE = threading.Event()
 """What scripts of tests may wait for, which does not let them be stopped."""
+PASSED = threading.Event()
+"""What scripts of tests may set."""
 CONSOLE = "/io.deephaven.proto.backplane.script.grpc.ConsoleService"
 
 

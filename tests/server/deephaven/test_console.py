@@ -19,7 +19,7 @@ from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.server import Limits, Principal, Right, Role, Server
 from barrage_server.wire.tickets import export_ticket
 from tests.server.deephaven.computing import scope
-from tests.server.deephaven.scripting import GATE, Scripting, outcome, place
+from tests.server.deephaven.scripting import GATE, PASSED, Scripting, outcome, place
 from tests.waiting import until
 
 
@@ -332,6 +332,23 @@ class TestStops:
 
             until(runs)
             client.disconnect()
+
+    def test_a_thread_of_a_script_goes_on_when_a_command_is_stopped(self, server: Server, client: Scripting) -> None:
+        GATE.clear()
+        PASSED.clear()
+        begun = client.run(
+            "from tests.server.deephaven.scripting import GATE, PASSED\nfrom deephaven import empty_table\n"
+            "import threading\n"
+            "def work():\n    GATE.wait()\n    assert empty_table(2).head(1).size == 1\n    PASSED.set()\n\n"
+            "threading.Thread(target=work, daemon=True).start()"
+        )
+        assert begun.error == ""
+        running = client.begin("print('begun')\nwhile True:\n    pass")
+        next(iter(client.logs()))
+        client.cancel()
+        assert outcome(running.result()).error == "The command was cancelled."
+        GATE.set()
+        assert PASSED.wait(20)
 
     def test_few_commands_wait(self) -> None:
         with Server(deephaven_port=0, console=True, limits=Limits(console_commands=2)) as server:
