@@ -278,19 +278,28 @@ def _compared(comparison: Comparison, left: pa.Array, right: pa.Array | pa.Scala
     no_left = _flags(pc.is_null(left))
     no_right = _flags(pc.is_null(right)) if isinstance(right, pa.Array) else np.zeros(1, np.bool_)
     equal = no_left & no_right
+    below, above = no_left & ~_is_nan(right), no_right & ~_is_nan(left)  # null is lower than all but NaN
     match comparison:
         case Comparison.EQUAL:
             return equal | _flags(pc.equal(left, right))
         case Comparison.NOT_EQUAL:
             return ~(equal | _flags(pc.equal(left, right)))
         case Comparison.LESS:
-            return (no_left & ~no_right) | _flags(pc.less(left, right))
+            return (below & ~no_right) | _flags(pc.less(left, right))
         case Comparison.LESS_OR_EQUAL:
-            return no_left | _flags(pc.less_equal(left, right))
+            return below | _flags(pc.less_equal(left, right))
         case Comparison.GREATER:
-            return (no_right & ~no_left) | _flags(pc.greater(left, right))
+            return (above & ~no_left) | _flags(pc.greater(left, right))
         case Comparison.GREATER_OR_EQUAL:
-            return no_right | _flags(pc.greater_equal(left, right))
+            return above | _flags(pc.greater_equal(left, right))
+
+
+def _is_nan(values: pa.Array | pa.Scalar) -> Flags:
+    """Where values are NaN: one flag for a single value, and if there can be none."""
+    if not pat.is_floating(values.type):
+        return np.zeros(1, np.bool_)
+    found = pc.is_nan(values)
+    return _flags(found) if isinstance(found, pa.Array) else np.array([found.as_py() is True])
 
 
 def _is_beyond(data_type: pa.DataType, value: Any) -> bool:

@@ -95,11 +95,9 @@ def evaluated(condition: Condition, given: list[tuple[Any, ...]]) -> list[bool]:
 
 def compares(comparison: Comparison, left: Any, right: Any) -> bool:
     """Null equals null and is lowest; NaN is only unequal."""
-    if any(isinstance(value, float) and math.isnan(value) for value in (left, right)) and None not in (left, right):
+    if any(isinstance(value, float) and math.isnan(value) for value in (left, right)):
         return comparison is Comparison.NOT_EQUAL
     if left is None or right is None:
-        if any(isinstance(value, float) and math.isnan(value) for value in (left, right)):
-            pass  # null is lower than NaN, too
         left, right = left is not None, right is not None
     return bool(
         {
