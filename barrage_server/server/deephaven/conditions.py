@@ -37,6 +37,14 @@ _COMPARISONS: Final = {
     proto.CompareCondition.EQUALS: Comparison.EQUAL,
     proto.CompareCondition.NOT_EQUALS: Comparison.NOT_EQUAL,
 }
+_OPPOSITES: Final = {
+    Comparison.LESS: Comparison.GREATER_OR_EQUAL,
+    Comparison.LESS_OR_EQUAL: Comparison.GREATER,
+    Comparison.GREATER: Comparison.LESS_OR_EQUAL,
+    Comparison.GREATER_OR_EQUAL: Comparison.LESS,
+    Comparison.EQUAL: Comparison.NOT_EQUAL,
+    Comparison.NOT_EQUAL: Comparison.EQUAL,
+}
 
 
 def conditions_of(messages: Iterable[proto.Condition]) -> tuple[Condition, ...]:
@@ -58,7 +66,7 @@ def condition_of(message: proto.Condition) -> Condition:
         case "or":
             return AnyOf(conditions_of(getattr(message, "or").filters))
         case "not":
-            return Not(condition_of(getattr(message, "not").filter))
+            return _inverted(condition_of(getattr(message, "not").filter))
         case "compare":
             return _comparison(message.compare)
         case "in":
@@ -83,6 +91,20 @@ def condition_of(message: proto.Condition) -> Condition:
                 "Conditions that call a method are not known here. Write the condition as text, in a filter of strings."
             )
     raise InvalidRequestError("A condition of the filter is empty.")
+
+
+def _inverted(condition: Condition) -> Condition:
+    """The opposite, as a Deephaven server has it: that of ``<`` is ``>=``, which NaN does not meet either."""
+    match condition:
+        case All(conditions):
+            return AnyOf(tuple(map(_inverted, conditions)))
+        case AnyOf(conditions):
+            return All(tuple(map(_inverted, conditions)))
+        case Not(inner):
+            return inner
+        case Compare(comparison, left, right, ignores_case):
+            return Compare(_OPPOSITES[comparison], left, right, ignores_case)
+    return Not(condition)
 
 
 def _comparison(message: proto.CompareCondition) -> Compare:

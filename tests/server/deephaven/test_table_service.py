@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -189,12 +190,13 @@ def condition(kind: str, message: Any) -> table_pb2.Condition:
     return table_pb2.Condition(**{kind: message})
 
 
-SYM = table_pb2.Reference(column_name="sym")
+SYM, X = (table_pb2.Reference(column_name=name) for name in ("sym", "x"))
 CONDITIONS: list[tuple[table_pb2.Condition, list[int]]] = [
     (compared("n", "LESS_THAN", 3), [1, 2]),
     (compared("n", "GREATER_THAN_OR_EQUAL", 4.0), [5, 4]),
     (compared("sym", "NOT_EQUALS", "a"), [1, 2, 3]),
     (condition("not", table_pb2.NotCondition(filter=compared("n", "EQUALS", 3))), [5, 1, 4, 2]),
+    (condition("not", table_pb2.NotCondition(filter=compared("n", "LESS_THAN", 3))), [5, 4, 3]),
     (
         condition(
             "and", table_pb2.AndCondition(filters=[compared("n", "GREATER_THAN", 1), compared("sym", "EQUALS", "b")])
@@ -242,6 +244,23 @@ def test_each_operation_gives_a_table_and_says_what_it_is(
 def test_each_condition_chooses_rows(client: Computing, given: table_pb2.Condition, expected: list[int]) -> None:
     client.call("Filter", table_pb2.FilterTableRequest(result_id=result(1), source_id=scope("t"), filters=[given]))
     assert list(numbers(client.read(1))) == expected
+
+
+def test_the_opposite_of_a_comparison_is_no_more_true_of_nan(server: Server, client: Computing) -> None:
+    """A Deephaven server turns the comparison round, also within others."""
+    table = server.append_table("f", {"n": "int64", "x": "float64"})
+    table.append({"n": [1, 2, 3, 4], "x": [1.0, math.nan, None, 3.0]})
+    low, null = compared("x", "LESS_THAN", 2.0), condition("is_null", table_pb2.IsNullCondition(reference=X))
+    either = condition("or", table_pb2.OrCondition(filters=[low, null]))
+    both = condition("and", table_pb2.AndCondition(filters=[low, null]))
+    for number, (given, expected) in enumerate([(low, [4]), (either, [4]), (both, [1, 2, 4])], 1):
+        opposite = condition("not", table_pb2.NotCondition(filter=given))
+        request = table_pb2.FilterTableRequest(result_id=result(number), source_id=scope("f"), filters=[opposite])
+        client.call("Filter", request)
+        assert list(numbers(client.read(number))) == expected
+    twice = condition("not", table_pb2.NotCondition(filter=condition("not", table_pb2.NotCondition(filter=low))))
+    client.call("Filter", table_pb2.FilterTableRequest(result_id=result(9), source_id=scope("f"), filters=[twice]))
+    assert list(numbers(client.read(9))) == [1, 3]
 
 
 def test_operations_on_several_tables(server: Server, client: Computing) -> None:
