@@ -289,8 +289,8 @@ def as_of_join(
         parents: the left and the right table.
         on: the columns that are equal, as ``"sym"`` or ``"sym = symbol"``, and last the stamps: ``"time"``,
             ``"time >= quoted"`` or ``"time > quoted"``; with ``reverse`` ``"time <= quoted"`` or ``"time < quoted"``.
-        joins: the columns of the right table: ``"price"`` or ``"last = price"``; none: all that are not compared, and
-            the right stamps if the left table has no column of that name.
+        joins: the columns of the right table: ``"price"`` or ``"last = price"``; none: all that are not compared.
+            Before them come compared ones of whose names the left table has no column.
         reverse: whether the right row is behind the left one.
         name: its name in messages and logs.
 
@@ -310,8 +310,7 @@ def as_of_join(
     field = compared_columns(left, right, left.schema.field(left_stamp), right.schema.field(right_stamp))
     if not is_sortable(field.type):
         raise InvalidRequestError(f"Column {mine!r} has no order: it has the type {field.type}.")
-    compared = {second for _, second in pairs} | ({theirs} if theirs in left.schema.names else set())
-    added = added_columns(left, right, joins, [each for each in right.schema.names if each not in compared])
+    added = added_columns(left, right, _joins(left, right, [*(second for _, second in pairs), theirs], joins), [])
     traits = of_columns(left.traits)
     if right.is_refreshing:
         traits = replace(traits, append_only=False, add_only=False, is_blink=False)
@@ -328,6 +327,24 @@ def as_of_join(
     )
     called = "raj" if reverse else "aj"
     return make([left, right], called, operator, traits, key_columns=left.key_columns, name=name)
+
+
+def _joins(left: Table, right: Table, compared: Sequence[str], joins: Sequence[str]) -> list[str]:
+    """The columns to add: those ``compared`` that the left table has no names for, and ``joins``, or all others.
+
+    Of a compared column that ``joins`` names, too, there is the latter, in the place of the former.
+    """
+    known = [(name, name) for name in dict.fromkeys(compared) if name not in left.schema.names]
+    others: list[tuple[str, str]] = []
+    wanted = [pair(entry) for entry in joins] or [(name, name) for name in right.schema.names if name not in compared]
+    for name, source in wanted:
+        if (source, source) in known:
+            known[known.index((source, source))] = name, source
+        elif (name, name) in known:
+            known[known.index((name, name))] = name, source
+        else:
+            others.append((name, source))
+    return [f"{name} = {source}" for name, source in [*known, *others]]
 
 
 def _relation(entry: str, *, reverse: bool) -> tuple[str, str, str]:

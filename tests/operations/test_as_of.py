@@ -95,11 +95,11 @@ def test_what_a_change_modifies() -> None:
     right.delete({"n": [1]})
     assert [[list(rows) for rows in update.modified[3:]] for update in watch.updates] == [
         [[2], [2]],
-        [[2], []],
-        [[1], [1, 2]],
+        [[], [2]],
+        [[1, 2], [1]],
         [[0], [0]],
     ]
-    assert plain_rows(made) == [(1, "a", 1, None, None), (2, "a", 2, 3.5, 2), (3, "a", 3, 3.5, 2), (4, "a", 4, 4.0, 4)]
+    assert plain_rows(made) == [(1, "a", 1, None, None), (2, "a", 2, 2, 3.5), (3, "a", 3, 2, 3.5), (4, "a", 4, 4, 4.0)]
     watch.check_held()
 
 
@@ -109,18 +109,37 @@ def test_of_equal_stamps_the_last_or_the_first_is_taken() -> None:
     right.upsert({"n": [1, 2, 3], "sym": ["a"] * 3, "quoted": [5] * 3, "bid": [1.0, 2.0, 3.0]})
     before = left.aj(right, ["sym", "time >= quoted"], "bid")
     behind = left.raj(right, ["sym", "time <= quoted"], "bid")
-    assert (plain_rows(before)[0][3], plain_rows(behind)[0][3]) == (3.0, 1.0)
-    assert plain_rows(left.aj(right, ["sym", "time > quoted"], "bid"))[0][3] is None
+    assert (plain_rows(before)[0][-1], plain_rows(behind)[0][-1]) == (3.0, 1.0)
+    assert plain_rows(left.aj(right, ["sym", "time > quoted"], "bid"))[0][-1] is None
     right.delete({"n": [1, 3]})
-    assert (plain_rows(before)[0][3], plain_rows(behind)[0][3]) == (2.0, 2.0)
+    assert (plain_rows(before)[0][-1], plain_rows(behind)[0][-1]) == (2.0, 2.0)
 
 
 def test_the_columns_without_joins() -> None:
     left, right = tables()
-    assert left.aj(right, ["sym", "time >= quoted"]).schema.names == ["id", "sym", "time", "n", "quoted", "bid"]
+    assert left.aj(right, ["sym", "time >= quoted"]).schema.names == ["id", "sym", "time", "quoted", "n", "bid"]
     same = right.rename_columns("time = quoted")
     assert left.aj(same, ["sym", "time"]).schema.names == ["id", "sym", "time", "n", "bid"]
     assert left.key_columns == left.aj(same, ["sym", "time"]).key_columns
+
+
+def test_columns_that_are_compared_come_with_the_others() -> None:
+    """Where the left table has no column of that name, and before those that are named, as on a Deephaven server."""
+    left, quotes = tables()
+    right = quotes.rename_columns("symbol = sym")
+    on = ["sym = symbol", "time >= quoted"]
+    left.upsert({"id": [1], "sym": ["a"], "time": [5]})
+    for joins, names in (
+        (None, ["symbol", "quoted", "n", "bid"]),
+        (["bid"], ["symbol", "quoted", "bid"]),
+        (["bid", "quoted"], ["symbol", "quoted", "bid"]),
+        (["bid", "at = quoted"], ["symbol", "at", "bid"]),
+        (["quoted = bid"], ["symbol", "quoted"]),
+        (["at = quoted", "then = quoted"], ["symbol", "at", "then"]),
+    ):
+        for made in (left.aj(right, on, joins), left.raj(right, ["sym = symbol", "time <= quoted"], joins)):
+            assert made.schema.names == ["id", "sym", "time", *names]
+    assert left.aj(right, on, ["quoted = bid"]).schema.field("quoted").type == pa.float64()
 
 
 def test_no_value_is_copied() -> None:
@@ -206,7 +225,7 @@ def test_many_rows_that_are_there_at_first_find_the_same_as_one_by_one(relation:
     assert len(found) == 1000
     for row in found[:200]:
         expected = nearest(row, quotes, [0], 1, relation)
-        assert row[2] == (None if expected is None else expected[2])
+        assert row[3] == (None if expected is None else expected[2])
 
 
 WRONG: dict[str, tuple[list[str], list[str], type[BarrageError], str]] = {
