@@ -172,7 +172,7 @@ class _IntegerAbsSum(_IntegerSum):
 
 
 class _DoubleSum(_OfValues):
-    """Doubles, of which numbers can be taken away again without a trace."""
+    """Doubles, of which numbers can be taken away again without a trace. Those of floats are shown as floats."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(types)
@@ -203,9 +203,16 @@ class _DoubleSum(_OfValues):
         """Make sums of nothing zero."""
         self.totals.clear(groups)
 
+    @classmethod
+    def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
+        """A float of floats, and of numbers that are narrower; else a double."""
+        found = super().result_type(types)
+        return pa.float32() if pat.is_float16(types[0]) or pat.is_float32(types[0]) else found
+
     def results(self, groups: Int64Array) -> pa.Array:
         """The sums."""
-        return self.shown(groups, self.totals.sums(groups))
+        with np.errstate(over="ignore"):
+            return self.shown(groups, self.totals.sums(groups).astype(self.type.to_pandas_dtype()))
 
 
 class _DoubleAbsSum(_DoubleSum):
@@ -215,6 +222,11 @@ class _DoubleAbsSum(_DoubleSum):
 
 
 class _DoubleMean(_DoubleSum):
+    @classmethod
+    def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
+        """A double."""
+        return _OfValues.result_type(types)
+
     def results(self, groups: Int64Array) -> pa.Array:
         """Sums by numbers."""
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -300,6 +312,24 @@ class _Deviation(_Variance):
         return self.shown(groups, np.sqrt(self.variances(groups)))
 
 
+class _IntegerWeightedSum(_IntegerSum):
+    """Sums of the products of integers, which wrap around."""
+
+    inputs = 2
+
+    @classmethod
+    def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:  # noqa: ARG003
+        """A 64-bit integer."""
+        return pa.int64()
+
+    def take_in(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
+        """Add to sums, or take away."""
+        changes = np.zeros(len(groups), np.int64)
+        values, weights = map(_integers, columns)
+        np.add.at(changes, places, values * weights)
+        self._sums.array[groups] += sign * changes
+
+
 class _WeightedSum(_OfValues):
     """Sums of the products, each without rounding."""
 
@@ -372,13 +402,21 @@ def _by_type(integer: type[Accumulator], floating: type[Accumulator]) -> Callabl
     return made
 
 
+def _weighted_sum(types: Sequence[pa.DataType]) -> Accumulator:
+    """Of integers whole numbers, as long as 64 bits hold the integers."""
+    if not all(map(is_number, types)):
+        raise TypeError
+    is_double = any(pat.is_floating(each) or pat.is_uint64(each) for each in types)
+    return (_WeightedSum if is_double else _IntegerWeightedSum)(types)
+
+
 FUNCTIONS: Final[dict[str, tuple[Callable[[Sequence[pa.DataType]], Accumulator], int]]] = {
     "sum": (_by_type(_IntegerSum, _DoubleSum), 1),
     "abs_sum": (_by_type(_IntegerAbsSum, _DoubleAbsSum), 1),
     "avg": (_by_type(_IntegerMean, _DoubleMean), 1),
     "var": (_Variance, 1),
     "std": (_Deviation, 1),
-    "weighted_sum": (_WeightedSum, 2),
+    "weighted_sum": (_weighted_sum, 2),
     "weighted_avg": (_WeightedMean, 2),
 }
 """What makes the accumulator of a function for inputs of some types, and how many inputs it has. The first raises

@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from barrage_server.arguments import shown
 from barrage_server.engine.group_index import GroupIndex
@@ -38,7 +40,7 @@ class OfDistinct(Accumulator):
 
     Args:
         types: the type of the column.
-        with_nulls: whether null is a value.
+        with_nulls: whether null and NaN are values.
 
     Raises:
         UnsupportedTypeError: values of the type cannot be told apart.
@@ -72,9 +74,10 @@ class OfDistinct(Accumulator):
     def change(self, groups: Int64Array, places: Int64Array, columns: Sequence[pa.Array], sign: int) -> None:
         """Count the rows of each pair."""
         owners, values = groups[places], columns[0]
-        if values.null_count and not self._with_nulls:
-            there = np.flatnonzero(is_valid(values))
-            owners, values = owners[there], take(values, there)
+        if not self._with_nulls:
+            there = _counted(values)
+            if not there.all():
+                owners, values = owners[there], take(values, np.flatnonzero(there))
         if not len(owners):
             return
         keys = [pa.array(owners), values]
@@ -136,6 +139,14 @@ class OfDistinct(Accumulator):
         self.renumber(alive, np.arange(len(alive)))
 
 
+def _counted(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which values are neither null nor NaN."""
+    if pat.is_floating(values.type):
+        none: npt.NDArray[np.bool_] = pc.is_nan(values).fill_null(True).to_numpy(zero_copy_only=False)
+        return ~none
+    return is_valid(values) if values.null_count else np.ones(len(values), np.bool_)
+
+
 class CountDistinct(OfDistinct):
     """How many different values there are."""
 
@@ -160,7 +171,7 @@ class Unique(OfDistinct):
 
     Args:
         types: the type of the column.
-        with_nulls: whether null is a value.
+        with_nulls: whether null and NaN are values.
         sentinel: the result where there are several values.
 
     Raises:

@@ -303,17 +303,19 @@ class _Percentile(Ranked):
 
 
 class _Median(_Percentile):
-    """Of an even number of numbers the mean of both in the middle, a double; of other values the later one."""
+    """Of an even number of numbers the mean of both in the middle, of other values the later one."""
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
-        """A double of numbers, else that of the column."""
+        """A double of integers and doubles, a float of narrower numbers with a fraction, else that of the column."""
         found = super().result_type(types)
+        if pat.is_float16(found) or pat.is_float32(found):
+            return pa.float32()
         return pa.float64() if is_number(found) and not pat.is_boolean(found) else found
 
     def shown(self, first: Int64Array, numbers: Int64Array, nans: Int64Array) -> pa.Array:
         """Both in the middle, which are one of an odd number."""
-        if self.type == self.types[0] and not pat.is_float64(self.type):
+        if not pat.is_floating(self.type):
             return super().shown(first, numbers, nans)
         there = (numbers > 0) | (nans > 0)
         behind = first + numbers
@@ -321,7 +323,8 @@ class _Median(_Percentile):
         high = np.where(nans > 0, behind, first + numbers // 2)
         left, right = (self._at(places, there).cast(pa.float64(), safe=False) for places in (low, high))
         # halves first, so that the sum of two large numbers stays within the range
-        return pc.if_else(pc.equal(left, right), left, pc.add(pc.multiply(left, 0.5), pc.multiply(right, 0.5)))
+        found = pc.if_else(pc.equal(left, right), left, pc.add(pc.multiply(left, 0.5), pc.multiply(right, 0.5)))
+        return found.cast(self.type)
 
 
 class _First(Ranked):

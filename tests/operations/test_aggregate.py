@@ -367,6 +367,40 @@ def test_rows_that_never_leave_need_no_order() -> None:
     assert taken[1] < taken[0] + 1_000_000
 
 
+def test_types_of_results_are_those_of_deephaven() -> None:
+    """Of floats sums and medians are floats; weighted sums of integers are integers, which wrap around."""
+    floats, integers = ["f", "h"], ["i", "b"]
+    types = {"f": pa.float32(), "h": pa.float16(), "d": pa.float64(), "i": pa.int64(), "b": pa.int8(), "u": pa.uint64()}
+    table = AppendTable(UpdateGraph(), "t", types)
+    halves = np.array([0.5, 2.0], np.float16)
+    table.append({"f": [0.5, 2.0], "h": halves, "d": [3.0, 4.0], "i": [2**62, 3], "b": [2, -5], "u": [1, 2]})
+    for wanted, values in ((agg.sum_(floats), (2.5, 2.5)), (agg.median(floats), (1.25, 1.25))):
+        made = agg_by([table], [wanted], [])
+        assert made.schema.types == [pa.float32()] * 2
+        assert plain_rows(made) == [values]
+    assert agg_by([table], [agg.avg(floats)], []).schema.types == [pa.float64()] * 2
+    made = agg_by([table], [agg.weighted_sum("i", integers), agg.weighted_sum("b", ["x = d", "y = u"])], [])
+    assert dict(zip(made.schema.names, made.schema.types, strict=True)) == {
+        "i": pa.int64(),
+        "b": pa.int64(),
+        "x": pa.float64(),
+        "y": pa.float64(),
+    }
+    (row,) = plain_rows(made)
+    assert row == (9, -(2**63) - 15 + 2**64, -14.0, -8.0)
+
+
+def test_weighted_sums_of_integers_leave_out_nulls_and_rows_that_go() -> None:
+    table = KeyedTable(UpdateGraph(), "t", {"k": "int64", "w": "int16", "v": "int32"}, ["k"])
+    made = agg_by([table], [agg.weighted_sum("w", "v")], [])
+    table.upsert({"k": [1, 2, 3, 4], "w": [2, None, 3, 5], "v": [10, 20, None, -4]})
+    assert plain_rows(made) == [(0,)]
+    table.delete({"k": [4]})
+    assert plain_rows(made) == [(20,)]
+    table.delete({"k": [1]})
+    assert plain_rows(made) == [(None,)]
+
+
 def test_rows_of_a_blink_table_are_not_kept_for_an_order() -> None:
     table = BlinkTable(UpdateGraph(), "t", {"g": "string", "v": "int64"})
     for wanted in (agg.median("v"), agg.pct(0.5, "v")):

@@ -82,8 +82,8 @@ def told(value: Any) -> Any:
 
 
 def values(rows: Sequence[Row], number: int, *, nulls: bool = False) -> list[Any]:
-    """The different values in order."""
-    found = {repr(told(row[number])): row[number] for row in rows if nulls or row[number] is not None}
+    """The different values in order: without null and NaN, or with them."""
+    found = {repr(told(row[number])): row[number] for row in rows if nulls or place(row[number])[0] == 1}
     return sorted(found.values(), key=place)
 
 
