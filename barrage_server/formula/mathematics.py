@@ -51,6 +51,8 @@ def _widest(kinds: tuple[Kind, ...]) -> Kind:
     found = [SHORT if kind.name == "char" and len(set(kinds)) > 1 else kind for kind in kinds]
     if len(set(found)) == 1 and found[0] in _ORDERED:
         return found[0]
+    if set(found) == {BYTE, SHORT}:
+        return INT
     return max((INT if kind.name == "char" else kind for kind in kinds), key=_ORDERED.index)
 
 
