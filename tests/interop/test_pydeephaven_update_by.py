@@ -17,6 +17,7 @@ import pytest
 
 from tests.waiting import until
 
+from .comparison import differences
 from .deephaven import DeephavenServer
 from .peer import PeerError
 from .python_client import Pydeephaven
@@ -203,36 +204,16 @@ def both(client: Pydeephaven, deephaven: DeephavenServer) -> Iterator[Pydeephave
     client.execute("other.close()")
 
 
-def same(left: Any, right: Any) -> bool:
-    """Whether two cells are equal, but for the last digits of floating-point numbers."""
-    if isinstance(left, float) and isinstance(right, float):
-        if math.isnan(left) or math.isnan(right):
-            return math.isnan(left) and math.isnan(right)
-        return left == right or math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-7)  # a deviation is a root
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return type(left) is type(right) and bool(left == right)
-
-
-def differences(both: Pydeephaven) -> list[object]:
+def different(both: Pydeephaven) -> list[object]:
     """What is not equal in ``ours`` and ``theirs`` there: columns, types, the number of rows, or cells."""
-    ours, theirs = both.fetch("ours.to_arrow()", 120), both.fetch("theirs.to_arrow()", 120)
-    assert ours.schema.names == theirs.schema.names
-    if ours.num_rows != theirs.num_rows:
-        return [(ours.num_rows, theirs.num_rows)]
-    wrong: list[object] = []
-    for name in ours.column_names:
-        assert ours[name].type == theirs[name].type, name
-        cells = zip(ours[name].to_pylist(), theirs[name].to_pylist(), strict=True)
-        wrong += [(name, row, left, right) for row, (left, right) in enumerate(cells) if not same(left, right)]
-    return wrong
+    return differences(both.fetch("ours.to_arrow()", 120), both.fetch("theirs.to_arrow()", 120))
 
 
 def check_same(both: Pydeephaven) -> None:
     """They are equal, or are so soon: Deephaven's tables of input tell of a change before it is seen in others."""
     with suppress(AssertionError):
-        until(lambda: not differences(both), timeout=10)
-    assert differences(both) == []
+        until(lambda: not different(both), timeout=10)
+    assert different(both) == []
 
 
 @pytest.mark.parametrize("by", [[], ["sym"]], ids=["all", "by"])
@@ -241,7 +222,7 @@ def test_a_function_of_a_static_table_is_deephavens(both: Pydeephaven, function:
     both.give("data", rows(len(function), range(120)))
     calls = calls_of(function, by)
     both.execute(f"ours = session.import_table(data).{calls}; theirs = other.import_table(data).{calls}", 120)
-    assert differences(both) == []
+    assert different(both) == []
 
 
 @pytest.mark.parametrize("kind", ["append", "keyed"])
