@@ -55,7 +55,12 @@ class GroupArray:
             self._array.resize(max(count, there + (there >> 1), 16))
 
     def pack(self, living: Int64Array) -> None:
-        """Keep the numbers of the groups ``living`` only, which become the groups from 0."""
+        """Keep the numbers of the groups ``living``, in ascending order, only; they become the groups from 0.
+
+        Groups that came since the last :meth:`reserve` have zero.
+        """
+        if len(living):
+            self.reserve(int(living[-1]) + 1)
         kept = self.array[living]
         self._array = GrowingArray(len(kept), kept.dtype)
         self._array.array[:] = kept

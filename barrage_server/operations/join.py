@@ -117,10 +117,11 @@ class NaturalJoin(Operator):
         return self._groups.nbytes + self._left.nbytes + self._right.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Find the group of each left row, then the right row of each group."""
+        """Find the right row of each group, then the group of each left row: right keys are fewer, and often in order."""
         left, right = inputs
-        self._left.start(left)
         self._right.start(right)
+        self._left.start(left)
+        self._right.extend()
         self._left.counts.reserve(self._groups.count)
         if self._exact:
             self._check(np.arange(self._groups.count))
