@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -53,7 +54,9 @@ class UserFunction:
             answer = self._batch(arguments) if self.is_batch else self._scalar(arguments, rows)
         except InternalError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+                raise  # Ctrl-C, or the end of the program
             raise InternalError(f"The function '{self.name}' raised an exception, which the log has.") from error
         if len(answer) != rows:
             raise InternalError(f"The function '{self.name}' returned {len(answer)} values for {rows} rows.")
@@ -105,6 +108,7 @@ class Functions:
 
         A function must be pure, and takes nulls as Arrow or Python has them. A name that is registered again means
         the new function in formulas that are compiled from then on. A function of a user goes before a built-in one.
+        A table fails with what it raises.
 
         Args:
             name: a name of letters, digits and underscores.

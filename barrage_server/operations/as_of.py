@@ -334,9 +334,11 @@ def _joins(left: Table, right: Table, compared: Sequence[str], joins: Sequence[s
 
     Of a compared column that ``joins`` names, too, there is the latter, in the place of the former.
     """
-    known = [(name, name) for name in dict.fromkeys(compared) if name not in left.schema.names]
+    mine = set(left.schema.names)
+    known = [(name, name) for name in dict.fromkeys(compared) if name not in mine]
     others: list[tuple[str, str]] = []
-    wanted = [pair(entry) for entry in joins] or [(name, name) for name in right.schema.names if name not in compared]
+    theirs = set(compared)
+    wanted = [pair(entry) for entry in joins] or [(name, name) for name in right.schema.names if name not in theirs]
     for name, source in wanted:
         if (source, source) in known:
             known[known.index((source, source))] = name, source

@@ -117,7 +117,7 @@ class NaturalJoin(Operator):
         return self._groups.nbytes + self._left.nbytes + self._right.nbytes
 
     def start(self, inputs: Inputs) -> Outcome:
-        """Find the right row of each group, then the group of each left row: right keys are fewer, and often in order."""
+        """Find the right row of each group, then the group of each left row: right keys are fewer, often in order."""
         left, right = inputs
         self._right.start(right)
         self._left.start(left)

@@ -99,20 +99,24 @@ def rough_codes(columns: Sequence[pa.Array], keys: Sequence[Key]) -> Codes:
 
     Args:
         columns: the values of the columns of ``keys``.
-        keys: how they count, the first most. Those from the first one on whose type has no codes are left out.
+        keys: how they count, the first most. Those from the first one on whose type has no codes are left out, and
+            those behind one whose values may share a code.
 
     """
     found: list[npt.NDArray[np.uint64]] = []
     for column, key in zip(columns, keys, strict=True):
         if not has_codes(column.type):
             break
-        parts = _codes(_plain(column, key), False)
-        if len(parts) > 1:  # null as the smallest number of all, NaN as the largest one
-            kinds, codes = parts
-            codes = np.where(kinds == _NAN, ~np.uint64(0), codes)
-        else:
-            (codes,) = parts
+        *kinds, codes = _codes(_plain(column, key), False)
+        is_narrow = column.type.bit_width < 64
+        if is_narrow and pat.is_unsigned_integer(column.type):
+            codes = codes + np.uint64(1)  # 0 is null
+        if kinds:  # null as the smallest number of all, NaN as the largest one
+            codes = np.where(kinds[0] == _NULL, np.uint64(0), codes)
+            codes = np.where(kinds[0] == _NAN, ~np.uint64(0), codes)
         found.append(~codes if key.descending else codes)
+        if not is_narrow and not pat.is_floating(column.type):  # null has the code of the smallest value
+            break
     return found
 
 

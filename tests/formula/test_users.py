@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,22 @@ def test_a_function_that_fails_is_an_error_without_its_text(
     assert "1234" not in str(caught.value)
     if function is fails:
         assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("kind", ["batch", "scalar"])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_function_cannot_end_a_thread(kind: str, error: type[BaseException]) -> None:
+    """On the main one such an error may be Ctrl-C, which must come through."""
+
+    def ends(*_: Any) -> Any:
+        raise error
+
+    functions = registered(ends, pa.int64(), kind)
+    with pytest.raises(error):
+        evaluate("f(x)", functions)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(InternalError, match="raised an exception") as caught:
+        pool.submit(evaluate, "f(x)", functions).result()
+    assert isinstance(caught.value.__cause__, error)
 
 
 def test_wrong_registrations_are_refused() -> None:

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from barrage_server.engine import AppendTable, KeyedTable, UpdateGraph
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
 from barrage_server.operations import build
+from barrage_server.operations.aggregations import agg_by
 from barrage_server.operations.sort import sort
+from barrage_server.plan import aggregation as agg
 from barrage_server.plan.operation import SortColumn
 from tests.operations.oracle import Case, Row, Rows, Watch, check_stages, plain_rows
 from tests.operations.test_rows import CASES as OTHERS
@@ -193,3 +195,41 @@ def test_it_is_one_of_the_methods() -> None:
     assert plain_rows(down) == [(2, -5.0), (2, 3.0), (1, 0.0)]
     assert plain_rows(mixed) == [(2, -5.0), (2, 3.0), (1, 0.0)]
     assert plain_rows(build.head([down], 1)) == [(2, -5.0)]
+
+
+EDGES: dict[pa.DataType, list[Any]] = {
+    pa.int8(): [-128, 127],
+    pa.uint8(): [0, 255],
+    pa.uint16(): [0, 1],
+    pa.uint32(): [0, (1 << 32) - 1],
+    pa.int64(): [-(1 << 63), 1 - (1 << 63), (1 << 63) - 1],
+    pa.uint64(): [0, 1, (1 << 64) - 1],
+    pa.timestamp("ns"): [-(1 << 63), 0],
+    pa.float32(): [-math.inf, math.inf, math.nan],
+    pa.float64(): [-math.inf, math.inf, math.nan, -5e-324, 5e-324],
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("data_type", EDGES, ids=str)
+def test_null_and_nan_are_told_from_the_values_next_to_them(data_type: pa.DataType, descending: bool) -> None:
+    """In a column that others follow, which count where it is equal only."""
+    schema = pa.schema([("id", pa.int64()), ("edge", data_type), ("number", pa.int64())])
+    keys = [SortColumn("edge", descending), SortColumn("number", descending)]
+    for seed in range(30):
+        chance, first = random.Random(seed), 0
+        table = AppendTable(UpdateGraph(), "t", schema)
+        made = sort([table], keys)
+        ranked = agg_by([table], [agg.sorted_first(["edge", "number"], "f = id")], ["number"])
+        for count in (chance.choice([2, 60]), 1, 5, 3):
+            rows = {
+                "id": range(first, first + count),
+                "edge": pa.array(chance.choices([None, *EDGES[data_type]], k=count), data_type),
+                "number": chance.choices(range(4), k=count),
+            }
+            table.append(pa.table(rows, schema=schema))
+            first += count
+            expected = sort([table.snapshot()], keys)
+            assert made.to_arrow()["id"].to_pylist() == expected.to_arrow()["id"].to_pylist()
+        still = agg_by([table.snapshot()], [agg.sorted_first(["edge", "number"], "f = id")], ["number"])
+        assert ranked.to_arrow().equals(still.to_arrow())
