@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar, get_type_hints
@@ -11,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine import Table, UpdateGraph
-from barrage_server.errors import BarrageError
+from barrage_server.errors import AlreadyExistsError, BarrageError
+from barrage_server.formula.catalog import FUNCTIONS
+from barrage_server.formula.functions import UserFunction
 from barrage_server.plan.operation import Operation
 from barrage_server.server.console.stop_switch import StopSwitch
 from barrage_server.server.principal import UNAUTHENTICATED, Principal
@@ -21,7 +24,8 @@ __all__ = ["ScriptContext"]
 
 Result = TypeVar("Result")
 
-_CALLED: Final = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_CALLED: Final = re.compile(r"(?<![\w.$])([A-Za-z_]\w*)\s*\(")
+_STRING: Final = re.compile(r"`(?:[^`\\]|\\.)*`")
 _TYPES: Final[Mapping[Any, pa.DataType]] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -50,6 +54,8 @@ class ScriptContext:
         self._namespace = namespace
         self._principal = UNAUTHENTICATED
         self._switch = StopSwitch()
+        self._registering = threading.Lock()
+        self._registered: dict[str, UserFunction] = {}
 
     def begin(self, principal: Principal, switch: StopSwitch) -> None:
         """A command of ``principal`` begins, which ``switch`` stops."""
@@ -76,7 +82,11 @@ class ScriptContext:
             return function()
 
     def compute(self, operation: Operation, inputs: Sequence[Table]) -> Table:
-        """The result of an operation. Raises what :meth:`Results.compute` does."""
+        """The result of an operation.
+
+        Raises what :meth:`Results.compute` does; AlreadyExistsError when it calls a function of a script that has the
+        name of another one.
+        """
         switch = self._switch
         with self.shielded():
             self._register(operation)
@@ -84,20 +94,40 @@ class ScriptContext:
 
     def _register(self, operation: Operation) -> None:
         """Let formulas call the functions of scripts that the operation may name, and whose results have a type."""
-        functions = self.graph.functions
-        for name in set(_CALLED.findall(repr(operation))):
+        functions, text = self.graph.functions, repr(operation)
+        for name in set(_CALLED.findall(text)):
             function = self._namespace.get(name)
             if not callable(function) or isinstance(function, type):
                 continue
             there = functions.function_of(name)
             if there is not None and getattr(there.function, "script_function", there.function) is function:
                 continue
-            try:
-                found = _typed(function)
-                if found is not None:
+            found = _typed(function)
+            if found is None:
+                continue
+            with self._registering:
+                owner = self._owner(name)
+                if owner:
+                    if name not in _CALLED.findall(_STRING.sub("``", text)):
+                        continue  # within a string
+                    raise AlreadyExistsError(
+                        f"A formula cannot call the function '{name}' of a script: {owner} has that name, and keeps "
+                        f"it. Give yours another one."
+                    )
+                try:
                     functions.register(name, found[0], returns=found[1], kind=found[2])
-            except BarrageError:
-                continue  # a word of formulas: the operation says what is wrong
+                except BarrageError:
+                    continue  # a word of formulas: the operation says what is wrong
+                registered = functions.function_of(name)
+                if registered is not None:
+                    self._registered[name] = registered
+
+    def _owner(self, name: str) -> str:
+        """What has that name in formulas, and keeps it; empty when it is free, or was given by a script."""
+        there = self.graph.functions.function_of(name)
+        if there is not None:
+            return "" if self._registered.get(name) is there else "a function of the server"
+        return "a function of formulas" if name in FUNCTIONS or name == "timeZone" else ""
 
 
 def _typed(function: Callable[..., Any]) -> tuple[Callable[..., Any], pa.DataType, str] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from barrage_server.server import Server
@@ -67,7 +69,7 @@ SCRIPTS = {
         "import numpy as np\nfrom deephaven import empty_table\nsqrt = np.sqrt\n"
         "empty_table(3).update('y = sqrt(ii)')\n"
         "class Typed:\n    types = ['l->l']\n    def __call__(self, n):\n        return n + 1\n\n"
-        "plus = Typed()\nr = empty_table(3).update('x = plus(ii)')"
+        "next_of = Typed()\nr = empty_table(3).update('x = next_of(ii)')"
     ),
     "a snapshot": (
         "from deephaven import time_table\nt = time_table('PT0.01S')\nassert t.is_refreshing and not t.is_blink\n"
@@ -127,3 +129,41 @@ def test_a_function_without_a_type_is_unknown_to_formulas(client: tuple[Server, 
         "from deephaven import empty_table\ndef untyped(n):\n    return n\n\nempty_table(1).update('x = untyped(ii)')"
     )
     assert "untyped" in client[1].run(script).error
+
+
+def values(server: Server, formula: str) -> list[Any]:
+    """What a formula of the server itself says for the numbers -1 and 2."""
+    found: list[Any] = server.table("numbers").update(f"y = {formula}").to_arrow()["y"].to_pylist()
+    return found
+
+
+def test_functions_of_the_server_and_of_formulas_keep_their_names() -> None:
+    with Server(deephaven_port=0, console=True) as server:
+        server.functions.register("score", lambda n: n * 2, returns=pa.int64(), kind="scalar")
+        server.append_table("numbers", {"x": "int64"}).append({"x": [-1, 2]})
+        client = Scripting(place(server))
+        for name, owner in (("score", "the server"), ("abs", "formulas"), ("nth", "formulas")):
+            error = client.run(
+                f"def {name}(n: int) -> int:\n    return 99\n\nr = numbers.update('y = {name}(x)')"
+            ).error
+            assert f"the function '{name}' of a script: a function of {owner} has that name" in error
+        assert client.run("r = numbers.update('y = `abs(` + x')").error == ""  # no call
+        assert client.run("r = numbers.update('y = Math.abs(x)')").error == ""
+        assert client.run("del score, abs, nth\nr = numbers.update('y = score(x) + abs(x)')").error == ""
+        assert values(server, "score(x)") == [-2, 4]
+        assert values(server, "abs(x)") == [1, 2]
+        client.disconnect()
+
+
+def test_functions_of_scripts_may_be_replaced_until_the_server_has_the_name() -> None:
+    with Server(deephaven_port=0, console=True) as server:
+        server.append_table("numbers", {"x": "int64"}).append({"x": [-1, 2]})
+        client = Scripting(place(server))
+        script = "def own(n: int) -> int:\n    return n + {}\n\nr = numbers.update('y = own(x)')"
+        for more in (10, 20):
+            assert client.run(script.format(more)).error == ""
+            assert values(server, "own(x)") == [more - 1, more + 2]
+        server.functions.register("own", lambda n: 0, returns=pa.int64(), kind="scalar")
+        assert "a function of the server has that name" in client.run(script.format(30)).error
+        assert values(server, "own(x)") == [0, 0]
+        client.disconnect()
