@@ -74,8 +74,14 @@ class BoundNames:
             self._bound[name] = served
             return served
 
-    def take_back(self, name: str, served: Table) -> None:
-        """Serve a table no more, if it is still what has that name."""
+    def bound(self, name: str) -> Table | None:
+        """The table of that name, if a client gave it; None when there is none, or it is one of the server's own."""
         with self._lock:
-            if self._state.catalog.find(name) is served:
+            there = self._state.catalog.find(name)
+            return there if there is not None and self._bound.get(name) is there else None
+
+    def take_back(self, name: str, served: Table) -> None:
+        """Serve a table no more, if it is still what has that name, and a client gave it."""
+        with self._lock:
+            if self.bound(name) is served:
                 self._state.drop(name)

@@ -102,8 +102,11 @@ class Console:
         self._most = state.limits.console_commands
         self._namespace: dict[str, Any] = {}
         self._context = ScriptContext(state.catalog.graph, state.results, self._namespace)
-        self._scope = Scope(state.catalog, names, self._namespace, lambda table: ScriptTable(table, self._context))
+        self._access = state.access
         self._builtins = script_builtins(self._context, self.output)
+        self._scope = Scope(
+            state.catalog, names, self._namespace, lambda table: ScriptTable(table, self._context), self._builtins
+        )
         self._workers = Workers(1, "barrage-console")
         self._lock = threading.Lock()
         self._commands: list[Command] = []
@@ -160,7 +163,7 @@ class Console:
             self.stop(other, _STUCK)
 
     def bound(self, name: str) -> None:
-        """A client has bound a table to a name: the variable is that table from now on."""
+        """A client has bound a table to a name; see :meth:`Scope.bound`."""
         self._scope.bound(name)
 
     def tidy(self) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from typing import Any
+from keyword import iskeyword
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from barrage_server.engine import StandaloneGraph, Table
@@ -80,16 +81,23 @@ class Scope:
         names: gives names to tables.
         namespace: the variables.
         wrap: makes a table of the server one for scripts.
+        words: the built-in names, which are no variables when a client binds a table to them.
 
     """
 
     def __init__(
-        self, catalog: Catalog, names: BoundNames, namespace: dict[str, Any], wrap: Callable[[Table], ScriptTable]
+        self,
+        catalog: Catalog,
+        names: BoundNames,
+        namespace: dict[str, Any],
+        wrap: Callable[[Table], ScriptTable],
+        words: Container[str] = (),
     ) -> None:
         self._catalog = catalog
         self._names = names
         self._namespace = namespace
         self._wrap = wrap
+        self._words = words
         self._lock = threading.RLock()
         self._served: dict[str, _Variable] = {}
         self._refused: WeakValueDictionary[str, Table] = WeakValueDictionary()  # of which the caller was told
@@ -102,8 +110,14 @@ class Scope:
         return None if table is None else self._wrap(table)
 
     def bound(self, name: str) -> None:
-        """A client has bound a table to a name: the variable is that table from now on."""
-        table = self._catalog.find(name)
+        """A client has bound a table to a name: the variable is that table from now on.
+
+        Without effect for a table of the server's own, and for a name that scripts cannot have, or that means something
+        in all of them.
+        """
+        if not _is_shared(name) or name in self._words:
+            return
+        table = self._names.bound(name)
         if table is not None:
             with self._lock:
                 self._served[name] = _Variable(table, table)
@@ -180,10 +194,11 @@ class Scope:
 
 def _is_shared(name: object) -> bool:
     """Whether the variables of that name are tables of the server. A script may write any name into ``globals()``."""
-    return isinstance(name, str) and name.isidentifier() and not name.startswith("__")
+    return isinstance(name, str) and name.isidentifier() and not name.startswith("__") and not iskeyword(name)
 
 
 def _table_of(value: object) -> Table | None:
-    if isinstance(value, ScriptTable):
-        return value.table
-    return value if isinstance(value, Table) else None
+    kind = type(value)  # isinstance() would ask the value, which may raise
+    if issubclass(kind, ScriptTable):
+        return cast("ScriptTable", value).table
+    return cast("Table", value) if issubclass(kind, Table) else None

@@ -87,7 +87,11 @@ class Computing:
 
     def bind(self, number: int, name: str) -> None:
         """Give an export a name."""
-        request = console_pb2.BindTableToVariableRequest(variable_name=name, table_id=result(number))
+        self.bind_ticket(export_ticket(number), name)
+
+    def bind_ticket(self, ticket: bytes, name: str) -> None:
+        """Give the table of a ticket a name."""
+        request = console_pb2.BindTableToVariableRequest(variable_name=name, table_id=proto.Ticket(ticket=ticket))
         method: Any = self.channel.unary_unary(
             "/io.deephaven.proto.backplane.script.grpc.ConsoleService/BindTableToVariable"
         )

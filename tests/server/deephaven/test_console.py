@@ -17,7 +17,7 @@ from barrage_proto import deephaven_pb2 as proto
 from barrage_server.engine import Table
 from barrage_server.errors import AuthenticationError, InvalidRequestError
 from barrage_server.server import Limits, Principal, Right, Role, Server
-from barrage_server.wire.tickets import export_ticket
+from barrage_server.wire.tickets import export_ticket, scope_ticket
 from tests.server.deephaven.computing import scope
 from tests.server.deephaven.scripting import GATE, PASSED, Scripting, outcome, place
 from tests.waiting import until
@@ -178,6 +178,32 @@ class TestCommands:
         client.bind(1, "mine")
         client.bind(1, "mine")
         assert client.run("del mine").removed == ["mine"]
+
+    def test_a_table_of_the_server_that_is_bound_to_its_own_name_stays(self, server: Server, client: Scripting) -> None:
+        quotes = server.append_table("quotes", {"x": "int64"})
+        for script in ("quotes = 5", "globals().pop('quotes', None)", "quotes = quotes.head(1)", "x = 1"):
+            client.bind_ticket(scope_ticket("quotes"), "quotes")
+            assert client.run(script).removed == []
+            assert server.table("quotes") is quotes
+        quotes.append({"x": [1]})
+
+    @pytest.mark.parametrize("name", ["a-b", "my table", "class", "__own", "print", "len", "__builtins__", "__name__"])
+    def test_a_bound_name_that_scripts_cannot_have_is_served_and_no_variable(
+        self, server: Server, client: Scripting, name: str
+    ) -> None:
+        server.append_table("quotes", {"x": "int64"}).append({"x": [1, 2]})
+        client.where(1, scope("quotes"), ["x > 1"])
+        client.bind(1, name)
+        other = Scripting(place(server))
+        for caller in (client, other):
+            ran = caller.run("print(len('a'))\nassert __name__ == '__main__'")
+            assert (ran.error, ran.removed) == ("", [])
+        assert server.table(name).to_arrow().to_pydict() == {"x": [2]}
+        other.disconnect()
+
+    def test_a_variable_may_be_of_any_kind(self, client: Scripting) -> None:
+        assert client.run("import weakref\nclass C: pass\n\nx = weakref.proxy(C())").error == ""
+        assert client.run("del x").error == ""
 
     def test_an_error_is_told_with_the_lines_of_the_script(self, client: Scripting) -> None:
         failed = client.run("def f(n):\n    return 1 / n\n\nx = 1\nf(0)")
