@@ -6,20 +6,17 @@ import linecache
 import logging
 import threading
 import time
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
-import barrage_server
 from barrage_server.errors import LimitError, UnavailableError
 from barrage_server.log import count
 from barrage_server.server.bound_names import BoundNames
 from barrage_server.server.console.context import ScriptContext
+from barrage_server.server.console.error_text import error_text, unshown_text
 from barrage_server.server.console.modules import script_builtins
 from barrage_server.server.console.output import Output, encodable
 from barrage_server.server.console.scope import Changes, Scope, ServedBuiltins
@@ -44,7 +41,6 @@ _STUCK: Final = (
     "A command of the console was told to stop, and does not. No other one can run until it ends, or the server is "
     "started anew."
 )
-_PACKAGE: Final = str(Path(barrage_server.__file__).parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +235,8 @@ class Console:
                 switch.end()
         except BaseException as error:  # whatever a script raises, SystemExit too, is the answer
             switch.end()
-            return switch.reason if isinstance(error, ScriptStop) else _told(error)
+            is_stop = switch.is_stopped() or issubclass(type(error), ScriptStop)
+            return switch.reason if is_stop else _told(error, switch)
         return switch.reason
 
     def _source(self, code: str) -> str:
@@ -259,25 +256,18 @@ def never_run(command: Command) -> Outcome:
     return Outcome(command.switch.reason, Changes(), now, now)
 
 
-def _told(error: BaseException) -> str:
-    """The traceback of an error from the script on."""
-    found: TracebackType | None = error.__traceback__
-    while found is not None and not found.tb_frame.f_code.co_filename.startswith(_FILE):
-        found = found.tb_next
+def _told(error: BaseException, switch: StopSwitch) -> str:
+    """The text of an error, for which code of the script may run: it can be stopped, as the script can."""
     try:
-        told = traceback.TracebackException(type(error), error, found)
-        _leave_out_own(told)
-        return "".join(told.format()).rstrip()
-    except Exception:  # what a script raises may fail to be shown
-        return f"The script raised {type(error).__name__}, which cannot be shown."
-
-
-def _leave_out_own(told: traceback.TracebackException | None) -> None:
-    """Leave the frames of this package out of a traceback: its errors say what to do."""
-    while told is not None:
-        kept = [frame for frame in told.stack if not frame.filename.startswith(_PACKAGE)]
-        told.stack = traceback.StackSummary.from_list(kept)
-        told = told.__cause__ or told.__context__
+        try:
+            switch.begin()
+            text = error_text(error, _FILE)
+        finally:
+            switch.end()
+    except BaseException:  # what a script raises may fail to be shown
+        switch.end()
+        text = unshown_text(error)
+    return "\n".join(filter(None, (text, switch.reason)))
 
 
 def _shortened(text: str) -> str:

@@ -220,6 +220,12 @@ class TestCommands:
         hostile = "class E(Exception):\n    def __str__(self):\n        raise ValueError\n\nraise E"
         assert "E" in client.run(hostile).error
         assert len(client.run("raise ValueError('x' * 1_000_000)").error) < 20_000
+        unnamed = (
+            "class M(type):\n    __name__ = property(lambda s: 1 / 0)\n\nclass E(Exception, metaclass=M): pass\n\n"
+        )
+        assert "E" in client.run(f"{unnamed}raise E").error
+        chained = "e = None\nfor n in range(30_000):\n    f = ValueError(n)\n    f.__context__ = e\n    e = f\nraise e"
+        assert "ValueError: 29999" in client.run(chained).error
 
     def test_a_script_cannot_break_the_console_for_others(self, server: Server, client: Scripting) -> None:
         make = "__import__('deephaven').empty_table(1)"
