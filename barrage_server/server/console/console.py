@@ -168,6 +168,7 @@ class Console:
         with self._lock:
             commands = tuple(self._commands)
         for command in commands:
+            self._check(command)
             command.switch.insist()
 
     def close(self) -> None:
@@ -182,6 +183,11 @@ class Console:
         for name in self._sources:
             linecache.cache.pop(name, None)
 
+    def _check(self, command: Command) -> None:
+        """Stop a command whose caller has lost the right to run it."""
+        if not self._access.allows_everything(command.principal):
+            self.stop(command, "The caller may not run scripts any more.")
+
     def _ended(self, command: Command) -> None:
         with self._lock:
             if command in self._commands:
@@ -191,6 +197,7 @@ class Console:
 
     def _run(self, command: Command) -> Outcome:
         """Run a command, on the thread of the console."""
+        self._check(command)
         command.started()
         self._scope.tidy()
         self._output_begins(command)

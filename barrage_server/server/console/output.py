@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-__all__ = ["STDERR", "STDOUT", "Line", "Output", "encodable"]
+__all__ = ["STDERR", "STDOUT", "Line", "Output", "Signal", "encodable"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -114,6 +114,29 @@ class Output:
             self._last = max(self._last + 1, self._clock() // 1_000)
             self._lines.append(Line(self._last, level, part))
             logger.info("console: %s", part)
+
+
+class Signal:
+    """Calls a function once, however often it is called itself, until its receiver has looked. Thread-safe.
+
+    Args:
+        send: the function.
+
+    """
+
+    def __init__(self, send: Callable[[], object]) -> None:
+        self._send = send
+        self._is_sent = False
+
+    def __call__(self) -> None:
+        """There is more to see."""
+        if not self._is_sent:
+            self._is_sent = True
+            self._send()
+
+    def rearm(self) -> None:
+        """The receiver is about to look: what comes from now on is sent again."""
+        self._is_sent = False
 
 
 def encodable(text: str) -> str:

@@ -136,15 +136,21 @@ class ConsoleService:
 
     async def _logs(self, call: Call, session: Session) -> None:
         """What scripts have printed lately, and what they print from now on."""
+        from barrage_server.server.console.output import Signal  # only where it is switched on
+
         request = await read_request(call, console_pb2.LogSubscriptionRequest)
         output = self._console(session).output
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
-        stop = output.watch(lambda: loop.call_soon_threadsafe(changed.set))
+        signal = Signal(lambda: loop.call_soon_threadsafe(changed.set))
+        stop, stop_rights = output.watch(signal), self._state.server_state.access.watch(signal)
         levels, last = set(request.levels), request.last_seen_log_timestamp
         try:
             while not self._state.stopping.is_set():
                 changed.clear()
+                signal.rearm()
+                self._console(session)  # the caller may have lost the right
                 for line in output.after(last):
+                    self._console(session)  # a caller that reads slowly, too
                     last = line.micros
                     if not levels or line.level in levels:
                         message = console_pb2.LogSubscriptionData(
@@ -154,6 +160,7 @@ class ConsoleService:
                 await changed.wait()
         finally:
             stop()
+            stop_rights()
 
     async def _bind(
         self, _call: Call, session: Session, request: console_pb2.BindTableToVariableRequest

@@ -87,7 +87,9 @@ class SessionService:
         ticket = parse_ticket(request.id.ticket)
         if isinstance(ticket, ExportTicket):  # what is shared or in the scope is not this client's to release
             session.exports.release(ticket.number)
-            session.consoles.pop(ticket.number, None)
+            for command in session.consoles.pop(ticket.number, ()):
+                if self._state.console is not None:
+                    self._state.console.stop(command, "The console was released.")
         return proto.ReleaseResponse()
 
     async def _export(self, _call: Call, session: Session, request: proto.ExportRequest) -> proto.ExportResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import repeat
 
-from barrage_server.server.console.output import STDERR, STDOUT, Output
+from barrage_server.server.console.output import STDERR, STDOUT, Output, Signal
 
 
 def shown(output: Output) -> list[tuple[str, str]]:
@@ -64,3 +64,15 @@ def test_listeners_are_called_until_they_are_removed() -> None:
     stop()
     output.write("b\n")
     assert called == [1]
+
+
+def test_a_receiver_is_woken_once_until_it_looks() -> None:
+    output, called = Output(), list[int]()
+    signal = Signal(lambda: called.append(1))
+    output.watch(signal)
+    for _ in range(3):
+        output.write("a\n")
+    assert called == [1]
+    signal.rearm()
+    output.end()
+    assert called == [1, 1]

@@ -6,6 +6,7 @@ import gc
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -104,6 +105,27 @@ class TestWhoMay:
                     assert client.types() == []
                     assert refusal(client.start_console)[0] is grpc.StatusCode.PERMISSION_DENIED
                     assert refusal(lambda client=client: client.run("x = 1"))[0] is grpc.StatusCode.PERMISSION_DENIED
+                client.disconnect()
+
+    def test_who_has_lost_the_right_runs_and_reads_nothing_more(self) -> None:
+        every = Role(["*"], list(Right))
+
+        def principal_of(credentials: Any) -> Principal:
+            return Principal("someone", [credentials.secret])
+
+        with Server(deephaven_port=0, console=True, token=principal_of, roles={"old": every, "new": every}) as server:
+            old, new = (Scripting(place(server), f"Bearer {role}") for role in ("old", "new"))
+            running = old.begin("print('begun')\nwhile True:\n    pass")
+            logs = old.logs()
+            next(logs)
+            waiting = old.begin("never = 1")
+            server.reload(roles={"old": Role(["*"], ["list", "read"]), "new": every})
+            assert refusal(lambda: next(logs))[0] is grpc.StatusCode.PERMISSION_DENIED
+            assert "any more" in outcome(running.result()).error
+            with suppress(grpc.RpcError):  # refused, when it came after that
+                assert "any more" in outcome(waiting.result()).error
+            assert "NameError" in new.run("never").error
+            for client in (old, new):
                 client.disconnect()
 
     def test_a_name_that_another_caller_binds_takes_the_place_of_no_variable(self) -> None:
@@ -294,6 +316,23 @@ class TestStops:
                 in client.run("from deephaven import time_table\ntime_table('PT1H').await_update()").error
             )
             client.disconnect()
+
+    @pytest.mark.parametrize("method", ["def __str__(self)", "@property\n    def __cause__(self)"])
+    def test_an_error_whose_text_does_not_end_is_stopped(self, client: Scripting, method: str) -> None:
+        spin = "print('begun')\n        while True:\n            pass"
+        running = client.begin(f"class E(Exception):\n    {method}:\n        {spin}\n\nraise E")
+        next(iter(client.logs()))
+        client.cancel()
+        told = outcome(running.result()).error
+        assert "E" in told
+        assert told.endswith("\nThe command was cancelled.")
+        assert client.run("x = 1").error == ""
+
+    def test_a_console_that_is_released_stops_its_commands(self, client: Scripting) -> None:
+        running = client.begin("print('begun')\nwhile True:\n    pass")
+        next(iter(client.logs()))
+        client.release(1_000)
+        assert outcome(running.result()).error == "The console was released."
 
     def test_a_caller_that_goes_stops_its_command(self, server: Server, client: Scripting) -> None:
         running = client.begin("print('begun')\nwhile True:\n    pass")
