@@ -27,6 +27,7 @@ class StopSwitch:
         self._thread: int | None = None
         self._depth = 0
         self._reason = ""
+        self._is_sent = False
 
     @property
     def reason(self) -> str:
@@ -52,8 +53,8 @@ class StopSwitch:
         """It may not any more. On its thread; to be called again when ScriptStop was raised within the call."""
         with self._lock:
             self._thread = None
-        # what was sent and not raised yet
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), None)
+        if self._is_sent:
+            self._take()
 
     def stop(self, reason: str) -> None:
         """Raise ScriptStop in the code, or right away in what begins later. The first reason counts."""
@@ -88,9 +89,25 @@ class StopSwitch:
 
     def _send(self) -> None:
         if self._thread is not None and not self._depth:
-            thread = ctypes.c_ulong(self._thread)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(ScriptStop))
+            self._is_sent = True
+            _raise_in(self._thread)
+
+    def _take(self) -> None:
+        """Take what was sent and perhaps not raised yet, by raising it here: once more when it was.
+
+        To send nothing instead makes Python 3.11 look for it without end, and profilers and debuggers hang.
+        """
+        try:
+            _raise_in(threading.get_ident())
+            while True:
+                pass
+        except ScriptStop:
+            self._is_sent = False
 
     def _check(self) -> None:
         if self._reason:
             raise ScriptStop
+
+
+def _raise_in(thread: int) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(ScriptStop))

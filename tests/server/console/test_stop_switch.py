@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -88,6 +90,21 @@ def test_nothing_is_raised_after_the_end() -> None:
         switch.stop("late")
         code.join(20)
         assert code.steps in (["ran"], ["stopped"], ["ran", "stopped"])
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_profilers_work_after_the_end(stops: bool) -> None:
+    """In a process of its own: it would hang."""
+    script = (
+        "import sys\nfrom barrage_server.server.console.stop_switch import ScriptStop, StopSwitch\n"
+        "switch, called = StopSwitch(), []\n"
+        "try:\n    try:\n        switch.begin()\n"
+        f"        {'switch.stop(str(1))' if stops else 'pass'}\n"
+        "    finally:\n        switch.end()\nexcept ScriptStop:\n    switch.end()\n"
+        "def work():\n    pass\n\n"
+        "sys.setprofile(lambda *event: called.append(event))\nwork()\nsys.setprofile(None)\nassert called\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_other_threads_are_not_shielded_and_not_stopped() -> None:
