@@ -15,6 +15,7 @@ from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate, coalesce_nodes
+from barrage_server.engine.version import TableVersion
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.rowset import RowSet
@@ -30,7 +31,8 @@ class DerivedTable(Table):
 
     Its content is computed at its construction, from versions of the parents, while they keep changing. It follows them
     once the graph has attached it: in each cycle in which a parent changed, the graph calls :meth:`follow` once, after
-    all parents.
+    all parents. A parent that does not tick is read as it is now, even if it takes rows later: an upload that gets a
+    name may. The operator was made for a parent that stays.
 
     Args:
         parents: the inputs of the operator, in order.
@@ -75,7 +77,12 @@ class DerivedTable(Table):
         self.seconds = 0.0
         self.most_seconds = math.inf
         self.check_parents()
-        self._inputs: Inputs = graph.versions(self.parents)
+        versions = graph.versions(self.parents)
+        self._fixed = tuple(
+            None if parent.is_refreshing else version.detached()
+            for parent, version in zip(self.parents, versions, strict=True)
+        )
+        self._inputs: Inputs = self._with_fixed(versions)
         self._outcome = self._operator.start(self._inputs)
         super().__init__(graph, name, self._operator.schema, key_columns=key_columns, traits=traits)
 
@@ -128,7 +135,7 @@ class DerivedTable(Table):
 
         Before the graph attaches this table, it may run beside cycles; the last call is between two cycles.
         """
-        inputs = self.graph.versions(self.parents)
+        inputs = self._with_fixed(self.graph.versions(self.parents))
         changes = tuple(
             None if before is after else Change(coalesce_nodes(before.node, after.node), before, after)
             for before, after in zip(self._inputs, inputs, strict=True)
@@ -182,14 +189,20 @@ class DerivedTable(Table):
         clock = self.graph.clock
         began = clock()
         changes = tuple(
-            Change(updates[parent], parent.version, parent.peek()) if parent in updates else None
-            for parent in self.parents
+            Change(updates[parent], parent.version, parent.peek()) if parent in updates and fixed is None else None
+            for parent, fixed in zip(self.parents, self._fixed, strict=True)
         )
-        self._outcome = self._operator.follow(changes, tuple(parent.peek() for parent in self.parents))
+        if not any(changes):
+            return TableUpdate.empty(len(self.schema))
+        self._outcome = self._operator.follow(changes, self._with_fixed([parent.peek() for parent in self.parents]))
         self.cycles += 1
         self.changed_rows += _size(self._outcome.update)
         self.seconds += clock() - began
         return self._outcome.update
+
+    def _with_fixed(self, versions: Sequence[TableVersion]) -> Inputs:
+        """The versions of the parents, with those as they were of parents that did not tick."""
+        return tuple(version if fixed is None else fixed for fixed, version in zip(self._fixed, versions, strict=True))
 
     def repoint(self) -> bool:
         """Point the visible version to the views of this cycle.
