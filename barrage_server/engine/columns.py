@@ -23,6 +23,9 @@ from barrage_server.rowset import RowSet
 
 __all__ = ["Column", "ColumnSnapshot", "Rows", "expect_rows", "make_column"]
 
+# Room is made at once for this many rows or more, if there are at most this many row keys for each of them.
+_MANY, _SPAN = 1 << 17, 2
+
 
 def make_column(
     data_type: pa.DataType,
@@ -59,8 +62,6 @@ def expect_rows(columns: Sequence[Column], rows: RowSet) -> None:
             column.expect(span)
 
 
-# Rows for which room is made at once, and row keys for each of them.
-_MANY, _SPAN = 1 << 17, 2
 _ONE_PIECE = 63
 
 

@@ -24,15 +24,15 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # Places, as powers of two: at first, and at most; and places for each text.
 _BITS, _MOST_BITS, _ROOM = 8, 16, 8
 _STEPS = range(3)
-# Texts that have no place, one in so many rows, from which on looking for them costs more than it spares.
+# The table is given up when more than one row in so many has a text without a place.
 _TOO_MANY = 8
 
 
 class ShortTexts:
     """The groups of texts of up to seven bytes that were seen before, found by their bytes in a few steps.
 
-    Each text has three places in a table, and is in one of them, or is not known: most lookups in an index are spared,
-    not all. The hash is not a secret one: whoever makes texts that have the same places only gets none of that.
+    A text can be in three places of a table. One that finds all three taken is not known, and is looked up in an index.
+    Texts can be chosen so that they all have the same places, as the hash is not secret: they are looked up there, too.
     """
 
     def __init__(self) -> None:
@@ -84,13 +84,12 @@ class ShortTexts:
         """
         words, first = np.unique(words, return_index=True)
         groups = groups[first]
-        while _ROOM * (self._count + len(words)) > len(self._words) and self._bits < _MOST_BITS:
+        wanted = _ROOM * (self._count + len(words))
+        if wanted > len(self._words) and self._bits < _MOST_BITS:
             known = np.flatnonzero(self._words)
-            words, groups = (
-                np.concatenate((self._words[known], words)),
-                np.concatenate((self._groups[known], groups)),
-            )
-            self._start(self._bits + 2)
+            words = np.concatenate((self._words[known], words))
+            groups = np.concatenate((self._groups[known], groups))
+            self._start(min(_MOST_BITS, wanted.bit_length()))
         for step in _STEPS:
             places = self._places(words, step)
             free = np.flatnonzero(self._words[places] == 0)

@@ -70,10 +70,9 @@ class Stub(CountedTable):
 def drawn(width: int, height: int, doing: str = "replaying") -> list[str]:
     scene = Scene(336_776, [Stub(table) for table in TABLES], "grpc://127.0.0.1:40000", doing=doing, until=0)
     scene.replayed, scene.replay_seconds = 123_456, 10.0
-    console = Console(width=width, height=height, file=io.StringIO(), force_terminal=False)
-    console.print(frame(scene, width, height))
-    written = console.file.getvalue()  # type: ignore[attr-defined]
-    return [line.rstrip() for line in written.splitlines()]
+    written = io.StringIO()
+    Console(width=width, height=height, file=written, force_terminal=False).print(frame(scene, width, height))
+    return [line.rstrip() for line in written.getvalue().splitlines()]
 
 
 def test_at_80_by_24_it_is_readable() -> None:
@@ -105,9 +104,10 @@ def test_a_sorted_table_is_shown_from_its_first_row() -> None:
 
 
 def test_without_a_terminal_the_first_rows_are_a_line() -> None:
-    console = Console(width=80, file=io.StringIO(), force_terminal=False)
+    written = io.StringIO()
+    console = Console(width=80, file=written, force_terminal=False)
     LineScreen(console).show(Scene(336_776, [Stub(table) for table in TABLES], "grpc://127.0.0.1:40000", until=0))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    lines = written.getvalue().splitlines()
     assert lines[0].endswith("top_delays 336,776, destinations 336,776")
     assert lines[1].strip() == (
         "destinations: SJU ∅ 12.0; DCA Ronald Reagan Washington Natl 11.0; DCA Ronald Reagan Washington Natl 10.0"

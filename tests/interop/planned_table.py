@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from .random_formulas import Column
 
@@ -32,9 +32,9 @@ class PlannedTable:
     rows: int = 100
     batch: bool = field(default=True, compare=False)
 
-    def call(self, call: str, **changes: object) -> PlannedTable:
+    def call(self, call: str, **changes: Any) -> PlannedTable:
         """The result of a method; what is not said of it is as before."""
-        return replace(self, text=f"{self.text}.{call}", **changes)  # type: ignore[arg-type]
+        return replace(self, text=f"{self.text}.{call}", **changes)
 
     @property
     def keys(self) -> list[str]:

@@ -65,7 +65,7 @@ class _Drawer:
         ]
 
     def plan(self, source: PlannedTable, length: int) -> PlannedTable:
-        """A plan of so many operations."""
+        """A plan of ``length`` operations."""
         plan = source
         while length:
             found = self.chance.choice(self.operations)(plan)
@@ -163,10 +163,11 @@ class _Drawer:
             if plan.columns[left].type == right.columns[other].type and (left == other or self.chance.random() < 0.1)
         ]
         if unique:
-            keys = self.chance.choice(sorted(map(sorted, right.unique))) if right.unique else None
-            pairs = [next((pair for pair in pairs if pair[1] == key), None) for key in keys or []]  # type: ignore[misc]
-            if not pairs or None in pairs:
+            keys = self.chance.choice(sorted(map(sorted, right.unique))) if right.unique else []
+            by_key = {key: pair for pair in reversed(pairs) if (key := pair[1]) in keys}
+            if not keys or len(by_key) < len(keys):
                 return None, []
+            pairs = [by_key[key] for key in keys]
         else:
             pairs = self.chance.sample(pairs, min(len(pairs), self.chance.randint(1, 2)))
         return right, [left if left == other else f"{left} = {other}" for left, other in pairs]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+import barrage_server as bs
 from barrage_server import Server
 from tests.waiting import until
 
@@ -84,7 +85,9 @@ def test_clients_write_to_input_tables_of_scripts(scripted: Server, scripting: P
         "prices = input_table({'sym': dtypes.string, 'price': dtypes.double}, key_cols='sym')\n"
         "dear = prices.where('price > 1')",
     )
-    scripted.table("prices").upsert({"sym": ["A", "B"], "price": [1.0, 2.0]})  # type: ignore[attr-defined]
+    prices = scripted.table("prices")
+    assert isinstance(prices, bs.KeyedTable)
+    prices.upsert({"sym": ["A", "B"], "price": [1.0, 2.0]})
     until(
         lambda: scripting.fetch("session.open_table('dear').to_arrow()").to_pydict() == {"sym": ["B"], "price": [2.0]}
     )

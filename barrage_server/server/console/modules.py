@@ -193,7 +193,7 @@ def script_builtins(context: ScriptContext, output: Output) -> dict[str, Any]:
 
 def _refused(name: str) -> Callable[..., None]:
     def refuse(*_args: object, **_keywords: object) -> None:
-        raise RuntimeError(f"There is no {name}() in this console: nobody could answer it.")
+        raise RuntimeError(f"There is no {name}() in this console: scripts cannot ask for input.")
 
     return refuse
 

@@ -36,8 +36,8 @@ _MOST_CONSOLES: Final = 100
 _STOP_SECONDS: Final = 5.0
 """Seconds that a script has to stop, after it was told to."""
 _OFF: Final = (
-    "This server runs no scripts. Whoever may run one controls its process: start it with console=True (--console on "
-    "the command line) where all callers with every right may do that."
+    "This server runs no scripts, as they can do whatever its process may. To have callers with every right run them, "
+    "start it with console=True (--console on the command line)."
 )
 
 
@@ -243,7 +243,7 @@ class _Watch:
 
 
 def _taken(future: asyncio.Future[Outcome]) -> None:
-    """Nobody waits for this result any more."""
+    """Fetch the error of a command whose call has ended, so that asyncio does not log it as lost."""
     if not future.cancelled():
         future.exception()
 

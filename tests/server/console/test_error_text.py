@@ -8,7 +8,7 @@ from barrage_server.server.console.error_text import error_text, unshown_text
 
 
 def chain(length: int, link: str) -> BaseException:
-    """The last of so many errors, each the ``link`` of the next one."""
+    """The last error of a chain of ``length``; its ``link`` is the one before it."""
     error = ValueError("error 1 of the chain")
     for number in range(2, length + 1):
         later = ValueError(f"error {number} of the chain")
@@ -47,7 +47,7 @@ def test_causes_go_before_contexts() -> None:
 def test_an_error_that_cannot_be_shown_has_a_name() -> None:
     class Named(type):
         @property
-        def __name__(cls) -> str:  # type: ignore[override]
+        def __name__(cls) -> str:  # type: ignore[override]  # as a script may
             raise ValueError
 
     class WrongError(Exception, metaclass=Named):

@@ -68,7 +68,7 @@ class TestWhoMay:
         with pytest.raises(InvalidRequestError, match="Set a token, or listen on"):
             Server("0.0.0.0", deephaven_port=0, console=True, **allowed)
         with Server("0.0.0.0", deephaven_port=0, console=True, token="t", allow_plaintext=True):
-            pass  # whoever has the token may
+            pass  # a token is enough
 
     def test_without_credentials_no_page_may_connect(self) -> None:
         with pytest.raises(InvalidRequestError, match="deephaven_web_port"):
