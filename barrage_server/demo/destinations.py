@@ -13,7 +13,7 @@ __all__ = ["serve_destinations"]
 
 
 def serve_destinations(server: Server, airports: pa.Table) -> None:
-    """Serve the delays of each destination, the latest first, as they follow from the flights so far.
+    """Serve the delays of each destination, the longest mean first, as they follow from the flights so far.
 
     Makes the tables that they follow: the flights, which Spark appends to, and the airports, whose names are joined.
 
@@ -31,5 +31,5 @@ def serve_destinations(server: Server, airports: pa.Table) -> None:
         agg.sum_("total_delay = arr_delay"),
     ]
     named = flights.natural_join(names, on="dest = faa", joins="airport = name")
-    latest = named.agg_by(delays, by=["dest", "airport"]).sort(["mean_delay", "dest"], ["descending", "ascending"])
-    server.add_table(DESTINATIONS.name, latest)
+    worst_first = named.agg_by(delays, by=["dest", "airport"]).sort(["mean_delay", "dest"], ["descending", "ascending"])
+    server.add_table(DESTINATIONS.name, worst_first)

@@ -99,7 +99,7 @@ QUERIES: Final = (
 
 
 def destinations(flights: DataFrame, airports: DataFrame) -> DataFrame:
-    """What the server computes: the delays of each destination, with the airport's name, the latest first.
+    """What the server computes: the delays of each destination, with the airport's name, the longest mean first.
 
     Airports without a name, and means of nothing but cancelled flights, are null; the latter come last.
     """
