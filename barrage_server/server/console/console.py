@@ -250,7 +250,8 @@ class Console:
         """The name of a command in tracebacks, which show its lines."""
         self._number += 1
         name = f"{_FILE} {self._number}>"
-        linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+        lines = f"{code}\n".splitlines(keepends=True)  # each with its end, as Python marks places in them
+        linecache.cache[name] = (len(code), None, lines, name)
         self._sources[name] = None
         if len(self._sources) > _SOURCES:
             linecache.cache.pop(self._sources.popitem(last=False)[0], None)

@@ -6,13 +6,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeAlias, TypeGuard, TypeVar, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 
 from barrage_server.engine import Table, UpdateGraph
-from barrage_server.errors import AlreadyExistsError, BarrageError
+from barrage_server.errors import AlreadyExistsError, BarrageError, InvalidRequestError
 from barrage_server.formula.catalog import FUNCTIONS
 from barrage_server.formula.functions import UserFunction
 from barrage_server.plan.operation import Operation
@@ -24,6 +24,7 @@ __all__ = ["ScriptContext"]
 
 Result = TypeVar("Result")
 
+_Typed: TypeAlias = tuple[Callable[..., Any], pa.DataType, str]
 _CALLED: Final = re.compile(r"(?<![\w.$])([A-Za-z_]\w*)\s*\(")
 _STRING: Final = re.compile(r"`(?:[^`\\]|\\.)*`")
 _TYPES: Final[Mapping[Any, pa.DataType]] = {
@@ -62,8 +63,15 @@ class ScriptContext:
         self._principal, self._switch = principal, switch
 
     def end(self) -> None:
-        """The command has ended. Threads that it has started may go on."""
+        """The command has ended. Threads that it has started may go on.
+
+        Functions of scripts that formulas call already are from now on what their variables are.
+        """
         self._switch = StopSwitch()
+        for name, registered in tuple(self._registered.items()):
+            function, there = self._namespace.get(name), self.graph.functions.function_of(name)
+            if there is registered and _is_function(function) and not _is_of(registered, function):
+                self._register_as(name, _typed(function))
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
@@ -85,42 +93,64 @@ class ScriptContext:
         """The result of an operation.
 
         Raises what :meth:`Results.compute` does; AlreadyExistsError when it calls a function of a script that has the
-        name of another one.
+        name of another one; InvalidRequestError when that is not there any more, or does not say what it returns.
         """
         switch = self._switch
         with self.shielded():
-            self._register(operation)
-            return self._results.compute(self._principal, operation, inputs, switch.is_stopped)
+            untyped = self._register(operation)
+            try:
+                return self._results.compute(self._principal, operation, inputs, switch.is_stopped)
+            except InvalidRequestError as error:
+                for name in untyped:
+                    if f"function '{name}'" in str(error):
+                        raise InvalidRequestError(_untyped(name)) from error
+                raise
 
-    def _register(self, operation: Operation) -> None:
-        """Let formulas call the functions of scripts that the operation may name, and whose results have a type."""
+    def _register(self, operation: Operation) -> list[str]:
+        """Let formulas call the functions of scripts that the operation may name, and whose results have a type; those
+        that have none.
+        """
         functions, text = self.graph.functions, repr(operation)
-        for name in set(_CALLED.findall(text)):
+        untyped = []
+        for name in sorted(set(_CALLED.findall(text))):
             function = self._namespace.get(name)
-            if not callable(function) or isinstance(function, type):
-                continue
             there = functions.function_of(name)
-            if there is not None and getattr(there.function, "script_function", there.function) is function:
+            if there is not None and _is_of(there, function):
                 continue
-            found = _typed(function)
+            found = _typed(function) if _is_function(function) else None
             if found is None:
+                if there is not None and self._registered.get(name) is there and name in _called_outside_strings(text):
+                    if _is_function(function):
+                        raise InvalidRequestError(_untyped(name))
+                    raise InvalidRequestError(
+                        f"The function '{name}' that a script has defined is not there any more: define it again."
+                    )
+                untyped.append(name)
                 continue
             with self._registering:
                 owner = self._owner(name)
                 if owner:
-                    if name not in _CALLED.findall(_STRING.sub("``", text)):
-                        continue  # within a string
+                    if name not in _called_outside_strings(text):
+                        continue
                     raise AlreadyExistsError(
                         f"A formula cannot call the function '{name}' of a script: {owner} has that name, and keeps "
                         f"it. Give yours another one."
                     )
-                try:
-                    functions.register(name, found[0], returns=found[1], kind=found[2])
-                except BarrageError:
-                    continue  # a word of formulas: the operation says what is wrong
-                registered = functions.function_of(name)
-                if registered is not None:
-                    self._registered[name] = registered
+                self._register_as(name, found)
+        return untyped
+
+    def _register_as(self, name: str, found: _Typed | None) -> None:
+        """Let formulas call what :func:`_typed` has found."""
+        if found is None:
+            return
+        functions = self.graph.functions
+        try:
+            functions.register(name, found[0], returns=found[1], kind=found[2])
+        except BarrageError:
+            return  # a word of formulas: the operation says what is wrong
+        registered = functions.function_of(name)
+        if registered is not None:
+            self._registered[name] = registered
 
     def _owner(self, name: str) -> str:
         """What has that name in formulas, and keeps it; empty when it is free, or was given by a script."""
@@ -130,7 +160,27 @@ class ScriptContext:
         return "a function of formulas" if name in FUNCTIONS or name == "timeZone" else ""
 
 
-def _typed(function: Callable[..., Any]) -> tuple[Callable[..., Any], pa.DataType, str] | None:
+def _is_function(value: Any) -> TypeGuard[Callable[..., Any]]:
+    return callable(value) and not isinstance(value, type)
+
+
+def _is_of(registered: UserFunction, function: Any) -> bool:
+    """Whether formulas call that function of a script."""
+    return getattr(registered.function, "script_function", registered.function) is function
+
+
+def _called_outside_strings(text: str) -> set[str]:
+    return set(_CALLED.findall(_STRING.sub("``", text)))
+
+
+def _untyped(name: str) -> str:
+    return (
+        f"The function '{name}' of a script does not say what it returns, which formulas need: write 'def {name}(...) "
+        f"-> float:', with bool, int, float, str, bytes or a type of numpy."
+    )
+
+
+def _typed(function: Callable[..., Any]) -> _Typed | None:
     """A function as formulas can call it, the type of its results, and its kind; None when its type is not known."""
     types = getattr(function, "types", None)
     if isinstance(types, list | tuple):  # a function of numpy, or one that numba has made

@@ -28,6 +28,11 @@ from barrage_server.server.console.script_table import ScriptTable, SortDirectio
 __all__ = ["script_builtins"]
 
 _ROOT: Final = "deephaven"
+_REFUSED: Final[Mapping[str, str]] = {
+    "input": "scripts cannot ask for input",
+    "breakpoint": "scripts cannot ask for input",
+    "help": "its text would be shown in the server's terminal",
+}
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "bool_": pa.bool_(),
     "byte": pa.int8(),
@@ -186,14 +191,14 @@ def script_builtins(context: ScriptContext, output: Output) -> dict[str, Any]:
         context.guarded(lambda: output.write(joined, level))  # which has locks, as the log has
 
     own: dict[str, Any] = {"__import__": import_module, "print": script_print}
-    for name in ("input", "breakpoint", "help"):
-        own[name] = _refused(name)
+    for name, reason in _REFUSED.items():
+        own[name] = _refused(name, reason)
     return {**vars(builtins), **own}
 
 
-def _refused(name: str) -> Callable[..., None]:
+def _refused(name: str, reason: str) -> Callable[..., None]:
     def refuse(*_args: object, **_keywords: object) -> None:
-        raise RuntimeError(f"There is no {name}() in this console: scripts cannot ask for input.")
+        raise RuntimeError(f"There is no {name}() in this console: {reason}.")
 
     return refuse
 

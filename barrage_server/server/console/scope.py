@@ -101,6 +101,7 @@ class Scope:
         self._lock = threading.RLock()
         self._served: dict[str, _Variable] = {}
         self._refused: WeakValueDictionary[str, Table] = WeakValueDictionary()  # of which the caller was told
+        self._names_before: set[str] = set()  # of variables, when the last command ended
         self._is_stale = False
         self._stop = catalog.watch(self._changed)
 
@@ -157,7 +158,19 @@ class Scope:
                 if self._catalog.find(name) is table:  # the server's own, which a script has assigned to its own name
                     continue
                 self._serve(principal, name, table, before, changes)
+            self._tell_hidden(changes)
         return changes
+
+    def _tell_hidden(self, changes: Changes) -> None:
+        """Tell which tables of the server are hidden from scripts by variables that the command has made."""
+        for name, value in tuple(self._namespace.items()):
+            if _is_shared(name) and name not in self._names_before and name not in self._served:
+                there = self._catalog.find(name)
+                if there is not None and _table_of(value) is not there:
+                    changes.problems.append(
+                        f"The variable '{name}' hides the table of that name from all scripts until 'del {name}'."
+                    )
+        self._names_before = set(self._namespace)
 
     def close(self) -> None:
         """Forget all variables."""

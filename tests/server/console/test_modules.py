@@ -167,3 +167,43 @@ def test_functions_of_scripts_may_be_replaced_until_the_server_has_the_name() ->
         assert "a function of the server has that name" in client.run(script.format(30)).error
         assert values(server, "own(x)") == [0, 0]
         client.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        ("def pick(x):\n    return x * 100", "'pick' of a script does not say what it returns"),
+        ("pick = 5", "'pick' that a script has defined is not there any more"),
+        ("del pick", "'pick' that a script has defined is not there any more"),
+    ],
+)
+def test_formulas_do_not_go_on_with_a_function_that_is_another_now(later: str, told: str) -> None:
+    with Server(deephaven_port=0, console=True) as server:
+        server.append_table("numbers", {"x": "int64"}).append({"x": [1]})
+        client = Scripting(place(server))
+        assert client.run("def pick(x: int) -> int:\n    return x + 1\n\nr = numbers.update('y = pick(x)')").error == ""
+        assert told in client.run(f"{later}\ns = numbers.update('y = pick(x)')").error
+        assert client.run("def pick(x: int) -> int:\n    return x * 9").error == ""
+        assert values(server, "pick(x)") == [9]  # no formula of a script has called it yet
+        client.disconnect()
+
+
+def test_a_function_without_a_type_is_told_how_it_gets_one() -> None:
+    with Server(deephaven_port=0, console=True) as server:
+        server.append_table("numbers", {"x": "int64"}).append({"x": [1]})
+        client = Scripting(place(server))
+        error = client.run("def double(x):\n    return 2 * x\n\nr = numbers.update('y = double(x)')").error
+        assert "write 'def double(...) -> float:'" in error
+        client.disconnect()
+
+
+def test_a_variable_that_hides_a_table_is_told_once() -> None:
+    with Server(deephaven_port=0, console=True) as server:
+        server.append_table("numbers", {"x": "int64"})
+        client = Scripting(place(server))
+        hides = "'numbers' hides the table of that name from all scripts until 'del numbers'"
+        assert hides in client.run("numbers = 3").error
+        assert client.run("other = 1").error == ""
+        assert client.run("del numbers").error == ""
+        assert client.run("assert numbers.size == 0").error == ""
+        client.disconnect()
