@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 import time
@@ -148,12 +149,14 @@ class Soak:
 
     def _rest(self, before: Figures | None, slack: int) -> Figures:
         """The figures once no session is left; while they are above those ``before``, for a while, the least."""
+        gc.collect()  # clients of this process that hold connections
         with Client(self._server.flight) as client:
             until(lambda: not _left(client, self._server), what="sessions end with their clients")
         found = self._server.settled()
 
         def is_flat() -> bool:
             nonlocal found
+            gc.collect()
             now = self._server.settled()
             found = Figures(*(min(pair) for pair in zip(_parts(found), _parts(now), strict=True)))
             return before is not None and not grown(before, found, slack)
