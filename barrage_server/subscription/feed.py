@@ -54,13 +54,14 @@ class SubscriptionLimits:
 class SharedMessage:
     """A message that is converted to batches, or to bytes, once: by the first subscriber that sends it in that form."""
 
-    __slots__ = ("_batches", "_data", "_lock", "_message")
+    __slots__ = ("_batches", "_data", "_encapsulated", "_lock", "_message")
 
     def __init__(self, message: EncodedMessage | GroupMessage) -> None:
         self._message = message
         self._lock = threading.Lock()
         self._batches: list[tuple[pa.RecordBatch, bytes | None]] | None = None
         self._data: list[bytes] | None = None
+        self._encapsulated: list[tuple[bytes | None, bytes]] | None = None
 
     @property
     def metadata(self) -> UpdateMetadata:
@@ -85,6 +86,13 @@ class SharedMessage:
             if self._data is None:
                 self._data = list(self._message.flight_data())
         return iter(self._data)
+
+    def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
+        """The messages to web pages, the same bytes for every subscriber."""
+        with self._lock:
+            if self._encapsulated is None:
+                self._encapsulated = list(self._message.encapsulated())
+        return iter(self._encapsulated)
 
 
 Message: TypeAlias = EncodedMessage | GroupMessage | SharedMessage

@@ -6,7 +6,7 @@ subscribers can share a message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -18,11 +18,13 @@ from barrage_server.engine.version import TableVersion
 from barrage_server.public import public
 from barrage_server.rowset import RowSet, RowSetShiftData
 from barrage_server.subscription.window import Window
+from barrage_server.wire.arrow_message import encapsulated
 from barrage_server.wire.batches import LengthMode, MessageWriter, OutgoingMessage
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.families import ColumnView
 from barrage_server.wire.metadata import SubscriptionOptions, UpdateMetadata
 from barrage_server.wire.raw import encode_flight_data
+from barrage_server.wire.wrapper import unwrap
 
 __all__ = [
     "Dialect",
@@ -31,6 +33,7 @@ __all__ = [
     "RowSource",
     "blink_message",
     "change_message",
+    "encapsulated_messages",
     "initial_message",
     "update_message",
 ]
@@ -118,6 +121,10 @@ class EncodedMessage:
         for header, app_metadata, body in self.ipc_messages():
             yield encode_flight_data(header, app_metadata, body)
 
+    def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
+        """The same for web pages; see :func:`encapsulated_messages`."""
+        return encapsulated_messages(self.ipc_messages())
+
     def _outgoing(self) -> OutgoingMessage:
         source = self.source
         return OutgoingMessage(
@@ -127,6 +134,17 @@ class EncodedMessage:
             mod_counts=tuple(rows.size for rows in source.modified),
             read_mods=source.read_mods,
         )
+
+
+def encapsulated_messages(
+    messages: Iterable[tuple[bytes, bytes | None, Sequence[Any]]],
+) -> Iterator[tuple[bytes | None, bytes]]:
+    """Raw messages as pairs: the flatbuffer of the update's metadata (``None`` on all but the first), and the
+    encapsulated record batch.
+    """
+    for header, app_metadata, body in messages:
+        metadata = None if app_metadata is None else bytes(unwrap(app_metadata)[1])
+        yield metadata, encapsulated(header, body)
 
 
 class MessageEncoder:

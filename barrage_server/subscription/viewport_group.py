@@ -18,7 +18,7 @@ import pyarrow as pa
 from barrage_server.engine.values import take
 from barrage_server.engine.version import TableVersion
 from barrage_server.rowset import RowSet, RowSetShiftData, encode_keys, encode_row_set
-from barrage_server.subscription.message import Dialect, MessageEncoder
+from barrage_server.subscription.message import Dialect, MessageEncoder, encapsulated_messages
 from barrage_server.subscription.shared_rows import Keys, SharedRows
 from barrage_server.wire.batches import OutgoingMessage
 from barrage_server.wire.empty import empty_array
@@ -331,6 +331,10 @@ class GroupMessage:
         """The same as serialized ``FlightData``."""
         for header, app_metadata, body in self._change.writer.ipc_messages(self._outgoing()):
             yield encode_flight_data(header, app_metadata, body)
+
+    def encapsulated(self) -> Iterator[tuple[bytes | None, bytes]]:
+        """The same for web pages; see :func:`~barrage_server.subscription.message.encapsulated_messages`."""
+        return encapsulated_messages(self._change.writer.ipc_messages(self._outgoing()))
 
     def _outgoing(self) -> OutgoingMessage:
         return OutgoingMessage(self, 0, lambda _start, _stop: [], self._counts(), self._read)

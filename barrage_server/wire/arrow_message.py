@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ __all__ = [
     "SCHEMA",
     "BatchHeader",
     "decode_schema_message",
+    "encapsulated",
     "header_type",
     "read_schema",
     "schema_header",
@@ -136,7 +138,7 @@ def read_schema(message: bytes) -> pa.Schema:
     return schema
 
 
-def encapsulated(header: bytes | memoryview, body: bytes | memoryview) -> bytes:
-    """A header and its body as one encapsulated IPC message, which pyarrow reads."""
+def encapsulated(header: bytes | memoryview, body: Iterable[Any] = ()) -> bytes:
+    """A header and its body, in pieces (buffers), as one encapsulated IPC message, which pyarrow reads."""
     padding = b"\0" * (-len(header) % 8)
-    return b"".join((_CONTINUATION, struct.pack("<I", len(header) + len(padding)), header, padding, body))
+    return b"".join((_CONTINUATION, struct.pack("<I", len(header) + len(padding)), header, padding, *body))

@@ -48,7 +48,7 @@ class DictionaryDecoder:
         self._limit = limit
         self._sizes: dict[int, int] = {}  # bytes, by id of the dictionary
         self._messages = _Messages()
-        self._messages.put(encapsulated(schema_header, b""))
+        self._messages.put(encapsulated(schema_header))
         self._reader: pa.RecordBatchStreamReader | None = None
 
     def add(self, header: bytes | memoryview, body: bytes | memoryview) -> None:
@@ -65,7 +65,7 @@ class DictionaryDecoder:
         # a dictionary takes effect when a batch is read
         if max(sum(self._sizes.values()), self._messages.nbytes + size) > self._limit:
             raise LimitError(f"The dictionaries of one stream may have {self._limit:,} bytes, and these exceed it.")
-        self._messages.put(encapsulated(header, body))
+        self._messages.put(encapsulated(header, (body,)))
 
     def batch(self, header: bytes | memoryview, body: bytes | memoryview) -> pa.RecordBatch:
         """Decode a record batch, without checking its values.
@@ -76,7 +76,7 @@ class DictionaryDecoder:
 
         """
         body, _ = self._check_body(BatchHeader.decode(header), body)
-        self._messages.put(encapsulated(header, body))
+        self._messages.put(encapsulated(header, (body,)))
         try:
             if self._reader is None:
                 self._reader = pa.ipc.open_stream(pa.PythonFile(self._messages, mode="r"))

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 from pyarrow import types
 
+from barrage_server.wire.browser_types import browser_reading
 from barrage_server.wire.conversions import (
     NANOSECONDS,
     Convert,
@@ -74,12 +75,14 @@ class ClientFamily(Enum):
     ``TICKING``: Deephaven's clients on the C++ core (Python, C++, C#, Go, R); they read the fewest types.
     ``JAVA``: a Deephaven server, or its Java client.
     ``JAVASCRIPT``: Deephaven's browser and Node client.
+    ``BROWSER``: the page of this project; :mod:`~barrage_server.wire.browser_types` has its types.
     """
 
     ARROW = "arrow"
     TICKING = "ticking"
     JAVA = "java"
     JAVASCRIPT = "javascript"
+    BROWSER = "browser"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,14 @@ class ColumnView:
         plain = cls(schema, tuple(range(len(schema))))
         if family is ClientFamily.ARROW:
             return plain
+        if family is ClientFamily.BROWSER:
+            readings = [browser_reading(data_type) for data_type in schema.types]
+            return cls(
+                pa.schema([pa.field(name, target) for name, (target, _) in zip(schema.names, readings, strict=True)]),
+                plain.sources,
+                is_plain=False,
+                converters=tuple(convert for _, convert in readings),
+            )
         fields, sources, left_out, converters = [], [], [], []
         for number, field in enumerate(schema):
             reading = _reading(field.type, _tag_of(field), family)

@@ -1,9 +1,9 @@
 """Messages that are one JSON object: dataclasses, whose fields define the encoding.
 
-A field is a string, a 64-bit integer, a boolean, a list of strings (``tuple[str, ...]``), a member of a ``StrEnum``, an
-Arrow schema, or a list of further such dataclasses. A field without a default is required. For others an absent field
-and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to numbers, and to an enumeration
-the name of its values in errors.
+A field is a string, a 64-bit integer, a boolean, a list of strings or of such integers (``tuple[str, ...]``), a member
+of a ``StrEnum``, an Arrow schema, or a list of further such dataclasses. A field without a default is required. For
+others an absent field and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to numbers,
+and to an enumeration the name of its values in errors.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ _READERS: Final[dict[object, _Reader]] = {
     int: JsonObject.integer,
     bool: JsonObject.boolean,
     tuple[str, ...]: JsonObject.texts,
+    tuple[int, ...]: JsonObject.integers,
     pa.Schema: JsonObject.schema,
 }
 

@@ -82,6 +82,17 @@ class JsonObject:
             raise self._wrong(name, "true or false")
         return value
 
+    def without(self, name: str, what: str) -> JsonObject:
+        """The other fields, as those of the message ``what``."""
+        return JsonObject({key: value for key, value in self._fields.items() if key != name}, what)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list of integers within int64."""
+        value = self._fields.get(name)
+        if not isinstance(value, list) or not all(type(item) is int and -_INT64 <= item < _INT64 for item in value):
+            raise self._wrong(name, "a list of 64-bit integers")
+        return tuple(value)
+
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of strings."""
         value = self._fields.get(name)

@@ -183,7 +183,7 @@ def _read_by_arrow(
     header: bytes | memoryview, body: bytes | memoryview, schema: pa.Schema, *, check: bool
 ) -> list[pa.Array]:
     try:
-        message = pa.ipc.read_message(pa.BufferReader(encapsulated(header, body)))
+        message = pa.ipc.read_message(pa.BufferReader(encapsulated(header, (body,))))
         columns: list[pa.Array] = pa.ipc.read_record_batch(message, schema).columns
     except (pa.ArrowException, OSError, ValueError) as error:
         raise WireFormatError("damaged record batch: it does not fit its schema, or cannot be decompressed") from error

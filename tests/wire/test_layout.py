@@ -40,7 +40,9 @@ def test_unions_there_and_back_and_to_arrow(array: pa.Array) -> None:
     header, body = packed([array])
     schema = schema_of([array])
     (got,) = decode_ragged_batch(header, body, schema)
-    (read,) = pa.ipc.read_record_batch(pa.ipc.read_message(pa.BufferReader(encapsulated(header, body))), schema).columns
+    (read,) = pa.ipc.read_record_batch(
+        pa.ipc.read_message(pa.BufferReader(encapsulated(header, (body,)))), schema
+    ).columns
     for copy in (got, read):
         copy.validate(full=True)
         assert copy.type == array.type
@@ -61,7 +63,7 @@ def test_arrow_reads_what_is_written(columns: list[pa.Array]) -> None:
     """With columns of one length this is a plain Arrow record batch."""
     header, body = packed(columns)
     schema = schema_of(columns)
-    message = pa.ipc.read_message(pa.BufferReader(encapsulated(header, body)))
+    message = pa.ipc.read_message(pa.BufferReader(encapsulated(header, (body,))))
     batch = pa.ipc.read_record_batch(message, schema)
     batch.validate(full=True)
     assert batch.equals(pa.record_batch(columns, schema=schema))

@@ -22,8 +22,8 @@ from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.table_service import TableService
-from barrage_server.server.deephaven.tls import tls_context
 from barrage_server.server.server_state import ServerState
+from barrage_server.server.web.tls import tls_context
 
 __all__ = ["DeephavenEndpoint"]
 
@@ -184,7 +184,7 @@ class DeephavenEndpoint:
             self.port = await self._listen(self._service, port, is_plain=False)
         if web_port is not None:
             from barrage_server.server.deephaven.web_endpoint import WebEndpoint
-            from barrage_server.server.deephaven.web_socket import SocketLimits
+            from barrage_server.server.web.front import SocketLimits
 
             limits = self._state.server_state.limits
             web_endpoint = WebEndpoint(

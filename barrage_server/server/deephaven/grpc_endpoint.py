@@ -20,9 +20,9 @@ from barrage_server.flight.sockets import peer_name
 from barrage_server.process import most_connections
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.grpc_services import GrpcServices
-from barrage_server.server.deephaven.tls import tls_context
 from barrage_server.server.limits import Limits
 from barrage_server.server.stall import StallWatch
+from barrage_server.server.web.tls import tls_context
 from barrage_server.wire.families import ClientFamily
 
 __all__ = ["GrpcEndpoint"]

@@ -5,47 +5,33 @@ runs as a task of its own, on the event loop that the gRPC front runs on as well
 
 The ``authorization`` header inside each stream authenticates the call; a browser does not add it by itself. So pages of
 any origin may connect where credentials are required. Where they are not, see
-:mod:`~barrage_server.server.deephaven.origins`.
+:mod:`~barrage_server.server.web.origins`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import ssl
-from collections import Counter
 from collections.abc import Collection
 from http import HTTPStatus
-from socket import SOCK_STREAM
 from typing import Final
 
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
-from websockets.typing import Subprotocol
 
-from barrage_server.errors import UnavailableError
-from barrage_server.flight.sockets import peer_name
 from barrage_server.server.deephaven.call import Service
 from barrage_server.server.deephaven.multiplex import SUBPROTOCOL
-from barrage_server.server.deephaven.origins import is_welcome
-from barrage_server.server.deephaven.tls import load_identity, tls_context
-from barrage_server.server.deephaven.web_socket import ENVELOPE_BYTES, Socket, SocketLimits
+from barrage_server.server.deephaven.web_socket import ENVELOPE_BYTES, Socket
+from barrage_server.server.web.front import SocketLimits, WebFront
+from barrage_server.server.web.origins import is_welcome
 
 __all__ = ["WebEndpoint"]
 
 logger = logging.getLogger("barrage_server.server")
-# The library logs every connection, also those of other protocols.
-_library_logger = logging.getLogger("barrage_server.server.websockets")
-_library_logger.setLevel(logging.ERROR)
 
-_PING_SECONDS: Final = 20.0
-_CLOSE_SECONDS: Final = 1.0
 _API_PATH: Final = "/jsapi/"
-_HALF_COUNTED: Final = 1 << 20
-"""Bytes of a half message from which those of all connections are added up."""
 
 
-class WebEndpoint:
+class WebEndpoint(WebFront):
     """Serves a service over websockets.
 
     Args:
@@ -65,188 +51,18 @@ class WebEndpoint:
         connections: int = 2000,
         origins: Collection[str] | None = None,
     ) -> None:
+        limits = limits or SocketLimits()
+        super().__init__(limits, most=connections, subprotocols=[SUBPROTOCOL], envelope_bytes=ENVELOPE_BYTES)
         self._service = service
-        self._limits = limits or SocketLimits()
-        self._most = connections
+        self._bounds = limits
         self._origins = (origins,) if isinstance(origins, str) else origins
-        self._sockets: dict[ServerConnection, Socket] = {}
-        # All connections, also those that say nothing, by when they were made.
-        self._visitors: dict[ServerConnection, float] = {}
-        self._addresses: Counter[str] = Counter()
-        # Since when a connection has sent half a message.
-        self._halves: dict[ServerConnection, float] = {}
-        self._server: Server | None = None
-        self._tls: ssl.SSLContext | None = None
 
-    @property
-    def connections(self) -> int:
-        """Websockets that are open. May be asked from any thread."""
-        return len(self._sockets)
+    def socket(self, connection: ServerConnection) -> Socket:
+        """What runs the calls of a page."""
+        return Socket(connection, self._service, self._bounds)
 
-    @property
-    def streams(self) -> int:
-        """Calls that are running. May be asked from any thread."""
-        return sum(socket.streams for socket in tuple(self._sockets.values()))
-
-    async def start(
-        self, host: str, port: int, tls: tuple[bytes, bytes] | None = None, client_roots: bytes | None = None
-    ) -> int:
-        """Listen; returns the port, which is a free one for port 0.
-
-        Args:
-            host: address to listen on.
-            port: where, or 0.
-            tls: certificate chain and private key (PEM), to serve ``wss``.
-            client_roots: certificates to trust for clients (PEM): each must present one.
-
-        Raises:
-            UnavailableError: the address cannot be listened on.
-            InvalidRequestError: the certificate or its key cannot be used.
-
-        """
-        front = self
-        self._tls = None if tls is None else tls_context(*tls, client_roots)
-
-        class Visitor(ServerConnection):
-            def connection_made(self, transport: asyncio.BaseTransport) -> None:
-                super().connection_made(transport)
-                front._visitors[self] = asyncio.get_running_loop().time()
-                front._bound_visitors(self)
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                super().connection_lost(exc)
-                front._visitors.pop(self, None)
-                front._halves.pop(self, None)
-                front._count_visitor(self, -1)
-
-            def data_received(self, data: bytes) -> None:
-                super().data_received(data)
-                if _half_bytes(self) > _HALF_COUNTED:
-                    front._bound_halves()
-
-        first = self._limits.message_bytes if self._limits.stranger_bytes is None else self._limits.stranger_bytes
-        try:
-            self._server = await serve(
-                self._serve,
-                await _one_address(host.strip("[]"), port),
-                port,
-                ssl=self._tls,
-                subprotocols=[Subprotocol(SUBPROTOCOL)],
-                compression=None,  # batches would take more time to deflate than to send
-                process_request=self._answer,
-                server_header=None,
-                ping_interval=_PING_SECONDS,
-                ping_timeout=self._limits.slow_client_seconds,
-                close_timeout=_CLOSE_SECONDS,
-                open_timeout=self._limits.opening_seconds,
-                max_size=first + ENVELOPE_BYTES,
-                logger=_library_logger,
-                create_connection=Visitor,
-            )
-        except OSError as error:
-            raise UnavailableError(f"Cannot listen on {host}:{port} for websockets; is the port in use?") from error
-        return int(self._server.sockets[0].getsockname()[1])
-
-    def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
-        """Present another certificate (chain and key, PEM) to new connections."""
-        assert self._tls is not None
-        load_identity(self._tls, *tls)
-
-    async def stop(self, grace: float) -> None:
-        """Stop serving. Clients are notified at once; calls that have not ended after ``grace`` seconds are cut.
-
-        Returns about a second after that at the latest.
-        """
-        server = self._server
-        if server is None:
-            return
-        server.close(close_connections=False)
-        if self._sockets:
-            goodbyes = [asyncio.create_task(socket.say_goodbye()) for socket in self._sockets.values()]
-            await asyncio.wait(goodbyes, timeout=grace)
-            ends = [asyncio.create_task(socket.cut()) for socket in self._sockets.values()]
-            if ends:
-                await asyncio.wait(ends, timeout=_CLOSE_SECONDS)
-            for task in (*goodbyes, *ends):
-                task.cancel()
-        for visitor in tuple(self._visitors):
-            visitor.transport.abort()
-        closed = asyncio.create_task(server.wait_closed())
-        await asyncio.wait([closed], timeout=_CLOSE_SECONDS)
-        closed.cancel()
-        self._server = None
-
-    def tidy(self, now: float) -> None:
-        """Cut connections that do not get on; called now and then, with the event loop's time."""
-        limits = self._limits
-        for connection, since in tuple(self._visitors.items()):
-            socket = self._sockets.get(connection)
-            half = _half_bytes(connection) + (0 if socket is None else socket.half_bytes)
-            if not half:
-                self._halves.pop(connection, None)
-            elif socket is not None:
-                begun = now - self._halves.setdefault(connection, now)
-                if begun > limits.half_message_seconds and half < begun * limits.half_message_rate:
-                    connection.transport.abort()
-            patience = 2 * limits.opening_seconds if socket is None else limits.stranger_seconds
-            if (socket is None or not socket.is_known) and now - since > patience:
-                connection.transport.abort()
-
-    def _bound_visitors(self, connection: ServerConnection) -> None:
-        """Close a connection that is one too many."""
-        most = self._limits.connections_per_address
-        if self._count_visitor(connection, 1) > most or len(self._visitors) > self._limits.connections:
-            connection.transport.abort()
-
-    def _count_visitor(self, connection: ServerConnection, change: int) -> int:
-        """Connections of the same address, after that change."""
-        address = str((connection.transport.get_extra_info("peername") or ("",))[0])
-        count = self._addresses[address] = self._addresses[address] + change
-        if count <= 0:
-            del self._addresses[address]
-        return count
-
-    def _bound_halves(self) -> None:
-        """Cut the connection that holds most of a message that has not ended, while all together hold too much."""
-        held = {
-            connection: _half_bytes(connection)
-            + (socket.half_bytes if (socket := self._sockets.get(connection)) else 0)
-            for connection in self._visitors
-            if not connection.transport.is_closing()
-        }
-        total = sum(held.values())
-        while held and total > self._limits.half_message_bytes:
-            largest = max(held, key=held.__getitem__)
-            total -= held.pop(largest)
-            logger.warning("%s was cut off: it holds half a message, and the server has too many", _peer_of(largest))
-            largest.transport.abort()
-
-    def _make_room(self) -> bool:
-        """Cut the oldest websocket that has shown no credentials and has had time to; whether there was one."""
-        latest = asyncio.get_running_loop().time() - self._limits.opening_seconds
-        for connection, socket in self._sockets.items():
-            if not socket.is_known and self._visitors.get(connection, latest) < latest:
-                connection.transport.abort()
-                return True
-        return False
-
-    async def _serve(self, connection: ServerConnection) -> None:
-        socket = Socket(connection, self._service, self._limits)
-        self._sockets[connection] = socket
-        try:
-            await socket.run()
-        finally:
-            self._sockets.pop(connection, None)
-
-    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """Answer plain HTTP requests; ``None`` for websocket requests."""
-        if any("websocket" in value.lower() for value in request.headers.get_all("Upgrade")):
-            if len(self._sockets) >= self._most and not self._make_room():
-                return connection.respond(
-                    HTTPStatus.SERVICE_UNAVAILABLE,
-                    f"This server has {self._most} websockets open and takes no more; try again later.\n",
-                )
-            return self._refusal(connection, request)
+    def page(self, connection: ServerConnection, request: Request) -> Response:
+        """A word about what this port is for."""
         path = request.path.partition("?")[0]
         if path == "/":
             return connection.respond(
@@ -265,7 +81,8 @@ class WebEndpoint:
             HTTPStatus.NOT_FOUND, "There is nothing here but websockets for Deephaven's JavaScript API.\n"
         )
 
-    def _refusal(self, connection: ServerConnection, request: Request) -> Response | None:
+    def refusal(self, connection: ServerConnection, request: Request) -> Response | None:
+        """A refusal of pages of other machines, where the server asks for no credentials."""
         allowed, origins = self._origins, request.headers.get_all("Origin")
         host = next(iter(request.headers.get_all("Host")), "")
         if allowed is None or all(is_welcome(origin, host, allowed) for origin in origins):
@@ -276,22 +93,3 @@ class WebEndpoint:
             "This server asks for no credentials, and so takes no pages of other machines. Set a token, or allow this "
             "page's\norigin: deephaven_web_origins.\n",
         )
-
-
-def _half_bytes(connection: ServerConnection) -> int:
-    """Bytes that the library holds of a frame, or of a message in several, that has not ended."""
-    protocol = connection.protocol
-    return len(protocol.reader.buffer) + (protocol.current_size or 0)
-
-
-def _peer_of(connection: ServerConnection) -> str:
-    host, port = connection.remote_address[:2]
-    return peer_name(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-
-
-async def _one_address(host: str, port: int) -> str:
-    """The address to listen on: for a free port one, because each address of a host would get its own."""
-    if port:
-        return host
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
-    return str(found[0][4][0])

@@ -7,15 +7,13 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from barrage_server.errors import InternalError, LimitError, UnavailableError, WireFormatError
-from barrage_server.flight.sockets import peer_name
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.multiplex import (
     GO_AWAY,
@@ -29,55 +27,18 @@ from barrage_server.server.deephaven.multiplex import (
     message_frame,
     trailers_frame,
 )
-from barrage_server.server.stall import Awaited, StallWatch
+from barrage_server.server.stall import StallWatch
 from barrage_server.server.translate import safe_error
+from barrage_server.server.web.front import SocketLimits, close_reason, peer_of
+from barrage_server.server.web.progress import ProgressWatch
 from barrage_server.wire.families import ClientFamily
 
-__all__ = ["ENVELOPE_BYTES", "Socket", "SocketLimits"]
+__all__ = ["ENVELOPE_BYTES", "Socket"]
 
 _OVERHEAD: Final = 200
 """Bytes that a message costs beside its own, so that many empty ones count as well."""
 ENVELOPE_BYTES: Final = 64
 """What a frame may have beside its message."""
-_REASON_BYTES: Final = 120
-"""Of the 123 that a websocket's close frame has room for."""
-
-
-@dataclass(frozen=True, slots=True)
-class SocketLimits:
-    """Bounds of one websocket.
-
-    Attributes:
-        message_bytes: most bytes of one request message.
-        unread_bytes: bytes of requests that no call has read yet, at which reading from the socket stops.
-        streams: calls at a time.
-        connections: connections to the port at a time, websockets or not; further ones are closed at once.
-        connections_per_address: of these, from one address.
-        slow_client_seconds: seconds without taking a byte of a pending message, or without an answer to a ping, after
-            which a client loses its connection.
-        stranger_bytes: most bytes of one request message before a call has shown credentials; ``None``: as
-            ``message_bytes``.
-        stranger_seconds: seconds that a websocket may be open without a call with credentials.
-        opening_seconds: seconds that a connection may take to become a websocket.
-        half_message_bytes: bytes of unfinished messages of all websockets, beyond which the websocket with most of them
-            is cut.
-        half_message_seconds: seconds that a message may take to arrive, unless it arrives at ``half_message_rate``.
-        half_message_rate: bytes per second.
-
-    """
-
-    message_bytes: int = 100 << 20
-    unread_bytes: int = 4 << 20
-    streams: int = 1000
-    connections: int = 10_000
-    connections_per_address: int = 10_000
-    slow_client_seconds: float = 30.0
-    stranger_bytes: int | None = None
-    stranger_seconds: float = 300.0
-    opening_seconds: float = 10.0
-    half_message_bytes: int = 256 << 20
-    half_message_seconds: float = 60.0
-    half_message_rate: float = 64 << 10
 
 
 class Socket:
@@ -91,7 +52,7 @@ class Socket:
     """
 
     def __init__(self, connection: ServerConnection, service: Service, limits: SocketLimits) -> None:
-        self.peer: Final = _peer(connection.remote_address)
+        self.peer: Final = peer_of(connection)
         self.stall: Final = StallWatch(time.monotonic)
         self._connection = connection
         self._service = service
@@ -146,7 +107,7 @@ class Socket:
             pass  # without a word
         except WireFormatError as error:
             self._is_gone = True
-            await self._connection.close(CloseCode.PROTOCOL_ERROR, _cut(str(error)))
+            await self._connection.close(CloseCode.PROTOCOL_ERROR, close_reason(str(error)))
         finally:
             self._is_gone = True
             for task in self._tasks:
@@ -187,7 +148,7 @@ class Socket:
                 frames = (*call.take_headers(), *frames)
             try:
                 for frame in frames:
-                    with _ProgressWatch(self._connection, self.stall, self._limits.slow_client_seconds):
+                    with ProgressWatch(self._connection, self.stall, self._limits.slow_client_seconds):
                         await self._connection.send(frame)
             except ConnectionClosed:
                 raise UnavailableError("The client has disconnected.") from None
@@ -333,55 +294,8 @@ class _WebCall(Call):
         self._inbox.clear()
 
 
-class _ProgressWatch:
-    """Ends a connection whose client stalls while something is sent to it. Each byte that it takes is progress."""
-
-    def __init__(self, connection: ServerConnection, stall: StallWatch, seconds: float) -> None:
-        self._connection = connection
-        self._stall = stall
-        self._seconds = seconds
-        self._left = 0
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.Handle | None = None
-
-    def __enter__(self) -> None:
-        # it comes to this only when the frame does not fit the buffer, after it was put there
-        self._timer = self._loop.call_soon(self._begin)
-
-    def __exit__(self, *_: object) -> None:
-        self._stall.rest()
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _begin(self) -> None:
-        self._left = self._connection.transport.get_write_buffer_size()
-        self._stall.expect(Awaited.TAKE, self._seconds)
-        self._look_later()
-
-    def _look_later(self) -> None:
-        # twice within the time, so that progress is recorded before the client counts as overdue
-        self._timer = self._loop.call_later(self._seconds / 2, self._look)
-
-    def _look(self) -> None:
-        if self._connection.transport.get_write_buffer_size() < self._left:
-            self._begin()
-        elif self._stall.overdue(time.monotonic()) is None:
-            self._look_later()
-        else:
-            self._connection.transport.abort()
-
-
 def _refusal(status: Status) -> Service:
     async def refuse(_: Call) -> Status:
         return status
 
     return refuse
-
-
-def _cut(text: str) -> str:
-    return text.encode()[:_REASON_BYTES].decode(errors="ignore")
-
-
-def _peer(address: Any) -> str:
-    host, port = str(address[0]), int(address[1])
-    return peer_name(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")

@@ -17,7 +17,7 @@ from websockets.typing import Origin, Subprotocol
 
 from barrage_server.server.deephaven.call import Call, Service, Status
 from barrage_server.server.deephaven.web_endpoint import WebEndpoint
-from barrage_server.server.deephaven.web_socket import SocketLimits
+from barrage_server.server.web.front import SocketLimits
 
 MULTIPLEX = Subprotocol("grpc-websockets-multiplex")
 END = 0x8000_0000

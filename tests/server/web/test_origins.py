@@ -11,7 +11,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 from barrage_server.server import Server
-from barrage_server.server.deephaven.origins import is_welcome
+from barrage_server.server.web.origins import is_welcome
 
 HOST = "127.0.0.1:10001"
 

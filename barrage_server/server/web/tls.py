@@ -1,4 +1,4 @@
-"""TLS of the ports for Deephaven's clients."""
+"""TLS of the ports that Python itself serves."""
 
 from __future__ import annotations
 

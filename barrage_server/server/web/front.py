@@ -1,0 +1,338 @@
+"""A port for websockets and for plain HTTP: what strangers may take of it, whatever it serves.
+
+The library reads requests and frames. Connections that do not become websockets in time, that send half a message, or
+that are too many are cut here. A subclass says what is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from socket import SOCK_STREAM
+from typing import Final, Protocol
+
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from barrage_server.errors import UnavailableError
+from barrage_server.flight.sockets import peer_name
+from barrage_server.server.web.tls import load_identity, tls_context
+
+__all__ = ["FrontSocket", "SocketLimits", "WebFront", "close_reason", "peer_of"]
+
+logger = logging.getLogger("barrage_server.server")
+# The library logs every connection, also those of other protocols.
+_library_logger = logging.getLogger("barrage_server.server.websockets")
+_library_logger.setLevel(logging.ERROR)
+
+_PING_SECONDS: Final = 20.0
+_CLOSE_SECONDS: Final = 1.0
+_HALF_COUNTED: Final = 1 << 20
+"""Bytes of a half message from which those of all connections are added up."""
+_REASON_BYTES: Final = 120
+"""Of the 123 that a websocket's close frame has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketLimits:
+    """Bounds of one websocket.
+
+    Attributes:
+        message_bytes: most bytes of one request message.
+        unread_bytes: bytes of requests that no call has read yet, at which reading from the socket stops.
+        streams: calls at a time.
+        connections: connections to the port at a time, websockets or not; further ones are closed at once.
+        connections_per_address: of these, from one address.
+        slow_client_seconds: seconds without taking a byte of a pending message, or without an answer to a ping, after
+            which a client loses its connection.
+        stranger_bytes: most bytes of one request message before a call has shown credentials; ``None``: as
+            ``message_bytes``.
+        stranger_seconds: seconds that a websocket may be open without a call with credentials.
+        opening_seconds: seconds that a connection may take to become a websocket.
+        half_message_bytes: bytes of unfinished messages of all websockets, beyond which the websocket with most of them
+            is cut.
+        half_message_seconds: seconds that a message may take to arrive, unless it arrives at ``half_message_rate``.
+        half_message_rate: bytes per second.
+
+    """
+
+    message_bytes: int = 100 << 20
+    unread_bytes: int = 4 << 20
+    streams: int = 1000
+    connections: int = 10_000
+    connections_per_address: int = 10_000
+    slow_client_seconds: float = 30.0
+    stranger_bytes: int | None = None
+    stranger_seconds: float = 300.0
+    opening_seconds: float = 10.0
+    half_message_bytes: int = 256 << 20
+    half_message_seconds: float = 60.0
+    half_message_rate: float = 64 << 10
+
+
+class FrontSocket(Protocol):
+    """What serves one websocket."""
+
+    @property
+    def streams(self) -> int:
+        """Calls, or streams, that are running."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has shown good credentials."""
+
+    @property
+    def half_bytes(self) -> int:
+        """Bytes of messages that have begun and not ended, beside those that the library holds."""
+
+    async def run(self) -> None:
+        """Serve the websocket until it is closed and everything of it has ended."""
+
+    async def say_goodbye(self) -> None:
+        """Tell the client to leave; returns when it has."""
+
+    async def cut(self) -> None:
+        """End everything, with word to the client, and the connection."""
+
+
+class WebFront(ABC):
+    """Serves websockets, and answers plain requests.
+
+    Args:
+        limits: bounds of one connection.
+        most: websockets at a time; further ones are told to retry later.
+        subprotocols: those of websockets that are served.
+        envelope_bytes: what a frame may have beside its message.
+
+    """
+
+    def __init__(
+        self, limits: SocketLimits, *, most: int, subprotocols: Sequence[str], envelope_bytes: int = 0
+    ) -> None:
+        self._limits = limits
+        self._most = most
+        self._subprotocols = [Subprotocol(name) for name in subprotocols]
+        self._envelope_bytes = envelope_bytes
+        self._sockets: dict[ServerConnection, FrontSocket] = {}
+        # All connections, also those that say nothing, by when they were made.
+        self._visitors: dict[ServerConnection, float] = {}
+        self._addresses: Counter[str] = Counter()
+        # Since when a connection has sent half a message.
+        self._halves: dict[ServerConnection, float] = {}
+        self._server: Server | None = None
+        self._tls: ssl.SSLContext | None = None
+
+    @property
+    def connections(self) -> int:
+        """Websockets that are open. May be asked from any thread."""
+        return len(self._sockets)
+
+    @property
+    def streams(self) -> int:
+        """Calls that are running. May be asked from any thread."""
+        return sum(socket.streams for socket in tuple(self._sockets.values()))
+
+    async def start(
+        self, host: str, port: int, tls: tuple[bytes, bytes] | None = None, client_roots: bytes | None = None
+    ) -> int:
+        """Listen; returns the port, which is a free one for port 0.
+
+        Args:
+            host: address to listen on.
+            port: where, or 0.
+            tls: certificate chain and private key (PEM), to serve ``wss``.
+            client_roots: certificates to trust for clients (PEM): each must present one.
+
+        Raises:
+            UnavailableError: the address cannot be listened on.
+            InvalidRequestError: the certificate or its key cannot be used.
+
+        """
+        front = self
+        self._tls = None if tls is None else tls_context(*tls, client_roots)
+
+        class Visitor(ServerConnection):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                front._visitors[self] = asyncio.get_running_loop().time()
+                front._bound_visitors(self)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                front._visitors.pop(self, None)
+                front._halves.pop(self, None)
+                front._count_visitor(self, -1)
+
+            def data_received(self, data: bytes) -> None:
+                super().data_received(data)
+                if _half_bytes(self) > _HALF_COUNTED:
+                    front._bound_halves()
+
+        first = self._limits.message_bytes if self._limits.stranger_bytes is None else self._limits.stranger_bytes
+        try:
+            self._server = await serve(
+                self._serve,
+                await _one_address(host.strip("[]"), port),
+                port,
+                ssl=self._tls,
+                subprotocols=self._subprotocols,
+                compression=None,  # batches would take more time to deflate than to send
+                process_request=self._answer,
+                server_header=None,
+                ping_interval=_PING_SECONDS,
+                ping_timeout=self._limits.slow_client_seconds,
+                close_timeout=_CLOSE_SECONDS,
+                open_timeout=self._limits.opening_seconds,
+                max_size=first + self._envelope_bytes,
+                logger=_library_logger,
+                create_connection=Visitor,
+            )
+        except OSError as error:
+            raise UnavailableError(f"Cannot listen on {host}:{port} for websockets; is the port in use?") from error
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
+        """Present another certificate (chain and key, PEM) to new connections."""
+        assert self._tls is not None
+        load_identity(self._tls, *tls)
+
+    async def stop(self, grace: float) -> None:
+        """Stop serving. Clients are notified at once; calls that have not ended after ``grace`` seconds are cut.
+
+        Returns about a second after that at the latest.
+        """
+        server = self._server
+        if server is None:
+            return
+        server.close(close_connections=False)
+        if self._sockets:
+            goodbyes = [asyncio.create_task(socket.say_goodbye()) for socket in self._sockets.values()]
+            await asyncio.wait(goodbyes, timeout=grace)
+            ends = [asyncio.create_task(socket.cut()) for socket in self._sockets.values()]
+            if ends:
+                await asyncio.wait(ends, timeout=_CLOSE_SECONDS)
+            for task in (*goodbyes, *ends):
+                task.cancel()
+        for visitor in tuple(self._visitors):
+            visitor.transport.abort()
+        closed = asyncio.create_task(server.wait_closed())
+        await asyncio.wait([closed], timeout=_CLOSE_SECONDS)
+        closed.cancel()
+        self._server = None
+
+    def tidy(self, now: float) -> None:
+        """Cut connections that do not get on; called now and then, with the event loop's time."""
+        limits = self._limits
+        for connection, since in tuple(self._visitors.items()):
+            socket = self._sockets.get(connection)
+            half = _half_bytes(connection) + (0 if socket is None else socket.half_bytes)
+            if not half:
+                self._halves.pop(connection, None)
+            elif socket is not None:
+                begun = now - self._halves.setdefault(connection, now)
+                if begun > limits.half_message_seconds and half < begun * limits.half_message_rate:
+                    connection.transport.abort()
+            patience = 2 * limits.opening_seconds if socket is None else limits.stranger_seconds
+            if (socket is None or not socket.is_known) and now - since > patience:
+                connection.transport.abort()
+
+    def _bound_visitors(self, connection: ServerConnection) -> None:
+        """Close a connection that is one too many."""
+        most = self._limits.connections_per_address
+        if self._count_visitor(connection, 1) > most or len(self._visitors) > self._limits.connections:
+            connection.transport.abort()
+
+    def _count_visitor(self, connection: ServerConnection, change: int) -> int:
+        """Connections of the same address, after that change."""
+        address = str((connection.transport.get_extra_info("peername") or ("",))[0])
+        count = self._addresses[address] = self._addresses[address] + change
+        if count <= 0:
+            del self._addresses[address]
+        return count
+
+    def _bound_halves(self) -> None:
+        """Cut the connection that holds most of a message that has not ended, while all together hold too much."""
+        held = {
+            connection: _half_bytes(connection)
+            + (socket.half_bytes if (socket := self._sockets.get(connection)) else 0)
+            for connection in self._visitors
+            if not connection.transport.is_closing()
+        }
+        total = sum(held.values())
+        while held and total > self._limits.half_message_bytes:
+            largest = max(held, key=held.__getitem__)
+            total -= held.pop(largest)
+            logger.warning("%s was cut off: it holds half a message, and the server has too many", peer_of(largest))
+            largest.transport.abort()
+
+    def _make_room(self) -> bool:
+        """Cut the oldest websocket that has shown no credentials and has had time to; whether there was one."""
+        latest = asyncio.get_running_loop().time() - self._limits.opening_seconds
+        for connection, socket in self._sockets.items():
+            if not socket.is_known and self._visitors.get(connection, latest) < latest:
+                connection.transport.abort()
+                return True
+        return False
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        socket = self.socket(connection)
+        self._sockets[connection] = socket
+        try:
+            await socket.run()
+        finally:
+            self._sockets.pop(connection, None)
+
+    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer plain HTTP requests; ``None`` for websocket requests."""
+        if any("websocket" in value.lower() for value in request.headers.get_all("Upgrade")):
+            if len(self._sockets) >= self._most and not self._make_room():
+                return connection.respond(
+                    HTTPStatus.SERVICE_UNAVAILABLE,
+                    f"This server has {self._most} websockets open and takes no more; try again later.\n",
+                )
+            return self.refusal(connection, request)
+        return self.page(connection, request)
+
+    @abstractmethod
+    def socket(self, connection: ServerConnection) -> FrontSocket:
+        """What serves a websocket that was opened."""
+
+    @abstractmethod
+    def refusal(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Why a websocket is not opened; ``None`` when it is."""
+
+    @abstractmethod
+    def page(self, connection: ServerConnection, request: Request) -> Response:
+        """The answer to a plain request."""
+
+
+def close_reason(text: str) -> str:
+    """As much of a text as fits into the frame that closes a websocket."""
+    return text.encode()[:_REASON_BYTES].decode(errors="ignore")
+
+
+def _half_bytes(connection: ServerConnection) -> int:
+    """Bytes that the library holds of a frame, or of a message in several, that has not ended."""
+    protocol = connection.protocol
+    return len(protocol.reader.buffer) + (protocol.current_size or 0)
+
+
+def peer_of(connection: ServerConnection) -> str:
+    """The client's address, as ``127.0.0.1:50000``."""
+    host, port = connection.remote_address[:2]
+    return peer_name(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+
+
+async def _one_address(host: str, port: int) -> str:
+    """The address to listen on: for a free port one, because each address of a host would get its own."""
+    if port:
+        return host
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
+    return str(found[0][4][0])

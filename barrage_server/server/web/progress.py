@@ -1,0 +1,50 @@
+"""The end of a websocket whose client takes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from websockets.asyncio.server import ServerConnection
+
+from barrage_server.server.stall import Awaited, StallWatch
+
+__all__ = ["ProgressWatch"]
+
+
+class ProgressWatch:
+    """Ends a connection whose client stalls while something is sent to it. Each byte that it takes is progress."""
+
+    def __init__(self, connection: ServerConnection, stall: StallWatch, seconds: float) -> None:
+        self._connection = connection
+        self._stall = stall
+        self._seconds = seconds
+        self._left = 0
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.Handle | None = None
+
+    def __enter__(self) -> None:
+        # it comes to this only when the frame does not fit the buffer, after it was put there
+        self._timer = self._loop.call_soon(self._begin)
+
+    def __exit__(self, *_: object) -> None:
+        self._stall.rest()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _begin(self) -> None:
+        self._left = self._connection.transport.get_write_buffer_size()
+        self._stall.expect(Awaited.TAKE, self._seconds)
+        self._look_later()
+
+    def _look_later(self) -> None:
+        # twice within the time, so that progress is recorded before the client counts as overdue
+        self._timer = self._loop.call_later(self._seconds / 2, self._look)
+
+    def _look(self) -> None:
+        if self._connection.transport.get_write_buffer_size() < self._left:
+            self._begin()
+        elif self._stall.overdue(time.monotonic()) is None:
+            self._look_later()
+        else:
+            self._connection.transport.abort()

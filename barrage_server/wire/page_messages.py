@@ -1,0 +1,216 @@
+"""What a web page sends over its websocket: small JSON objects in text frames; and the heads of binary frames to it.
+
+``docs/protocol.md`` describes them all, those of the server included. A message that is none of these is an error, and
+so is a field that a message does not have.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Annotated, Final, TypeAlias, get_args
+
+import pyarrow as pa
+
+from barrage_server.errors import WireFormatError
+from barrage_server.wire.json_message import REQUIRED, AtLeast, JsonMessage, read_json_fields
+from barrage_server.wire.json_object import JsonObject
+
+__all__ = [
+    "MOST_TEXT_BYTES",
+    "PAGE_VERSION",
+    "SUBPROTOCOL",
+    "UNKNOWN_AGE",
+    "Ack",
+    "CellRequest",
+    "Close",
+    "FrameKind",
+    "Hello",
+    "Move",
+    "Open",
+    "OpenKind",
+    "PageMessage",
+    "Pause",
+    "Ping",
+    "Resume",
+    "frame",
+    "parse_page_message",
+    "schema_frame",
+]
+
+SUBPROTOCOL: Final = "barrage-page.1"
+PAGE_VERSION: Final = 1
+MOST_TEXT_BYTES: Final = 64 << 10
+"""Of a text frame from a page."""
+UNKNOWN_AGE: Final = (1 << 32) - 1
+"""In place of an age: the frame is no news."""
+
+_HEAD: Final = struct.Struct("<IB3xII")
+_MOST_STREAM: Final = (1 << 31) - 1
+_MOST_ROW: Final = (1 << 53) - 1
+"""The largest number that a page counts exactly."""
+
+
+class OpenKind(StrEnum):
+    """What a stream is for: ``follow`` a window of a table, or get one ``snapshot`` of it."""
+
+    FOLLOW = "follow"
+    SNAPSHOT = "snapshot"
+
+
+class FrameKind(IntEnum):
+    """What a binary frame carries: the schema of a stream, an update, or a further record batch of that update."""
+
+    SCHEMA = 0
+    UPDATE = 1
+    FURTHER = 2
+
+
+_STREAM = Annotated[int, AtLeast(1, "stream must be 1 or more")]
+_COUNT = Annotated[int, AtLeast(0, "a number of rows or updates must be 0 or more")]
+
+
+@dataclass(frozen=True, slots=True)
+class Hello(JsonMessage):
+    """The first message. ``version``: of this protocol. ``token``: ``None`` for none."""
+
+    message_name = "hello"
+
+    version: int
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Window(JsonMessage):
+    """Rows from ``first`` on, counted from the end when ``reverse``; ``columns`` by number, ``None`` for all."""
+
+    stream: _STREAM
+    first: _COUNT
+    count: _COUNT
+    reverse: bool = False
+    columns: tuple[int, ...] | None = None
+
+    def check(self) -> None:
+        """Raise WireFormatError when a number is larger than a page counts."""
+        if self.stream > _MOST_STREAM or max(self.first, self.count) > _MOST_ROW:
+            raise WireFormatError("stream must be below 2^31, first and count below 2^53.")
+
+
+@dataclass(frozen=True, slots=True)
+class Move(_Window):
+    """Changes the window of a stream."""
+
+    message_name = "move"
+
+
+@dataclass(frozen=True, slots=True)
+class Open(_Window):
+    """Opens a stream about ``table``. ``interval``: milliseconds between updates; ``None``: the server's default."""
+
+    message_name = "open"
+
+    table: str = field(default="", metadata=REQUIRED)
+    kind: OpenKind = OpenKind.FOLLOW
+    interval: Annotated[int, AtLeast(0, "interval must be 0 or more")] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _OfStream(JsonMessage):
+    stream: _STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(_OfStream):
+    """Asks for no updates of a stream until :class:`Resume`."""
+
+    message_name = "pause"
+
+
+@dataclass(frozen=True, slots=True)
+class Resume(_OfStream):
+    """Asks for updates again: one with all that has happened, then further ones."""
+
+    message_name = "resume"
+
+
+@dataclass(frozen=True, slots=True)
+class Close(_OfStream):
+    """Ends a stream."""
+
+    message_name = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Ack(JsonMessage):
+    """``updates`` of a stream were painted since the last of these."""
+
+    message_name = "ack"
+
+    stream: _STREAM
+    updates: _COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class CellRequest(JsonMessage):
+    """Asks for the whole cell at a position of the stream's table. ``request`` comes back with the answer."""
+
+    message_name = "cell"
+
+    request: int
+    stream: _STREAM
+    row: _COUNT
+    column: _COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Ping(JsonMessage):
+    """Asks for an answer with the same number."""
+
+    message_name = "ping"
+
+    n: int
+
+
+PageMessage: TypeAlias = Hello | Open | Move | Pause | Resume | Close | Ack | CellRequest | Ping
+_MESSAGES: Final[dict[str, type[PageMessage]]] = {kind.message_name: kind for kind in get_args(PageMessage)}
+
+
+def parse_page_message(text: str) -> PageMessage:
+    """The message in a text frame.
+
+    Raises:
+        WireFormatError: it is none; says what is wrong.
+
+    """
+    if len(text) > MOST_TEXT_BYTES:
+        raise WireFormatError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")
+    fields = JsonObject.parse(text, "a message of a page")
+    name = fields.text("type")
+    kind = _MESSAGES.get(name)
+    if kind is None:
+        raise WireFormatError(f"A page sends no {name[:50]!r}; there are {', '.join(_MESSAGES)}.")
+    message = read_json_fields(kind, fields.without("type", f"'{name}'"), refuse_others=True)
+    message.check()
+    return message
+
+
+def frame(stream: int, kind: FrameKind, age_ms: int, metadata: bytes | None, message: bytes) -> bytes:
+    """A binary frame to a page.
+
+    Args:
+        stream: the number of the stream.
+        kind: what it carries.
+        age_ms: milliseconds since the newest change in it; :data:`UNKNOWN_AGE`.
+        metadata: the flatbuffer of the update's metadata; ``None`` on all but updates.
+        message: an encapsulated Arrow message, which begins at a multiple of 8.
+
+    """
+    told = b"" if metadata is None else metadata
+    padding = b"\0" * (-len(told) % 8)
+    return b"".join((_HEAD.pack(stream, kind, len(told), min(age_ms, UNKNOWN_AGE)), told, padding, message))
+
+
+def schema_frame(stream: int, schema: pa.Schema) -> bytes:
+    """The first binary frame of a stream."""
+    return frame(stream, FrameKind.SCHEMA, UNKNOWN_AGE, None, schema.serialize().to_pybytes())
