@@ -10,10 +10,12 @@ from urllib.parse import unquote
 from barrage_server.arguments import shown
 from barrage_server.errors import InvalidRequestError
 
-__all__ = ["DEFAULT_PORT", "ServerAddress", "TableAddress"]
+__all__ = ["DEFAULT_PORT", "DEFAULT_WEB_PORT", "ServerAddress", "TableAddress"]
 
 DEFAULT_PORT: Final = 8815
 """TCP port of a server when its address names none."""
+DEFAULT_WEB_PORT: Final = 8816
+"""TCP port of the page for browsers of ``barrage-server serve``."""
 
 _UNIX: Final = "grpc+unix"
 _FLIGHT: Final = ("grpc", "grpc+tcp", "grpc+tls", _UNIX)

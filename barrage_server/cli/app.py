@@ -165,6 +165,11 @@ def serve(
     http_host: Annotated[
         str | None, typer.Option(help="Address for that port to listen on  [127.0.0.1]", metavar="ADDRESS")
     ] = None,
+    web_port: Annotated[
+        int | None,
+        typer.Option(help="Port of the page for browsers; 0 takes a free one  [8816]", metavar="N"),
+    ] = None,
+    no_web: Annotated[bool, typer.Option("--no-web", help="Serve no page for browsers.")] = False,
     log_format: Annotated[
         str | None, typer.Option(help="Form of the log on stderr: text, or json  [text]", metavar="FORM")
     ] = None,
@@ -216,6 +221,8 @@ def serve(
         "fsync": fsync,
         "http_port": http_port,
         "http_host": http_host,
+        "web": False if no_web else None,
+        "web_port": web_port,
         "log_level": None if log_level is None else log_level.lower(),
         "log_format": None if log_format is None else log_format.lower(),
         "stop_seconds": stop_seconds,

@@ -11,8 +11,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
+from urllib.parse import quote
 
 import barrage_server as bs
+from barrage_server.address import DEFAULT_WEB_PORT
 from barrage_server.cli.boundary import Terminated, end_within
 from barrage_server.cli.example import EXAMPLE_TABLES, example_tables
 from barrage_server.cli.following import follow
@@ -22,11 +24,12 @@ from barrage_server.cli.text import count
 from barrage_server.cli.usage import UsageError, usage
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.kinds import make_table
-from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
 from barrage_server.log import JsonFormatter, TextFormatter
 from barrage_server.process import choose_allocators, raise_descriptor_limit
 from barrage_server.server import Authenticator
 from barrage_server.server.authentication import as_authenticator
+from barrage_server.server.listening import listening_socket
 from barrage_server.server.roles import log_unknown_columns
 from barrage_server.wire.table_spec import TableSpec
 
@@ -94,6 +97,8 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
                 fsync=settings.fsync,
                 http_port=settings.http_port,
                 http_host=settings.http_host,
+                web_port=web_port(settings),
+                web_hosts=settings.web_hosts,
             )
         stack.push(_closing(server, settings.stop_seconds))
         declared = {table.name for table in settings.tables}
@@ -120,7 +125,14 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
         told = [f"{count(len(tables), 'tables')} {how}" for how, tables in served.items() if tables]
         logger.info("serving %s; Ctrl-C ends", ", ".join(told) or "no tables yet")
         stack.callback(notify, STOPPING)
-        for uri in (server.uri, server.deephaven_uri, server.deephaven_web_uri, server.http_uri):
+        uris = (
+            server.uri,
+            server.deephaven_uri,
+            server.deephaven_web_uri,
+            page_link(server, settings),
+            server.http_uri,
+        )
+        for uri in uris:
             if uri is not None:
                 sys.stdout.write(f"{uri}\n")
         sys.stdout.flush()
@@ -129,6 +141,35 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
             if asked.is_set():
                 asked.clear()
                 reload(server)
+
+
+def web_port(settings: ServeSettings) -> int | None:
+    """The port of the page; ``None`` when it is not asked for, or the one that is nobody's choice is taken."""
+    if not settings.web:
+        if settings.web_port is not None:
+            raise UsageError("--no-web leaves the page out, and --web-port is its port: leave one of them out.")
+        return None
+    if settings.web_port is not None:
+        return settings.web_port
+    if settings.port == 0:
+        return 0
+    try:
+        listening_socket(settings.host, DEFAULT_WEB_PORT, "the page").close()
+    except UnavailableError:
+        logger.warning(
+            "browsers get no page: port %d is in use; choose another with --web-port, or leave it out with --no-web",
+            DEFAULT_WEB_PORT,
+        )
+        return None
+    return DEFAULT_WEB_PORT
+
+
+def page_link(server: bs.Server, settings: ServeSettings) -> str | None:
+    """The address of the page. In a terminal it lets its user in: a token after ``#`` is not sent with the address."""
+    uri, tokens = server.web_uri, settings.accepted_tokens
+    if uri is None or not tokens or not sys.stdout.isatty():
+        return uri
+    return f"{uri}/#token={quote(tokens[0], safe='')}"
 
 
 def reload_access(server: bs.Server, config: Path | None, flags: Mapping[str, Any]) -> None:

@@ -180,6 +180,10 @@ class ServeSettings(BaseSettings):
         fsync: when changes are on disk: ``always`` before the publisher's answer, ``interval`` 10 ms later, ``os``.
         http_port: a port for probes and for Prometheus; 0 takes a free one, none when absent.
         http_host: address for that port to listen on.
+        web: whether browsers get a page that shows the tables.
+        web_port: the port of that page. 0 takes a free one, and so does its absence where ``port`` is 0; it is 8816
+            else, unless something else listens there.
+        web_hosts: names under which browsers may ask for it, besides addresses, separated by commas in the environment.
         log_level: level of the log on stderr.
         log_format: form of the log on stderr: ``text``, or ``json``, an object per line.
         stop_seconds: seconds from SIGTERM to the end of the process, whatever clients do.
@@ -218,6 +222,9 @@ class ServeSettings(BaseSettings):
     fsync: Fsync = Fsync.INTERVAL
     http_port: int | None = Field(default=None, ge=0, le=65535)
     http_host: str = "127.0.0.1"
+    web: bool = True
+    web_port: int | None = Field(default=None, ge=0, le=65535)
+    web_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_separated)] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["text", "json"] = "text"
     stop_seconds: float = Field(default=8.0, gt=0, le=3600, allow_inf_nan=False)

@@ -49,7 +49,7 @@ def run(options: DemoOptions) -> int:
     folder = Path(tempfile.mkdtemp(prefix="barrage-demo-"))
     keep = False
     try:
-        with Server(host=options.host, port=options.port) as server:
+        with Server(host=options.host, port=options.port, web_port=0) as server:
             serve_destinations(server, read_airports(airports))
             agreed = _Run(options, data, airports, folder, server, screen).replay_and_check()
             if options.keep_serving:
@@ -90,6 +90,7 @@ class _Run:
         files, orders = self._prepare()
         total = sum(file.rows for file in files)
         self._screen.say(f"Serving at {self._server.uri}. Replaying {total:,} flights through Spark into four tables.")
+        self._screen.say(f"Watch them in a browser: {self._server.web_uri}")
         self._screen.say(f"The server computes {DESTINATIONS.name} from them: joined, aggregated and sorted.")
         feeder = Feeder(files, self._input, options.rate)
         with SparkProcess(orders, self._folder / "spark.log") as spark, CountingClient(self._server.uri) as client:

@@ -221,6 +221,10 @@ class AccessControl:
                 )
             return None
 
+    def restriction(self, principal: Principal, table: Table) -> Restriction | None:
+        """The part of a table that the principal sees, of one on which it has a right; ``None``: all of it."""
+        return self._seen(principal, table).restriction
+
     def takes_long(self, principal: Principal, name: str) -> bool:
         """Whether :meth:`get` of that table has to read it, so that it should not be called on an event loop."""
         if not self._restricts or not self.rights(principal, name):

@@ -53,13 +53,19 @@ class _State(Enum):
 
 
 class ChangeSignal:
-    """A source of changes: a table. Holds the tasks that wait for it."""
+    """A source of changes: a table. Holds the tasks that wait for it.
 
-    __slots__ = ("idle", "serial")
+    Attributes:
+        changed_at: when it changed last; -inf before the first time.
+
+    """
+
+    __slots__ = ("changed_at", "idle", "serial")
 
     def __init__(self) -> None:
         self.idle: set[ScheduledTask] = set()
         self.serial = 0
+        self.changed_at = -math.inf
 
 
 class ScheduledTask:
@@ -138,6 +144,7 @@ class Dispatcher:
         """Schedule all tasks waiting for ``signal``. O(1) in the number of tasks."""
         with self._lock:
             signal.serial += 1
+            signal.changed_at = self._clock()
             if signal.idle and not self._closed:
                 self._changed.add(signal)
                 self._summon()

@@ -23,6 +23,7 @@ from barrage_server.server.streams import Watchdog
 
 if TYPE_CHECKING:
     from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
+    from barrage_server.server.web.door import PageDoor
 
 __all__ = ["Endpoints", "authority"]
 
@@ -74,6 +75,7 @@ class Endpoints:
         self._client_roots = client_roots
         self._tidy_server = tidy
         self._deephaven: DeephavenEndpoint | None = None
+        self._page: PageDoor | None = None
         self._door: FlightEndpoint | None = None
         self._may_shut = threading.Event()
         limits = server_state.limits
@@ -167,6 +169,22 @@ class Endpoints:
             self._grpc_ports.append(self._deephaven.port)
         return self._deephaven
 
+    def open_page(self, port: int, names: Collection[str]) -> None:
+        """Also serve the page for browsers.
+
+        Args:
+            port: where; 0 takes a free one.
+            names: names under which browsers may ask for it, besides addresses.
+
+        Raises:
+            UnavailableError: the address cannot be listened on.
+            LimitError: this process can start no further thread.
+
+        """
+        from barrage_server.server.web.door import PageDoor  # which loads the library of websockets
+
+        self._page = PageDoor(self._server_state, self.host, port, self._tls, self._client_roots, names)
+
     def replace_tls(self, tls: TlsIdentity) -> None:
         """Present another certificate to new connections, at the Deephaven ports.
 
@@ -180,6 +198,8 @@ class Endpoints:
             return
         if self._deephaven is not None:
             self._deephaven.replace_tls(tls)
+        if self._page is not None:
+            self._page.replace_tls(tls)
         self._tls = tls
         if self._door is not None:
             logger.warning("%s keeps its certificate until the server is started anew", self.uri)
@@ -189,7 +209,8 @@ class Endpoints:
         """The open ports."""
         second = self._deephaven
         others = () if second is None else (second.port, second.web_port)
-        return [self.port, *(port for port in others if port is not None)]
+        page = None if self._page is None else self._page.port
+        return [self.port, *(port for port in (*others, page) if port is not None)]
 
     def connections(self) -> dict[str, int]:
         """Connections that are open, by endpoint."""
@@ -199,6 +220,8 @@ class Endpoints:
             names[door.port] = "deephaven"
         if door is not None and door.web_port is not None:
             names[door.web_port] = "web"
+        if self._page is not None:
+            names[self._page.port] = "page"
         counts = connection_counts(names)
         return {name: counts[port] for port, name in names.items()}
 
@@ -221,6 +244,12 @@ class Endpoints:
         return self._second_uri(scheme, None if self._deephaven is None else self._deephaven.web_port)
 
     @property
+    def web_uri(self) -> str | None:
+        """The address of the page; ``None`` without it."""
+        scheme = "http" if self._tls is None else "https"
+        return self._second_uri(scheme, None if self._page is None else self._page.port)
+
+    @property
     def evicted(self) -> int:
         """Number of connections that were cut because their clients stalled."""
         return self._watchdog.evicted
@@ -235,6 +264,8 @@ class Endpoints:
 
     def close(self, grace: float) -> None:
         """Stop listening. Calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
+        if self._page is not None:
+            self._page.close(grace / 4)
         if self._deephaven is not None:
             self._deephaven.close(grace / 2)
         # Flight's own shutdown waits for its handlers without a limit: it runs on an existing thread, and the

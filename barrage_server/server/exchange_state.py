@@ -102,6 +102,7 @@ class ExchangeState:
         self._has_room = threading.Condition()
         self._unread = 0  # updates that the client has not reported as read, while it has a most
         self._most_unread: float = math.inf
+        self._is_paused = False
         self._closed = False
         self._since = server_state.clock()
         self.table: Table | None = None
@@ -186,8 +187,8 @@ class ExchangeState:
         subscription = self._subscription
         if subscription is None:
             return Due(messages)
-        if self._unread >= self._most_unread:
-            self._scheduled.not_before = now + _REST_SECONDS  # a report wakes it
+        if self._is_paused or self._unread >= self._most_unread:
+            self._scheduled.not_before = now + _REST_SECONDS  # a report, or its end, wakes it
             return Due(messages)
         poll = subscription.poll(now)
         self._scheduled.not_before = poll.not_before
@@ -202,6 +203,10 @@ class ExchangeState:
             if report.unread is not None:
                 self._most_unread = report.unread
             self._unread = max(0, self._unread - report.messages)
+
+    def pause(self, *, paused: bool) -> None:
+        """Have no updates made, or have them made again: then one with all that has happened is :meth:`due`."""
+        self._is_paused = paused
 
     def tidy(self, now: float) -> None:
         """Fold the history of a subscriber that was sent nothing for a while."""

@@ -11,15 +11,15 @@ import asyncio
 import concurrent.futures
 import logging
 import socket
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from barrage_server.errors import BarrageError, UnavailableError
-from barrage_server.process import start_thread
+from barrage_server.errors import BarrageError
+from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.http_connection import Answer, HttpConnection
+from barrage_server.server.listening import listening_socket
 from barrage_server.server.readiness import Readiness
 from barrage_server.server.workers import Workers
 
@@ -84,17 +84,15 @@ class HttpEndpoint:
         self._figures: asyncio.Task[Answer] | None = None
         self._figures_until = 0.0
         self._worker = Workers(1, "barrage-metrics")
-        listening = _listening(host, port)
+        listening = listening_socket(host, port, "HTTP")
         self.port = int(listening.getsockname()[1])
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="barrage-http", daemon=True)
         try:
-            start_thread(self._thread)
+            self._runner = EventLoop("barrage-http")
         except BaseException:
             listening.close()
-            self._loop.close()
             raise
-        asyncio.run_coroutine_threadsafe(self._listen(listening), self._loop).result()
+        self._loop = self._runner.loop
+        self._runner.call(self._listen(listening)).result()
 
     @property
     def connections(self) -> int:
@@ -103,15 +101,14 @@ class HttpEndpoint:
 
     def close(self) -> None:
         """Stop listening, and close all connections. Returns in bounded time; may be called again."""
-        if self._loop.is_closed():
+        if self._runner.is_stopped:
             return
         try:
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_CLOSE_SECONDS)
+            self._runner.call(self._close()).result(_CLOSE_SECONDS)
         except concurrent.futures.TimeoutError:
             logger.error("the HTTP port does not close")
         self._worker.shutdown()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CLOSE_SECONDS)
+        self._runner.stop()
 
     async def serve(self, path: str) -> Answer:
         """The answer to a ``GET`` of ``path``."""
@@ -176,22 +173,3 @@ class HttpEndpoint:
         if self._figures is not None:
             self._figures.cancel()
         await asyncio.sleep(0)  # the connections are lost in the next turn of the loop
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        family, _, _, _, address = socket.getaddrinfo(
-            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.create_server((str(address[0]), port), family=family, backlog=1)
-    except (OSError, UnicodeError) as error:
-        raise UnavailableError(f"Cannot listen on {host}:{port} for HTTP; is the port in use?") from error
-    listening.setblocking(False)
-    return listening

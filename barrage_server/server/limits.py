@@ -37,6 +37,10 @@ _COUNTS: Final = (
     "result_bytes",
     "total_result_bytes",
     "console_commands",
+    "page_streams",
+    "page_rows",
+    "page_columns",
+    "page_cells",
 )
 _POSITIVE_COUNTS: Final = (
     "header_bytes",
@@ -134,6 +138,10 @@ class Limits:
         start_seconds: processor time that computing a table may take before it is there; then it is refused.
         console_commands: commands of the console that may wait while one runs; further ones are refused.
         console_seconds: seconds that one of them may run; then it is told to stop.
+        page_streams: tables that one page in a browser may have open at a time.
+        page_rows: rows in view of one of them.
+        page_columns: columns in view of one of them.
+        page_cells: cells in view of all of them.
         session_seconds: seconds without a call after which a Deephaven session ends, with its exports and streams.
             Clients get this time, and call well before. The results of a plan that a client of Arrow Flight has asked
             for are let go when no call has named one of their tickets for as long.
@@ -187,6 +195,10 @@ class Limits:
     start_seconds: float = 120.0
     console_commands: int = 16
     console_seconds: float = 600.0
+    page_streams: int = 16
+    page_rows: int = 10_000
+    page_columns: int = 500
+    page_cells: int = 100_000
 
     def __post_init__(self) -> None:
         instance(self.staging, StagingLimits, "The limit staging")

@@ -101,6 +101,10 @@ class Server:
         http_port: a port for probes and for Prometheus: ``/health``, ``/ready``, ``/metrics``, without credentials and
             without names of clients; 0 takes a free one, see :attr:`http_uri`. ``None``: none.
         http_host: address for that port to listen on.
+        web_port: a port for browsers: a page that shows the tables live; 0 takes a free one, see :attr:`web_uri`.
+            ``None``: none.
+        web_hosts: names under which browsers may ask for it, such as ``tables.example.com``, besides addresses and
+            ``localhost``.
         front: what serves the port for Flight: ``pyarrow``; ``grpc``, which bounds what callers without credentials may
             take; or ``auto``, which is ``grpc`` on addresses beyond this machine. ``grpc`` needs the extra
             ``deephaven``.
@@ -143,6 +147,8 @@ class Server:
         fsync: Fsync | str = Fsync.INTERVAL,
         http_port: int | None = None,
         http_host: str = "127.0.0.1",
+        web_port: int | None = None,
+        web_hosts: Collection[str] = (),
         front: Front | str = Front.PYARROW,
         console: bool = False,
     ) -> None:
@@ -153,8 +159,10 @@ class Server:
             (0 if deephaven_port is None else deephaven_port, "deephaven_port"),
             (0 if deephaven_web_port is None else deephaven_web_port, "deephaven_web_port"),
             (0 if http_port is None else http_port, "http_port"),
+            (0 if web_port is None else web_port, "web_port"),
         ):
             integer(number, what, most=65_535)
+        page_names = names(web_hosts, "web_hosts", single=True) if web_hosts else ()
         instance(limits, Limits, "limits")
         instance(subscriptions, SubscriptionLimits, "subscriptions")
         integer(writers, "writers", least=1, most=10_000)
@@ -225,11 +233,13 @@ class Server:
         end_with_process(self, Ending.SERVER)
         try:
             self._deephaven = self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
+            if web_port is not None:
+                self._endpoints.open_page(web_port, page_names)
         except BaseException:
             self.close(0.1)
             raise
         self._readiness.serve()
-        uris = (self.uri, self.deephaven_uri, self.deephaven_web_uri, self.http_uri)
+        uris = (self.uri, self.deephaven_uri, self.deephaven_web_uri, self.web_uri, self.http_uri)
         logger.info("serving on %s", ", ".join(filter(None, uris)))
         if console:
             logger.warning(
@@ -264,6 +274,11 @@ class Server:
     def deephaven_web_uri(self) -> str | None:
         """Where Deephaven's JavaScript client finds it, such as ``http://127.0.0.1:40002``; ``None`` without."""
         return self._endpoints.deephaven_web_uri
+
+    @property
+    def web_uri(self) -> str | None:
+        """The address of the page for browsers, such as ``http://127.0.0.1:40004``; ``None`` without that port."""
+        return self._endpoints.web_uri
 
     @property
     def accepts_everyone(self) -> bool:

@@ -73,6 +73,11 @@ class SharedMessage:
         """Number of rows with values."""
         return self._message.row_count
 
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it shows what was there, and no change."""
+        return self._message.is_snapshot
+
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
         """The record batches with their ``app_metadata``."""
         with self._lock:

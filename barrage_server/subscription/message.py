@@ -108,6 +108,11 @@ class EncodedMessage:
         """Number of rows with values: added ones, plus the largest number of modified rows of a column."""
         return self.source.added.size + max((rows.size for rows in self.source.modified), default=0)
 
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it shows what was there, and no change."""
+        return self.metadata.is_snapshot
+
     def batches(self) -> Iterator[tuple[pa.RecordBatch, bytes | None]]:
         """Record batches with their ``app_metadata``, read lazily from the version."""
         return self.writer.record_batches(self._outgoing())

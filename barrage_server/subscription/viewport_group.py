@@ -305,6 +305,8 @@ class GroupMessage:
 
     __slots__ = ("_change", "_index")
 
+    is_snapshot: Final = False
+
     def __init__(self, change: _Change, index: int) -> None:
         self._change = change
         self._index = index

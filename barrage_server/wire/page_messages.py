@@ -73,12 +73,15 @@ _COUNT = Annotated[int, AtLeast(0, "a number of rows or updates must be 0 or mor
 
 @dataclass(frozen=True, slots=True)
 class Hello(JsonMessage):
-    """The first message. ``version``: of this protocol. ``token``: ``None`` for none."""
+    """The first message. ``version``: of this protocol. ``token``: ``None`` for none; the password of ``user`` with
+    one.
+    """
 
     message_name = "hello"
 
     version: int
     token: str | None = None
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

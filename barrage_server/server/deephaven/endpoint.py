@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-import threading
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from barrage_server.process import most_connections, start_thread
+from barrage_server.process import most_connections
 from barrage_server.server.auth import TokenSigner
 from barrage_server.server.deephaven.application_service import ApplicationService
 from barrage_server.server.deephaven.console_service import ConsoleService
@@ -22,6 +21,7 @@ from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.table_service import TableService
+from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.tls import tls_context
 
@@ -84,16 +84,10 @@ class DeephavenEndpoint:
         )
         self._fronts: list[Any] = []
         self._tidy: Callable[[float], object] = lambda _now: None
-        self._loop = asyncio.new_event_loop()
         self._resolver = ThreadPoolExecutor(1, "barrage-resolver")  # for asyncio to look names up
-        self._loop.set_default_executor(self._resolver)
-        self._thread = threading.Thread(target=self._run, name="barrage-deephaven", daemon=True)
-        try:
-            start_thread(self._thread)
-        except BaseException:
-            self._loop.close()
-            raise
-        self._call(self._begin()).result()
+        self._runner = EventLoop("barrage-deephaven")
+        self._loop = self._runner.loop
+        self._runner.call(self._begin()).result()
 
     def open_flight(self, port: int, signer: TokenSigner, location: Callable[[], str]) -> int:
         """Listen for plain Flight clients, on a free port for 0; the port.
@@ -107,7 +101,7 @@ class DeephavenEndpoint:
             UnavailableError: the address cannot be listened on.
 
         """
-        self._call(self._open_flight(port, signer, location)).result()
+        self._runner.call(self._open_flight(port, signer, location)).result()
         assert self.flight_port is not None
         return self.flight_port
 
@@ -123,7 +117,7 @@ class DeephavenEndpoint:
             UnavailableError: an address cannot be listened on.
 
         """
-        self._call(self._open(port, web_port, web_origins)).result()
+        self._runner.call(self._open(port, web_port, web_origins)).result()
 
     @property
     def session_count(self) -> int:
@@ -137,12 +131,12 @@ class DeephavenEndpoint:
 
     def close(self, grace: float) -> None:
         """End everything; calls that do not end within ``grace`` seconds are cut. Returns in bounded time."""
-        if self._loop.is_closed():
+        if self._runner.is_stopped:
             return
         if self._state.console is not None:
             self._state.console.close()
         try:
-            self._call(self._close(grace)).result(grace + 5.0)
+            self._runner.call(self._close(grace)).result(grace + 5.0)
         except concurrent.futures.TimeoutError:
             logger.error("a call of the Deephaven endpoint does not end")
         self._flight.close()
@@ -152,8 +146,7 @@ class DeephavenEndpoint:
         self._state.heavy.shutdown()
         self._state.plans.shutdown()
         self._resolver.shutdown(wait=False)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5.0)
+        self._runner.stop()
 
     def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
         """Present another certificate to new connections; InvalidRequestError when chain and key do not fit."""
@@ -163,9 +156,10 @@ class DeephavenEndpoint:
             for front in self._fronts:
                 front.replace_tls(tls)
 
-        self._call(replace()).result()
+        self._runner.call(replace()).result()
 
     async def _begin(self) -> None:
+        self._loop.set_default_executor(self._resolver)
         self._housekeeping = self._loop.create_task(self._keep_house())
 
     async def _open_flight(self, port: int, signer: TokenSigner, location: Callable[[], str]) -> None:
@@ -227,16 +221,6 @@ class DeephavenEndpoint:
             if self._state.console is not None:
                 self._state.console.tidy()
             self._tidy(self._loop.time())
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-
-    def _call(self, coroutine: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None]:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def _location(self) -> str:
         if self.port is None or self._host in ("0.0.0.0", "::", "[::]"):

@@ -1,32 +1,25 @@
-"""One DoExchange stream of the Deephaven endpoint: the event loop reads requests, the dispatcher makes messages.
-
-A turn of the dispatcher makes the messages of a bundle and passes them to the event loop, which writes them one by
-one as the client takes them. Meanwhile the subscription makes no more messages, so a slow client costs one bundle,
-and staleness.
-"""
+"""One DoExchange stream of the Deephaven endpoint."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
-from typing import Final, TypeVar, TypeVarTuple
+from typing import Final, TypeVar
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
-from barrage_server.log import about
 from barrage_server.server.access import Right
+from barrage_server.server.bundled_exchange import BundledExchange
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.exchange_state import MessageFormat, dialect_of, is_light
-from barrage_server.server.exchange_stream import ExchangeStream
 from barrage_server.server.translate import safe_error
 from barrage_server.subscription import Dialect
+from barrage_server.subscription.feed import Message
 from barrage_server.wire.arrow_message import RECORD_BATCH, BatchHeader, header_type
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
@@ -38,16 +31,13 @@ __all__ = ["RawExchange"]
 
 logger = logging.getLogger("barrage_server.server")
 
-Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
-_BUNDLE_BYTES: Final = 1 << 20
-"""A turn of the dispatcher makes no more messages once it has this many bytes."""
 _LIGHT_BYTES: Final = 1 << 10
 """A request of more bytes is decoded and served on another thread than the event loop's."""
 
 
-class RawExchange(ExchangeStream):
+class RawExchange(BundledExchange):
     """A stream of subscription or snapshot requests over plain gRPC.
 
     Args:
@@ -70,16 +60,8 @@ class RawExchange(ExchangeStream):
         self._state = state
         self._call = call
         self._session = session
-        self._loop = asyncio.get_running_loop()
         self._descriptor: Descriptor | None = None
-        self._done: asyncio.Future[None] = self._loop.create_future()
-        self._lock = threading.Lock()  # guards the next four, which the dispatcher and the event loop share
-        self._is_making = False  # a turn of the dispatcher makes a bundle
-        self._is_handed = False  # a bundle is under way
-        self._is_missed = False  # a turn came meanwhile, or the last one left something
-        self._ended = False
-        self._pieces: Iterator[bytes] | None = None
-        self._begun = False
+        self._done: asyncio.Future[None] = self.loop.create_future()
         self._outgoing: deque[bytes] = deque()
         self._arrived = asyncio.Event()
         self._given_out = asyncio.Event()  # answers were made into a bundle
@@ -90,7 +72,7 @@ class RawExchange(ExchangeStream):
     async def run(self) -> None:
         """Serve the stream to its end. Raises the error for the client."""
         self.server_state.streams.admit(self)
-        reader, writer = self._loop.create_task(self._read()), self._loop.create_task(self._write())
+        reader, writer = self.loop.create_task(self._read()), self.loop.create_task(self._write())
         reason: BarrageError | None = None
         try:
             try:
@@ -127,13 +109,13 @@ class RawExchange(ExchangeStream):
             self._half_closed = True
             if self.exchange_state.is_subscription:
                 if self._call.family is ClientFamily.JAVASCRIPT:
-                    self._settle(None)  # the client's way to cancel
+                    self.settle(None)  # the client's way to cancel
             else:
                 self._end_if_answered()
         except BarrageError as error:
-            self._settle(error)
+            self.settle(error)
         except Exception as error:  # the boundary: a foreign exception must not stop the stream without a word
-            self._settle(safe_error(error, "a stream", self.peer))
+            self.settle(safe_error(error, "a stream", self.peer))
 
     async def _serve(self, message: bytes) -> None:
         parts = decode_flight_data(message)
@@ -188,23 +170,15 @@ class RawExchange(ExchangeStream):
                 self._arrived.clear()
                 while self._outgoing:
                     await self._call.write(self._outgoing.popleft())
-                self._took()
+                if not self.took():
+                    self._end_if_answered()
         except BarrageError as error:
-            self._settle(error)
+            self.settle(error)
         except Exception as error:  # the boundary, as above; a disconnected client cancels the call instead
-            self._settle(safe_error(error, "a stream", self.peer))
+            self.settle(safe_error(error, "a stream", self.peer))
 
-    def _took(self) -> None:
-        """The client has taken the bundle: there may be another one."""
-        with self._lock:
-            self._is_handed = False
-            again, self._is_missed = self._is_missed, False
-        if again:
-            self.server_state.dispatcher.wake(self.scheduled)
-        else:
-            self._end_if_answered()
-
-    def _take(self, bundle: list[bytes]) -> None:
+    def take(self, bundle: list[bytes]) -> None:
+        """Have the bundle written."""
         self._outgoing.extend(bundle)
         self._arrived.set()
         self._given_out.set()
@@ -213,16 +187,12 @@ class RawExchange(ExchangeStream):
         """End the stream if its client asks for no more and has taken each answer. A subscription goes on."""
         if not self._half_closed or self.exchange_state.is_subscription:
             return
-        with self._lock:
-            in_turn = self._is_making or self._is_handed or self._is_missed
-            is_answered = not in_turn and self._pieces is None and not self.exchange_state.has_answers
-        if is_answered:
-            self._settle(None)
+        if self.is_answered:
+            self.settle(None)
 
-    def _settle(self, error: BarrageError | None) -> None:
+    def settle(self, error: BarrageError | None) -> None:
         """End the stream, with that reason."""
-        with self._lock:
-            self._ended = True
+        self.make_no_more()
         if self._done.done():
             return
         if error is None:
@@ -232,63 +202,15 @@ class RawExchange(ExchangeStream):
 
     # On a thread of the dispatcher.
 
-    def run_turn(self, now: float) -> float | None:
-        """Make a bundle of the messages due; returns the time of the next."""
-        with self._lock:
-            if self._ended:
-                return None
-            if self._is_handed:
-                self._is_missed = True
-                return None
-            self._is_making = True
-        try:
-            return self._make_bundle(now)
-        except Exception as error:  # the boundary: possibly an internal error
-            with about(self.facts):
-                self.end(safe_error(error, "a stream", self.peer))
-        finally:
-            with self._lock:
-                self._is_making = False
-            if self._half_closed:  # meanwhile, perhaps: the event loop may have found the stream busy
-                self._on_loop(self._end_if_answered)
-        return None
+    def opening(self) -> bytes:
+        """The schema, as the first message."""
+        return schema_flight_data(self.exchange_state.schema)
 
-    def _make_bundle(self, now: float) -> float | None:
-        bundle: list[bytes] = []
-        size, batches, wake_at = 0, 0, None
-        while size < _BUNDLE_BYTES:
-            if self._pieces is None:
-                due = self.exchange_state.due(now)
-                wake_at = due.wake_at
-                if not due.messages:
-                    break
-                self._pieces = chain.from_iterable(message.flight_data() for message in due.messages)
-                if not self._begun:
-                    self._begun = True
-                    bundle.append(schema_flight_data(self.exchange_state.schema))
-            piece = next(self._pieces, None)
-            if piece is None:
-                self._pieces = None  # more may be due: the next part, or what happened while these were sent
-            else:
-                bundle.append(piece)
-                batches += 1
-                size += len(piece)
-        if bundle:
-            self.count(batches, size)
-            with self._lock:
-                self._is_handed = True
-                self._is_missed = self._pieces is not None
-            self._on_loop(self._take, bundle)
-        return None if self._pieces is not None else wake_at
+    def pieces_of(self, message: Message) -> Iterator[bytes]:
+        """The messages of an update."""
+        return message.flight_data()
 
-    # On any thread.
-
-    def end(self, error: BarrageError) -> None:
-        """Send the client the reason of the end of its stream."""
-        self._on_loop(self._settle, error)
-
-    def _on_loop(self, function: Callable[[*Arguments], None], *arguments: *Arguments) -> None:
-        try:
-            self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:
-            logger.debug("the endpoint was closed before %s got the reason", self.peer)
+    def after_turn(self) -> None:
+        """End the stream if that was all; the event loop may have found it busy meanwhile."""
+        if self._half_closed:
+            self.on_loop(self._end_if_answered)

@@ -135,6 +135,11 @@ class WebFront(ABC):
         return len(self._sockets)
 
     @property
+    def sockets(self) -> list[FrontSocket]:
+        """The websockets that are open."""
+        return list(self._sockets.values())
+
+    @property
     def streams(self) -> int:
         """Calls that are running. May be asked from any thread."""
         return sum(socket.streams for socket in tuple(self._sockets.values()))

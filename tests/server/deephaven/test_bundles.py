@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from barrage_server.server import Server
-from barrage_server.server.deephaven import exchange
+from barrage_server.server import Server, bundled_exchange
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.metadata import SubscriptionOptions
 from tests.server.follower import Follower
@@ -19,7 +18,7 @@ OPTIONS = SubscriptionOptions(min_update_interval_ms=1, batch_size=10, columns_a
 @pytest.mark.parametrize("bundle_bytes", [1, 300, 1_000, 1 << 20])
 def test_bundles_of_any_size(monkeypatch: pytest.MonkeyPatch, bundle_bytes: int) -> None:
     """With a first snapshot in parts, parts in batches, and updates that come while these are under way."""
-    monkeypatch.setattr(exchange, "_BUNDLE_BYTES", bundle_bytes)
+    monkeypatch.setattr(bundled_exchange, "_BUNDLE_BYTES", bundle_bytes)
     limits = SubscriptionLimits(default_interval_ms=1, snapshot_part_cells=35)
     with Server(deephaven_port=0, subscriptions=limits) as server:
         table = server.append_table("t", SCHEMA)

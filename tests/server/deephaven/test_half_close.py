@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from barrage_server.server import Server
-from barrage_server.server.deephaven import exchange
+from barrage_server.server import Server, bundled_exchange
 from barrage_server.server.deephaven.grpc_endpoint import GrpcCall
 from barrage_server.server.exchange_state import Due, ExchangeState
 from barrage_server.wire.metadata import SnapshotRequest
@@ -46,7 +45,7 @@ def _is_whole(answer: list[bytes]) -> bool:
 
 def test_an_answer_that_fills_its_last_bundle_ends_the_stream(channel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn after it finds nothing left to write."""
-    monkeypatch.setattr(exchange, "_BUNDLE_BYTES", 1)
+    monkeypatch.setattr(bundled_exchange, "_BUNDLE_BYTES", 1)
     assert _is_whole(_answer(channel))
 
 

@@ -1,0 +1,177 @@
+"""A DoExchange stream whose event loop reads requests and writes messages, and whose messages the dispatcher makes.
+
+A turn of the dispatcher makes the messages of a bundle and passes them to the event loop, which writes them one by
+one as the client takes them. Meanwhile the subscription makes no more messages, so a slow client costs one bundle,
+and staleness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Final, TypeVarTuple
+
+from barrage_server.errors import BarrageError
+from barrage_server.log import about
+from barrage_server.server.exchange_state import MessageFormat
+from barrage_server.server.exchange_stream import ExchangeStream
+from barrage_server.server.principal import Principal
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.stall import StallWatch
+from barrage_server.server.translate import safe_error
+from barrage_server.subscription.feed import Message
+
+__all__ = ["BundledExchange"]
+
+logger = logging.getLogger("barrage_server.server")
+
+Arguments = TypeVarTuple("Arguments")
+
+_BUNDLE_BYTES: Final = 1 << 20
+"""A turn of the dispatcher makes no more messages once it has this many bytes."""
+
+
+class BundledExchange(ExchangeStream):
+    """See the module. To be made on the event loop; the arguments are those of :class:`ExchangeStream`.
+
+    Attributes:
+        loop: the event loop.
+
+    """
+
+    def __init__(
+        self,
+        server_state: ServerState,
+        principal: Principal,
+        peer: str,
+        message_format: MessageFormat,
+        stall: StallWatch,
+    ) -> None:
+        super().__init__(server_state, principal, peer, message_format, stall)
+        self.loop: Final = asyncio.get_running_loop()
+        self._bundling = threading.Lock()  # guards the next four, which the dispatcher and the event loop share
+        self._is_making = False  # a turn of the dispatcher makes a bundle
+        self._is_handed = False  # a bundle is under way
+        self._is_missed = False  # a turn came meanwhile, or the last one left something
+        self._has_ended = False
+        self._pieces: Iterator[bytes] | None = None
+        self._begun = False
+
+    # For the endpoint, on a thread of the dispatcher.
+
+    @abstractmethod
+    def opening(self) -> bytes:
+        """What the stream begins with: its schema."""
+
+    @abstractmethod
+    def pieces_of(self, message: Message) -> Iterator[bytes]:
+        """A message as what is written one by one."""
+
+    # For the endpoint, on the event loop.
+
+    @abstractmethod
+    def take(self, bundle: list[bytes]) -> None:
+        """Write what was made, and then call :meth:`took`."""
+
+    @abstractmethod
+    def after_turn(self) -> None:
+        """A turn of the dispatcher has ended, with or without a bundle."""
+
+    def took(self) -> bool:
+        """The client has taken the bundle: there may be another one. Returns whether there is, to the server's
+        knowledge.
+        """
+        with self._bundling:
+            self._is_handed = False
+            again, self._is_missed = self._is_missed, False
+        if again:
+            self.server_state.dispatcher.wake(self.scheduled)
+        return again
+
+    def make_no_more(self) -> None:
+        """The stream ends: no further turn makes anything."""
+        with self._bundling:
+            self._has_ended = True
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was made."""
+        return self._begun
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether everything that was asked for has been written."""
+        with self._bundling:
+            in_turn = self._is_making or self._is_handed or self._is_missed
+            return not in_turn and self._pieces is None and not self.exchange_state.has_answers
+
+    # On a thread of the dispatcher.
+
+    def run_turn(self, now: float) -> float | None:
+        """Make a bundle of the messages due; returns the time of the next."""
+        with self._bundling:
+            if self._has_ended:
+                return None
+            if self._is_handed:
+                self._is_missed = True
+                return None
+            self._is_making = True
+        try:
+            return self._make_bundle(now)
+        except Exception as error:  # the boundary: possibly an internal error
+            with about(self.facts):
+                self.end(safe_error(error, "a stream", self.peer))
+        finally:
+            with self._bundling:
+                self._is_making = False
+            self.after_turn()
+        return None
+
+    def _make_bundle(self, now: float) -> float | None:
+        bundle: list[bytes] = []
+        size, batches, wake_at = 0, 0, None
+        while size < _BUNDLE_BYTES:
+            if self._pieces is None:
+                due = self.exchange_state.due(now)
+                wake_at = due.wake_at
+                if not due.messages:
+                    break
+                self._pieces = chain.from_iterable(self.pieces_of(message) for message in due.messages)
+                if not self._begun:
+                    self._begun = True
+                    bundle.append(self.opening())
+            piece = next(self._pieces, None)
+            if piece is None:
+                self._pieces = None  # more may be due: the next part, or what happened while these were sent
+            else:
+                bundle.append(piece)
+                batches += 1
+                size += len(piece)
+        if bundle:
+            self.count(batches, size)
+            with self._bundling:
+                self._is_handed = True
+                self._is_missed = self._pieces is not None
+            self.on_loop(self.take, bundle)
+        return None if self._pieces is not None else wake_at
+
+    # On any thread.
+
+    @abstractmethod
+    def settle(self, error: BarrageError | None) -> None:
+        """End the stream, with that reason. On the event loop."""
+
+    def end(self, error: BarrageError) -> None:
+        """Send the client the reason of the end of its stream."""
+        self.on_loop(self.settle, error)
+
+    def on_loop(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
+        """Call ``function(*arguments)`` on the event loop, soon."""
+        try:
+            self.loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:
+            logger.debug("the endpoint was closed before %s got the reason", self.peer)

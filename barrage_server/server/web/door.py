@@ -1,0 +1,267 @@
+"""The port of the page: its files, and the websockets of those who look at it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+from collections.abc import Callable, Collection
+from http import HTTPStatus
+from typing import Final, ParamSpec, TypeVar
+
+from websockets.asyncio.server import ServerConnection
+from websockets.http11 import Request, Response
+
+from barrage_server import __version__
+from barrage_server.errors import BarrageError
+from barrage_server.process import most_connections
+from barrage_server.server.authentication import Credentials
+from barrage_server.server.event_loop import EventLoop
+from barrage_server.server.log_ins import LogIns
+from barrage_server.server.principal import Principal
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.web.files import page_file, response, text_response
+from barrage_server.server.web.front import SocketLimits, WebFront
+from barrage_server.server.web.hosts import is_known_host, is_own_page
+from barrage_server.server.web.session import PageLimits
+from barrage_server.server.web.socket import PageSocket
+from barrage_server.server.web.stream import PageStream
+from barrage_server.server.web.tables import TableList
+from barrage_server.server.workers import Workers
+from barrage_server.wire.page_messages import MOST_TEXT_BYTES, SUBPROTOCOL
+
+__all__ = ["PageDoor"]
+
+logger = logging.getLogger("barrage_server.server")
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_LIVE_PATH: Final = "/live"
+_WORKERS: Final = 8
+"""Threads for what would hold the event loop up."""
+_BEAT_SECONDS: Final = 1.0
+_RESTS: Final = 10.0
+"""The list of tables is made again after this multiple of the time that making it took, at the earliest."""
+_CLOSE_SECONDS: Final = 5.0
+
+
+class PageDoor:
+    """Serves the page until :meth:`close`, on an event loop of its own.
+
+    Args:
+        server_state: the server's state.
+        host: address to listen on.
+        port: 0 takes a free one.
+        tls: certificate chain and private key, PEM.
+        client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
+        names: names under which browsers may ask for the page, besides addresses and ``localhost``.
+
+    Attributes:
+        port: the port.
+        server_state: the server's state.
+        page_limits: what one page may have open.
+        server_name: what pages are told of this program.
+        tables: the list of tables.
+
+    Raises:
+        UnavailableError: the address cannot be listened on.
+        LimitError: the process can start no further thread.
+
+    """
+
+    def __init__(
+        self,
+        server_state: ServerState,
+        host: str,
+        port: int,
+        tls: tuple[bytes, bytes] | None,
+        client_roots: bytes | None,
+        names: Collection[str] = (),
+    ) -> None:
+        self.server_state: Final = server_state
+        self.page_limits: Final = PageLimits.of(server_state.limits)
+        self.server_name: Final = f"barrage-server {__version__}"
+        self.tables: Final = TableList(server_state.access, server_state.clock)
+        self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
+        self._workers = Workers(_WORKERS, "barrage-web")
+        self._refreshing: asyncio.Task[None] | None = None
+        self._loop = EventLoop("barrage-web")
+        self._front = _PageFront(self, names, is_encrypted=tls is not None)
+        try:
+            self.port = self._loop.call(self._begin(host, port, tls, client_roots)).result()
+        except BaseException:
+            self._loop.stop()
+            raise
+
+    @property
+    def connections(self) -> int:
+        """Websockets that are open."""
+        return self._front.connections
+
+    def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
+        """Present another certificate to new connections."""
+
+        async def replace() -> None:
+            self._front.replace_tls(tls)
+
+        self._loop.call(replace()).result()
+
+    def close(self, grace: float) -> None:
+        """End everything; what does not end within ``grace`` seconds is cut. Returns in bounded time."""
+        if self._loop.is_stopped:
+            return
+        try:
+            self._loop.call(self._close(grace)).result(grace + _CLOSE_SECONDS)
+        except concurrent.futures.TimeoutError:
+            logger.error("the web port does not close")
+        self._workers.shutdown()
+        self._loop.stop()
+
+    # For the websockets, on the event loop.
+
+    async def aside(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
+    ) -> Result:
+        """``function(*args, **keywords)``, called on a thread."""
+        return await asyncio.wrap_future(self._workers.submit(function, *args, **keywords))
+
+    def leave_aside(self, stream: PageStream) -> None:
+        """Have a stream leave that a thread is still busy with."""
+        try:
+            self._workers.submit(stream.leave)
+        except BarrageError:  # the port is closed, and nothing else runs on its loop
+            stream.leave()
+
+    async def principal(self, credentials: Credentials, peer: str) -> Principal:
+        """The caller at ``peer`` with these credentials.
+
+        Raises:
+            AuthenticationError: they are missing or wrong.
+            LimitError: the address has shown too many wrong ones.
+
+        """
+        authentication = self.server_state.authentication
+        with self._log_ins.attempt(credentials, peer):
+            quick = authentication.quick(credentials)
+            return quick if quick is not None else await self.aside(authentication.principal, credentials)
+
+    async def refresh_tables(self) -> None:
+        """Make the lists of tables anew, for all who look; at most one at a time."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+        await asyncio.shield(self._refreshing)
+
+    async def _refresh(self) -> None:
+        principals = [socket.principal for socket in self._front.pages if socket.is_known]
+        await self.aside(self.tables.refresh, principals)
+
+    # Life and end.
+
+    async def _begin(self, host: str, port: int, tls: tuple[bytes, bytes] | None, client_roots: bytes | None) -> int:
+        bound = await self._front.start(host, port, tls, client_roots)
+        self._beating = asyncio.get_running_loop().create_task(self._beat())
+        return bound
+
+    async def _beat(self) -> None:
+        """Tell all pages, once a second, what is new."""
+        loop = asyncio.get_running_loop()
+        rested = 0.0
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            self._front.tidy(loop.time())
+            pages = [page for page in self._front.pages if page.is_known]
+            began = loop.time()
+            if began >= rested:
+                try:
+                    await self.refresh_tables()
+                except Exception:  # the boundary: pages keep the list that they have
+                    logger.exception("the list of tables could not be made")
+                rested = loop.time() + _RESTS * (loop.time() - began)
+            for page in pages:
+                page.start_beat()
+
+    async def _close(self, grace: float) -> None:
+        self._beating.cancel()
+        await self._front.stop(grace)
+        self.tables.close()
+        current = asyncio.current_task()
+        rest = [task for task in asyncio.all_tasks() if task is not current]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+
+class _PageFront(WebFront):
+    """The websockets and the files behind a door."""
+
+    def __init__(self, door: PageDoor, names: Collection[str], *, is_encrypted: bool) -> None:
+        limits = door.server_state.limits
+        super().__init__(
+            SocketLimits(
+                message_bytes=MOST_TEXT_BYTES,
+                slow_client_seconds=limits.slow_client_seconds,
+                stranger_seconds=limits.handshake_seconds,
+                opening_seconds=limits.handshake_seconds,
+                half_message_bytes=limits.half_message_bytes,
+                connections=most_connections(limits.connections),
+                connections_per_address=limits.connections_per_address,
+            ),
+            most=limits.sessions,
+            subprotocols=[SUBPROTOCOL],
+        )
+        self._door = door
+        self._names = names
+        self._is_encrypted = is_encrypted
+
+    @property
+    def pages(self) -> list[PageSocket]:
+        """The pages that are connected."""
+        return [socket for socket in self.sockets if isinstance(socket, PageSocket)]
+
+    def socket(self, connection: ServerConnection) -> PageSocket:
+        """What serves a page."""
+        return PageSocket(connection, self._door)
+
+    def refusal(self, connection: ServerConnection, request: Request) -> Response | None:
+        """A refusal of websockets of other pages, or at another path."""
+        del connection
+        refused = self._misdirected(request)
+        if refused is not None:
+            return refused
+        if request.path.partition("?")[0] != _LIVE_PATH:
+            return text_response(HTTPStatus.NOT_FOUND, f"The websocket of the page is at {_LIVE_PATH}.")
+        host = _header(request, "Host")
+        for origin in request.headers.get_all("Origin"):
+            if not is_own_page(origin, host, is_encrypted=self._is_encrypted):
+                logger.warning("a page of another origin was refused: %.100s", origin)
+                return text_response(HTTPStatus.FORBIDDEN, "Only this server's own page may connect here.")
+        return None
+
+    def page(self, connection: ServerConnection, request: Request) -> Response:
+        """A file of the page."""
+        del connection
+        refused = self._misdirected(request)
+        if refused is not None:
+            return refused
+        file = page_file(request.path)
+        if file is None:
+            return text_response(HTTPStatus.NOT_FOUND, "There is nothing here. The page is at / of this address.")
+        return response(request, file)
+
+    def _misdirected(self, request: Request) -> Response | None:
+        """A refusal of a foreign name, or of a query: what is secret would stay in logs and histories."""
+        host = _header(request, "Host")
+        if len(request.headers.get_all("Host")) != 1 or not is_known_host(host, self._names):
+            logger.warning("a request for the page under the name %.100r was refused", host)
+            return text_response(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "This server does not know itself under this name. Use its address, or name it in web_hosts.",
+            )
+        if "?" in request.path:
+            return text_response(HTTPStatus.BAD_REQUEST, "The page takes no query. A token is entered in the page.")
+        return None
+
+
+def _header(request: Request, name: str) -> str:
+    return next(iter(request.headers.get_all(name)), "")

@@ -1,0 +1,49 @@
+"""Who may ask for the page and its data: the page itself, under an address that nobody can forge.
+
+A browser sends the name that a page was asked under in the header ``Host``, and the origin of the page that opens a
+websocket in ``Origin``. An attacker can make a name of theirs resolve to this machine; the page of theirs is then, to
+the browser, of the same origin as this server. So names count only where they are known to be this server's. An
+address cannot be forged that way.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+__all__ = ["is_known_host", "is_own_page"]
+
+
+def is_known_host(host: str, names: Collection[str]) -> bool:
+    """Whether a request was made under an address, ``localhost``, or one of ``names``.
+
+    Args:
+        host: the header ``Host``, with or without a port.
+        names: names of this server, such as ``tables.example.com``.
+
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    if name == "localhost" or name.endswith(".localhost") or name in {entry.lower() for entry in names}:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_own_page(origin: str, host: str, *, is_encrypted: bool) -> bool:
+    """Whether a page of that origin came from here.
+
+    Args:
+        origin: the header ``Origin``.
+        host: the header ``Host`` of the same request.
+        is_encrypted: whether this port has TLS.
+
+    """
+    scheme, default = ("https", ":443") if is_encrypted else ("http", ":80")
+    return origin.lower().removesuffix(default) == f"{scheme}://{host.lower()}".removesuffix(default)

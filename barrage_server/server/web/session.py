@@ -1,0 +1,126 @@
+"""What one page has opened: which of its messages make sense, and what it may ask for. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barrage_server.errors import LimitError, WireFormatError
+from barrage_server.server.limits import Limits
+from barrage_server.wire.page_messages import (
+    PAGE_VERSION,
+    Hello,
+    Move,
+    Open,
+    PageMessage,
+    Ping,
+    parse_page_message,
+)
+
+__all__ = ["PageLimits", "PageSession"]
+
+
+@dataclass(frozen=True, slots=True)
+class PageLimits:
+    """What one websocket of a page may have open.
+
+    Attributes:
+        streams: streams at a time.
+        rows: rows in view of one stream.
+        columns: columns in view of one stream.
+        cells: cells in view of all streams.
+
+    """
+
+    streams: int = 16
+    rows: int = 10_000
+    columns: int = 500
+    cells: int = 100_000
+
+    @classmethod
+    def of(cls, limits: Limits) -> PageLimits:
+        """Those of a server."""
+        return cls(limits.page_streams, limits.page_rows, limits.page_columns, limits.page_cells)
+
+
+class PageSession:
+    """Reads the messages of one page, in order. What is no message, or comes when it makes no sense, is an error that
+    ends the websocket; what is too much is a LimitError of its stream alone.
+
+    Args:
+        limits: what the page may have open.
+
+    """
+
+    def __init__(self, limits: PageLimits) -> None:
+        self.limits = limits
+        self._has_greeted = False
+        self._last = 0  # the highest number of a stream so far
+        self._cells: dict[int, int] = {}  # in view, by stream
+
+    @property
+    def streams(self) -> int:
+        """Streams that are open."""
+        return len(self._cells)
+
+    def receive(self, text: str) -> PageMessage | None:
+        """The message in a text frame; ``None`` for one to a stream that has ended, which the page may not know yet.
+
+        Raises:
+            WireFormatError: it is none, or makes no sense now; the websocket must end.
+
+        """
+        message = parse_page_message(text)
+        if isinstance(message, Hello):
+            if self._has_greeted:
+                raise WireFormatError("There is one 'hello', at the beginning.")
+            if message.version != PAGE_VERSION:
+                raise WireFormatError(
+                    f"This server speaks version {PAGE_VERSION} of the protocol, and the page {message.version}. "
+                    f"Reload the page."
+                )
+            self._has_greeted = True
+            return message
+        if not self._has_greeted:
+            raise WireFormatError("The first message is 'hello'.")
+        if isinstance(message, Open):
+            if message.stream <= self._last:
+                raise WireFormatError("A stream has a higher number than those before it.")
+            self._last = message.stream
+        elif not isinstance(message, Ping):
+            if message.stream > self._last:
+                raise WireFormatError(f"Stream {message.stream} was never opened.")
+            if message.stream not in self._cells:
+                return None
+        return message
+
+    def check_open(self) -> None:
+        """Raise LimitError when the page may open no further stream."""
+        if len(self._cells) >= self.limits.streams:
+            raise LimitError(f"One page has {self.limits.streams:,} streams at most (page_streams); close one.")
+
+    def look(self, message: Open | Move, columns: int) -> None:
+        """Note what a stream shows from now on.
+
+        Args:
+            message: its window.
+            columns: columns of the table.
+
+        Raises:
+            LimitError: that is too much; nothing has changed.
+
+        """
+        limits = self.limits
+        width = columns if message.columns is None else len(message.columns)
+        if message.count > limits.rows:
+            raise LimitError(f"A stream shows {limits.rows:,} rows at most (page_rows), not {message.count:,}.")
+        if width > limits.columns:
+            raise LimitError(f"A stream shows {limits.columns:,} columns at most (page_columns), not {width:,}.")
+        cells = message.count * width
+        others = sum(self._cells.values()) - self._cells.get(message.stream, 0)
+        if others + cells > limits.cells:
+            raise LimitError(f"A page shows {limits.cells:,} cells at most (page_cells), not {others + cells:,}.")
+        self._cells[message.stream] = cells
+
+    def ended(self, stream: int) -> None:
+        """A stream is not open any more."""
+        self._cells.pop(stream, None)

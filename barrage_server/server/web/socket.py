@@ -1,0 +1,346 @@
+"""One websocket of a page: reads its messages, runs its streams, and writes to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+
+from barrage_server.engine import Table
+from barrage_server.engine.kinds import kind_name
+from barrage_server.engine.restricted import source_of
+from barrage_server.errors import BarrageError, InvalidRequestError, WireFormatError
+from barrage_server.log import about
+from barrage_server.server.access import Right
+from barrage_server.server.authentication import Credentials
+from barrage_server.server.exchange_state import is_light
+from barrage_server.server.principal import UNAUTHENTICATED, Principal
+from barrage_server.server.stall import StallWatch
+from barrage_server.server.translate import safe_error
+from barrage_server.server.web.front import close_reason, peer_of
+from barrage_server.server.web.progress import ProgressWatch
+from barrage_server.server.web.session import PageSession
+from barrage_server.server.web.stream import PageStream
+from barrage_server.wire.browser_types import form_of, whole_text
+from barrage_server.wire.page_messages import (
+    PAGE_VERSION,
+    Ack,
+    CellRequest,
+    Close,
+    Hello,
+    Move,
+    Open,
+    PageMessage,
+    Pause,
+    Ping,
+    Resume,
+)
+
+if TYPE_CHECKING:
+    from barrage_server.server.web.door import PageDoor
+
+__all__ = ["PageSocket"]
+
+_LIGHT_COLUMNS: Final = 256
+"""Columns of a table from which opening it is left to a thread."""
+_MOST_CELL: Final = 1 << 20
+"""Characters of a whole cell."""
+
+
+class PageSocket:
+    """Serves one websocket.
+
+    Args:
+        connection: the websocket, open.
+        door: the port that it came to.
+
+    """
+
+    def __init__(self, connection: ServerConnection, door: PageDoor) -> None:
+        self.peer: Final = peer_of(connection)
+        self.stall: Final = StallWatch(time.monotonic)
+        self.principal: Principal = UNAUTHENTICATED
+        self._connection = connection
+        self._door = door
+        self._session = PageSession(door.page_limits)
+        self._streams: dict[int, PageStream] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+        self._edition = 0
+        self._is_known = False
+        self._gone = asyncio.Event()
+
+    @property
+    def streams(self) -> int:
+        """Streams that are open."""
+        return len(self._streams)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the page has shown good credentials."""
+        return self._is_known
+
+    @property
+    def half_bytes(self) -> int:
+        """Nothing: messages are not assembled here."""
+        return 0
+
+    async def run(self) -> None:
+        """Serve the websocket until it is closed and its streams have ended."""
+        try:
+            async for text in self._connection:
+                if not isinstance(text, str):
+                    raise WireFormatError("A page sends text frames only.")
+                message = self._session.receive(text)
+                if message is not None:
+                    await self._handle(message)
+        except ConnectionClosed:
+            pass  # without a word
+        except BarrageError as error:
+            await self._refuse(error)
+        except Exception as error:  # the boundary: a fault must not take the other pages along
+            await self._refuse(safe_error(error, "a page", self.peer))
+        finally:
+            for stream in tuple(self._streams.values()):
+                self._leave(stream)
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+            self._gone.set()
+
+    async def say_goodbye(self) -> None:
+        """Return when the page has left. It is told by the end of its streams."""
+        await self._connection.close(CloseCode.GOING_AWAY, "The server is shutting down.")
+        await self._gone.wait()
+
+    async def cut(self) -> None:
+        """End everything."""
+        await self._connection.close(CloseCode.GOING_AWAY, "The server is shutting down.")
+        await self._gone.wait()
+
+    def start_beat(self) -> None:
+        """Tell the page what is new about the tables, and that the server is there, unless it has not taken the last
+        one. Called once a second.
+        """
+        if self._is_known and not self._turn.locked():
+            self._start(self._beat())
+
+    async def _beat(self) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            await self._tell_news()
+
+    async def _tell_news(self) -> None:
+        try:
+            self._door.server_state.authentication.check(self.principal)
+        except BarrageError as error:
+            await self._refuse(error)
+            return
+        edition, news = self._door.tables.news(self.principal, self._edition)
+        self._edition = edition
+        if news:
+            await self._send(news)
+        await self._tell({"type": "beat"})
+
+    # What the page sends.
+
+    async def _handle(self, message: PageMessage) -> None:
+        match message:
+            case Hello():
+                await self._greet(message)
+            case Open():
+                await self._open(message)
+            case Move():
+                await self._move(message)
+            case Ack(stream, updates):
+                if stream in self._streams:
+                    self._streams[stream].painted(updates)
+            case Pause(stream):
+                if stream in self._streams:
+                    self._streams[stream].pause(paused=True)
+            case Resume(stream):
+                if stream in self._streams:
+                    self._streams[stream].pause(paused=False)
+            case Close(stream):
+                if stream in self._streams:
+                    self._streams[stream].settle(None)
+            case CellRequest():
+                await self._cell(message)
+            case Ping(number):
+                await self._tell({"type": "pong", "n": number})
+
+    async def _greet(self, message: Hello) -> None:
+        if message.token is None:
+            credentials = Credentials("anonymous", "", "")
+        elif message.user is None:
+            credentials = Credentials("bearer", "", message.token)
+        else:
+            credentials = Credentials("basic", message.user, message.token)
+        self.principal = await self._door.principal(credentials, self.peer)
+        self._is_known = True
+        await self._tell(
+            {
+                "type": "welcome",
+                "version": PAGE_VERSION,
+                "server": self._door.server_name,
+                "limits": asdict(self._session.limits),
+                "operations": [],
+            }
+        )
+        await self._door.refresh_tables()
+        await self._tell_news()
+
+    async def _open(self, message: Open) -> None:
+        stream: PageStream | None = None
+        try:
+            self._session.check_open()
+            self._door.server_state.request_rate.admit(self.principal)
+            table = await self._table(message.table)
+            self._session.look(message, len(table.schema))
+            stream = self._new_stream(message)
+            self._door.server_state.streams.admit(stream)
+            self._streams[message.stream] = stream
+            await self._tell(_opened(message.stream, table))
+            await self._ask(stream, message, table)
+        except Exception as error:  # the boundary: other streams of the page go on
+            safe = safe_error(error, "a stream", self.peer)
+            if stream is not None and message.stream in self._streams:
+                stream.settle(safe)
+                return
+            if stream is not None:
+                self._door.server_state.dispatcher.remove(stream.scheduled)
+                stream.exchange_state.close()
+            self._session.ended(message.stream)
+            await self._tell_ended(message.stream, safe)
+
+    async def _move(self, message: Move) -> None:
+        stream = self._streams[message.stream]
+        table = stream.exchange_state.table
+        if table is None:
+            return
+        try:
+            self._session.look(message, len(table.schema))
+            await self._ask(stream, message, table)
+        except Exception as error:  # the boundary: other streams of the page go on
+            with about(stream.facts):
+                stream.settle(safe_error(error, "a stream", self.peer))
+
+    async def _ask(self, stream: PageStream, message: Open | Move, table: Table) -> None:
+        dispatcher = self._door.server_state.dispatcher
+        light = len(table.schema) <= _LIGHT_COLUMNS and is_light(stream.request(message), table)
+        if light:
+            stream.ask(message, table)
+            dispatcher.run(stream.scheduled)
+        else:
+            await self._door.aside(stream.ask, message, table)
+            dispatcher.wake(stream.scheduled)
+
+    async def _table(self, name: str) -> Table:
+        access = self._door.server_state.access
+        if access.takes_long(self.principal, name):
+            return await self._door.aside(access.get, self.principal, name, Right.READ)
+        return access.get(self.principal, name, Right.READ)
+
+    async def _cell(self, message: CellRequest) -> None:
+        stream = self._streams[message.stream]
+        answer: dict[str, Any] = {"type": "cell", "request": message.request}
+        try:
+            self._door.server_state.request_rate.admit(self.principal)
+            table = stream.exchange_state.table
+            if table is None:
+                raise InvalidRequestError("The stream shows nothing yet.")
+            answer["text"] = await self._door.aside(_whole_cell, table, message.row, message.column)
+        except Exception as error:  # the boundary: the stream goes on
+            safe = safe_error(error, "a cell", self.peer)
+            answer |= {"type": "failed", "error": type(safe).__name__, "text": str(safe)}
+        await self._tell(answer)
+
+    # Streams.
+
+    def _new_stream(self, message: Open) -> PageStream:
+        return PageStream(
+            self._door.server_state, self.principal, self.peer, self.stall, message, self._deliver, self._ended
+        )
+
+    def _deliver(self, stream: PageStream, bundle: list[bytes]) -> None:
+        self._start(self._write(stream, bundle))
+
+    async def _write(self, stream: PageStream, bundle: list[bytes]) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            await self._send(*bundle)
+            stream.delivered()
+
+    def _ended(self, stream: PageStream, error: BarrageError | None) -> None:
+        if self._streams.get(stream.number) is stream:
+            self._leave(stream)
+            self._start(self._tell_ended(stream.number, error))
+
+    def _leave(self, stream: PageStream) -> None:
+        self._streams.pop(stream.number, None)
+        self._session.ended(stream.number)
+        stream.make_no_more()
+        if self._door.server_state.dispatcher.dismiss(stream.scheduled):
+            stream.leave()
+        else:  # a thread is in its turn, which may take long
+            self._door.leave_aside(stream)
+
+    # What the page is sent.
+
+    async def _refuse(self, error: BarrageError) -> None:
+        """End the websocket, with the reason."""
+        code = CloseCode.POLICY_VIOLATION
+        if isinstance(error, WireFormatError):
+            code = CloseCode.PROTOCOL_ERROR
+        with contextlib.suppress(ConnectionClosed):
+            await self._tell({"type": "refused", "error": type(error).__name__, "text": str(error)})
+        await self._connection.close(code, close_reason(str(error)))
+
+    async def _tell_ended(self, stream: int, error: BarrageError | None) -> None:
+        told: dict[str, Any] = {"type": "ended", "stream": stream}
+        if error is not None:
+            told |= {"error": type(error).__name__, "text": str(error)}
+        with contextlib.suppress(ConnectionClosed):
+            await self._tell(told)
+
+    async def _tell(self, message: Mapping[str, Any]) -> None:
+        await self._send(json.dumps(message, separators=(",", ":")))
+
+    async def _send(self, *frames: str | bytes) -> None:
+        # one message at a time is in the transport's buffer, for any number of streams
+        async with self._turn:
+            for frame in frames:
+                with ProgressWatch(self._connection, self.stall, self._door.server_state.limits.slow_client_seconds):
+                    await self._connection.send(frame)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _opened(stream: int, table: Table) -> dict[str, Any]:
+    columns = [
+        {"name": name, "type": str(data_type), **form_of(data_type)}
+        for name, data_type in zip(table.schema.names, table.schema.types, strict=True)
+    ]
+    kind = kind_name(source_of(table))
+    return {"type": "opened", "stream": stream, "columns": columns, "kind": kind, "rows": table.size}
+
+
+def _whole_cell(table: Table, row: int, column: int) -> str | None:
+    """The cell at a row position and column number, as text."""
+    version = table.version
+    if column >= len(table.schema):
+        raise InvalidRequestError(f"There is no column {column}; the table has {len(table.schema):,}.")
+    if row >= version.size:
+        raise InvalidRequestError(f"There is no row {row:,} any more; the table has {version.size:,}.")
+    keys = version.row_set.slice(row, row + 1)
+    return whole_text(version.read(keys, (column,))[0], _MOST_CELL)

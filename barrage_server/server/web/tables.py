@@ -1,0 +1,191 @@
+"""The list of tables that pages show: made once a second for all pages, and sent as what has changed."""
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from barrage_server.engine import Table
+from barrage_server.engine.kinds import kind_name
+from barrage_server.engine.update import TableUpdate
+from barrage_server.server.access import AccessControl
+from barrage_server.server.principal import Principal
+
+__all__ = ["TableList"]
+
+_MOST_COLUMNS: Final = 100
+"""Columns of a table that are named in the list."""
+
+
+@dataclass(slots=True)
+class _View:
+    """What callers with the same rights are told.
+
+    Attributes:
+        entries: by name.
+        edition: how often it was made.
+        change: the message about what is new in this edition; empty for nothing.
+
+    """
+
+    entries: dict[str, dict[str, Any]]
+    edition: int = 0
+    change: str = ""
+    whole: str = ""
+
+
+class TableList:
+    """Tables as pages list them: names, kinds, rows, rows changed a second, columns. To be used on one thread.
+
+    Args:
+        access: what callers may see.
+        clock: seconds, monotonic.
+
+    """
+
+    def __init__(self, access: AccessControl, clock: Callable[[], float]) -> None:
+        self._access = access
+        self._clock = clock
+        self._views: dict[object, _View] = {}
+        self._rates = _Rates(clock)
+
+    def key(self, principal: Principal) -> object:
+        """What callers have in common that see the same tables."""
+        return None if self._access.is_open else principal.role_names
+
+    def refresh(self, principals: Iterable[Principal]) -> None:
+        """Make the lists for these callers anew, and forget those of others."""
+        wanted = {self.key(principal): principal for principal in principals}
+        self._views = {key: view for key, view in self._views.items() if key in wanted}
+        tables = {key: self._access.named(principal) for key, principal in wanted.items()}
+        self._rates.measure({table for listed in tables.values() for table in listed})
+        for key, principal in wanted.items():
+            self._renew(key, principal, tables[key])
+
+    def news(self, principal: Principal, edition: int) -> tuple[int, str]:
+        """The message to a page that has been told ``edition`` (0: nothing), and the edition that it has then.
+
+        The message is empty when nothing is new.
+        """
+        view = self._views.get(self.key(principal))
+        if view is None or view.edition == edition:
+            return edition, ""
+        if view.edition == edition + 1 and edition:
+            return view.edition, view.change
+        if not view.whole:
+            view.whole = _message(view.entries.values(), (), is_all=True)
+        return view.edition, view.whole
+
+    def close(self) -> None:
+        """Follow no table any more."""
+        self._rates.measure(set())
+
+    def _renew(self, key: object, principal: Principal, tables: Iterable[Table]) -> None:
+        view = self._views.get(key)
+        entries = {table.name: self._entry(principal, table) for table in tables}
+        if view is None:
+            self._views[key] = _View(entries, 1)
+            return
+        changed = []
+        for name, entry in entries.items():
+            before = view.entries.get(name)
+            if before != entry:
+                same = before is not None and before["columns"] is entry["columns"]
+                changed.append({k: v for k, v in entry.items() if k != "columns"} if same else entry)
+        dropped = [name for name in view.entries if name not in entries]
+        view.change = _message(changed, dropped) if changed or dropped else ""
+        view.entries, view.whole = entries, ""
+        view.edition += 1
+
+    def _entry(self, principal: Principal, table: Table) -> dict[str, Any]:
+        restriction = self._access.restriction(principal, table)
+        shown = None if restriction is None else restriction.columns
+        entry: dict[str, Any] = {"name": table.name, "kind": kind_name(table)}
+        if restriction is None or not restriction.conditions:
+            entry["rows"] = table.size
+            entry["rate"] = self._rates.of(table)
+        entry["columns"] = self._rates.columns(table, shown)
+        if len(table.schema) > _MOST_COLUMNS and shown is None:
+            entry["width"] = len(table.schema)
+        return entry
+
+
+class _Rates:
+    """Rows changed a second of the tables that pages look at."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._counts: weakref.WeakKeyDictionary[Table, _Count] = weakref.WeakKeyDictionary()
+        self._columns: weakref.WeakKeyDictionary[Table, dict[object, list[list[str]]]] = weakref.WeakKeyDictionary()
+        self._since = clock()
+
+    def measure(self, tables: set[Table]) -> None:
+        """Take what was counted, and count on for these tables only."""
+        now = self._clock()
+        seconds, self._since = max(now - self._since, 1e-3), now
+        for table, count in tuple(self._counts.items()):
+            if table in tables:
+                count.rate = count.taken() / seconds
+            else:
+                count.stop()
+                del self._counts[table]
+        for table in tables:
+            if table not in self._counts:
+                self._counts[table] = _Count(table)
+
+    def of(self, table: Table) -> float:
+        """Rows a second, to three digits."""
+        count = self._counts.get(table)
+        return 0.0 if count is None else float(f"{count.rate:.3g}")
+
+    def columns(self, table: Table, shown: frozenset[str] | None) -> list[list[str]]:
+        """Names and types of columns; the same list each time."""
+        known = self._columns.setdefault(table, {})
+        found = known.get(shown)
+        if found is None:
+            pairs = zip(table.schema.names, table.schema.types, strict=True)
+            named = [[name, str(kind)] for name, kind in pairs if shown is None or name in shown]
+            found = known[shown] = named[:_MOST_COLUMNS]
+        return found
+
+
+class _Count:
+    """Counts the changed rows of one table."""
+
+    def __init__(self, table: Table) -> None:
+        self.rate = 0.0
+        self._lock = threading.Lock()
+        self._rows = 0
+        self.stop = table.add_listener(partial(_count, weakref.ref(self)))
+
+    def add(self, rows: int) -> None:
+        """So many rows have changed."""
+        with self._lock:
+            self._rows += rows
+
+    def taken(self) -> int:
+        """The rows since the last call."""
+        with self._lock:
+            rows, self._rows = self._rows, 0
+            return rows
+
+
+def _count(count: weakref.ref[_Count], update: TableUpdate, *_: object) -> None:
+    held = count()
+    if held is not None:
+        modified = {id(rows): rows.size for rows in update.modified}  # columns mostly share one row set
+        held.add(update.added.size + update.removed.size + max(modified.values(), default=0))
+
+
+def _message(entries: Iterable[dict[str, Any]], dropped: Iterable[str], *, is_all: bool = False) -> str:
+    told: dict[str, Any] = {"type": "tables", "tables": list(entries)}
+    if is_all:
+        told["all"] = True
+    else:
+        told["dropped"] = list(dropped)
+    return json.dumps(told, separators=(",", ":"))
