@@ -40,10 +40,10 @@ def test_everything_missing_is_listed_with_its_bounds(monkeypatch: pytest.Monkey
 
 
 def test_only_what_is_missing_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    without(monkeypatch, "websockets")
-    bound = next(requirement for requirement in EXTRAS["deephaven"] if requirement.startswith("websockets"))
+    without(monkeypatch, "grpcio-reflection")
+    bound = next(requirement for requirement in EXTRAS["deephaven"] if requirement.startswith("grpcio-reflection"))
     assert str(missing_extra("This needs", "deephaven", ERROR)) == (
-        f"This needs websockets, which is not installed. Run: pip install '{bound}'"
+        f"This needs grpcio-reflection, which is not installed. Run: pip install '{bound}'"
     )
 
 

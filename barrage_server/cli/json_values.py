@@ -120,6 +120,10 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             return made.from_arrays(
                 starts.cast(width), sizes.cast(width), child, type=kind, mask=pa.array(missing, pa.bool_())
             )
+        if kinds.is_large_list(kind):
+            return pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), child, type=kind)
+        if kinds.is_list(kind):  # without a cast: pyarrow 26 cuts the nulls within a list of nulls
+            return pa.ListArray.from_arrays(offsets, child, type=kind)
         return pa.ListArray.from_arrays(offsets, child).cast(kind)
     if kinds.is_struct(kind):
         for value in values:

@@ -40,6 +40,14 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return pa.table({"x": column, "number": pa.array(range(len(array)), pa.int64())})
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.null()), pa.large_list(pa.null()), pa.list_(pa.field("e", pa.int8()))])
+def test_lists_of_nulls_keep_their_lengths(kind: pa.DataType) -> None:
+    array = pa.array([[None, None], None, [], [None]], kind)
+    found = array_of_json(json_of_array(array), kind)
+    found.validate(full=True)
+    assert found.equals(array)
+
+
 @settings(max_examples=60)
 @given(tables())
 def test_json_lines_are_read_back(table: pa.Table) -> None:

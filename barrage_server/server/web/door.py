@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, TypeVar
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
-from barrage_server import __version__
+import barrage_server
 from barrage_server.errors import BarrageError
 from barrage_server.process import most_connections
 from barrage_server.server.authentication import Credentials
@@ -81,7 +81,7 @@ class PageDoor:
     ) -> None:
         self.server_state: Final = server_state
         self.page_limits: Final = PageLimits.of(server_state.limits)
-        self.server_name: Final = f"barrage-server {__version__}"
+        self.server_name: Final = f"barrage-server {barrage_server.__version__}"
         self.tables: Final = TableList(server_state.access, server_state.clock)
         self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
         self._workers = Workers(_WORKERS, "barrage-web")
