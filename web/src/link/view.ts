@@ -1,4 +1,4 @@
-// One table that is looked at.
+// One table that is looked at: what callers see of it.
 
 import type { Column, Value } from "../cells/column.ts";
 import type { TableWindow } from "../window/window.ts";
@@ -24,12 +24,12 @@ export interface OpenView {
   readonly columns: readonly Column[];
   /** "keyed", "append", "blink", "ring", "static" ...; "" before it is known. */
   readonly kind: string;
-  /** Why the view has ended, as a sentence. */
+  /** Why the view has ended, as a sentence. It opens again when the table or the connection comes back. */
   readonly error: string | undefined;
-  /** Whether what is shown is from before a lost connection. */
+  /** Whether what is shown is old: the connection is lost, or its rows have not come again yet. */
   readonly stale: boolean;
   readonly paused: boolean;
-  /** How far the newest applied update is behind, in ms; undefined: unknown. */
+  /** How far what is shown was behind when it was painted, or is, before; in ms. undefined: unknown. */
   lag(): number | undefined;
   /** Look elsewhere. One request is under way at a time; of further ones the newest waits. */
   move(view: View): void;
