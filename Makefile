@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast interop stress fuzz fuzz-decoders faults soak style format types generate generate-check bench bench-check bench-env figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop stress fuzz fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -90,6 +90,20 @@ generate: env ## Build generated/ from schema/
 generate-check: env ## Fail when generated/ is not what schema/ makes
 	@$(BIN)/python scripts/generate --check
 
+web: web-env ## Build the page from web/ into barrage_server/server/web/static, with a Node from requirements/web.txt
+	@scripts/build-web
+
+web-test: web-env ## Test the page's code in Node, alone and against Python
+	@scripts/build-web --test
+	@$(MAKE) --no-print-directory env
+	@$(BIN)/python -m pytest tests/web $(PYTEST_ARGS)
+
+web-check: web-env ## Fail when the committed page is not what web/ makes
+	@scripts/build-web --check
+
+web-env:
+	@scripts/make-web-env .web
+
 bench: bench-env ## Measure beside the peers: all, or one (ONLY=), in full or quickly (QUICK=1)
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(addprefix --only ,$(ONLY)) $(BENCH_ARGS)
 	@$(if $(QUICK),,$(BIN)/python scripts/figures && .bench/plots/bin/python scripts/plots)
@@ -115,5 +129,5 @@ pins: ## Resolve requirements/*.txt anew from the newest versions
 	@scripts/pins
 
 clean: ## Remove what the verbs above made
-	rm -rf $(VENV) .interop .bench .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) .interop .web web/node_modules .bench .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

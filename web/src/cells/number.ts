@@ -1,0 +1,47 @@
+// Numbers as text.
+
+/** The shortest digits that read back as the same float of `bits`; with `digits`, that many after the point. */
+export function floatText(value: number, bits: 16 | 32 | 64, digits?: number): string {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+  if (digits !== undefined) return fixed(value, digits);
+  if (value === 0) return Object.is(value, -0) ? "-0" : "0";
+  if (bits === 64) return String(value);
+  const isSame = bits === 32 ? (other: number) => Math.fround(other) === value : (other: number) => Math.abs(other - value) < halfGap(value);
+  for (let precision = 1; precision <= 9; precision += 1) {
+    const shorter = Number(value.toPrecision(precision));
+    if (isSame(shorter)) return String(shorter);
+  }
+  return String(value);
+}
+
+/** Numbers nearer to a float of 16 bits than this read back as it. */
+function halfGap(value: number): number {
+  const exponent = Math.max(Math.floor(Math.log2(Math.abs(value))), -14);
+  const isPower = Math.abs(value) === 2 ** exponent; // the gap below is half as wide
+  return 2 ** (exponent - 10) / (isPower ? 4 : 2);
+}
+
+function fixed(value: number, digits: number): string {
+  // Beyond 10^21 toFixed writes an exponent; such numbers are integers.
+  const text = Math.abs(value) < 1e21 ? value.toFixed(digits) : decimalText(String(BigInt(value)), digits);
+  return Object.is(value, -0) ? `-${text}` : text;
+}
+
+const DECIMAL = /^(-?)(\d+)(?:\.(\d+))?$/;
+
+/** A decimal; with `digits`, rounded to that many after the point, halves away from zero. */
+export function decimalText(text: string, digits?: number): string {
+  const found = DECIMAL.exec(text);
+  if (digits === undefined || found === null) return text;
+  const [, sign = "", whole = "", fraction = ""] = found;
+  const kept = fraction.slice(0, digits).padEnd(digits, "0");
+  const up = (fraction[digits] ?? "0") >= "5" ? 1n : 0n;
+  const all = String(BigInt(whole + kept) + up).padStart(digits + 1, "0");
+  return digits === 0 ? sign + all : `${sign}${all.slice(0, -digits)}.${all.slice(-digits)}`;
+}
+
+/** `text`, a number without grouping, with a comma before each three digits of its integer part. */
+export function grouped(text: string): string {
+  const [, sign = "", whole = "", rest = ""] = /^(-?)(\d+)(.*)$/.exec(text) ?? [];
+  return whole === "" ? text : sign + whole.replace(/\B(?=(?:\d{3})+$)/g, ",") + rest;
+}

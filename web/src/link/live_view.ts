@@ -1,0 +1,205 @@
+// A view through any number of connections.
+
+import type { Column, Value } from "../cells/column.ts";
+import type { Frame } from "../wire/frame.ts";
+import type { PageMessage, ServerMessage, ViewRequest } from "../wire/messages.ts";
+import type { TableWindow } from "../window/window.ts";
+import { Stream } from "./stream.ts";
+import type { OpenView, View, ViewListener } from "./view.ts";
+import type { Limits } from "../wire/messages.ts";
+
+/** What a view needs of the link. */
+export interface ViewHost {
+  readonly limits: Limits;
+  readonly isLive: boolean;
+  now(): number;
+  /** Time in ms that a frame takes from the server; undefined: unknown. */
+  delay(): number | undefined;
+  send(message: PageMessage): void;
+  /** A number that no stream of this link has had. */
+  nextStream(): number;
+  requestCell(stream: number, row: number, column: number): Promise<string | null>;
+  snapshot(table: string, columns: readonly number[], first: number, count: number): Promise<Value[][]>;
+  closed(view: LiveView): void;
+}
+
+export class LiveView implements OpenView {
+  readonly table: string;
+  private readonly host: ViewHost;
+  private readonly listener: ViewListener;
+  private asked: View;
+  private waiting: View | undefined;
+  private isUnderWay = false;
+  private stream: Stream | undefined;
+  private shown: TableWindow | undefined;
+  private about: readonly Column[] = [];
+  private kindNow = "";
+  private problem: string | undefined;
+  private isPaused = false;
+  private isClosed = false;
+  private unpainted = 0;
+  private newest: { readonly delay: number | undefined; readonly arrived: number } | undefined;
+  private paintedAt: number | undefined;
+
+  constructor(table: string, view: View, host: ViewHost, listener: ViewListener) {
+    this.table = table;
+    this.asked = view;
+    this.host = host;
+    this.listener = listener;
+  }
+
+  get window(): TableWindow | undefined {
+    return this.shown;
+  }
+
+  get columns(): readonly Column[] {
+    return this.about;
+  }
+
+  get kind(): string {
+    return this.kindNow;
+  }
+
+  get error(): string | undefined {
+    return this.problem;
+  }
+
+  get stale(): boolean {
+    return !this.host.isLive || this.stream?.window === undefined || this.shown !== this.stream.window;
+  }
+
+  get paused(): boolean {
+    return this.isPaused;
+  }
+
+  /** The stream that it is on; undefined: none. */
+  get number(): number | undefined {
+    return this.stream?.number;
+  }
+
+  lag(): number | undefined {
+    if (this.newest?.delay === undefined) return undefined;
+    return this.newest.delay + (this.paintedAt ?? this.host.now()) - this.newest.arrived;
+  }
+
+  move(view: View): void {
+    if (this.isClosed) return;
+    if (this.stream === undefined) this.asked = view; // it goes with the next opening
+    else if (this.isUnderWay) this.waiting = isSame(view, this.asked) ? undefined : view;
+    else if (!isSame(view, this.asked)) {
+      this.asked = view;
+      this.isUnderWay = true;
+      this.host.send({ type: "move", stream: this.stream.number, ...request(view) });
+    }
+  }
+
+  painted(): void {
+    this.paintedAt ??= this.host.now();
+    if (this.unpainted === 0 || this.stream === undefined) return;
+    this.host.send({ type: "ack", stream: this.stream.number, updates: this.unpainted });
+    this.unpainted = 0;
+  }
+
+  pause(): void {
+    this.setPaused(true);
+  }
+
+  resume(): void {
+    this.setPaused(false);
+  }
+
+  cell(row: number, column: number): Promise<string | null> {
+    if (this.stream === undefined || !this.host.isLive) return Promise.reject(new Error(this.problem ?? NOT_CONNECTED));
+    return this.host.requestCell(this.stream.number, row, column);
+  }
+
+  snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]> {
+    return this.host.snapshot(this.table, columns, first, count);
+  }
+
+  close(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    if (this.stream !== undefined) this.host.send({ type: "close", stream: this.stream.number });
+    this.stream = undefined;
+    this.host.closed(this);
+  }
+
+  // For the link.
+
+  /** Open it on the present connection. */
+  begin(): void {
+    if (this.waiting !== undefined) this.asked = this.waiting;
+    this.waiting = undefined;
+    this.isUnderWay = true;
+    this.unpainted = 0;
+    this.stream = new Stream(this.host.nextStream(), this.host.limits);
+    const { interval } = this.asked;
+    const about = { type: "open", stream: this.stream.number, kind: "follow", table: this.table } as const;
+    this.host.send({ ...about, ...request(this.asked), ...(interval === undefined ? {} : { interval }) });
+    if (this.isPaused) this.host.send({ type: "pause", stream: this.stream.number });
+  }
+
+  opened(message: ServerMessage & { readonly type: "opened" }): void {
+    this.stream?.opened(message);
+    this.about = message.columns;
+    this.kindNow = message.kind;
+    this.problem = undefined;
+    this.listener();
+  }
+
+  frame(frame: Frame): void {
+    const applied = this.stream?.take(frame);
+    if (applied === undefined || this.stream === undefined) return;
+    this.shown = this.stream.window;
+    this.unpainted += 1;
+    const way = this.host.delay();
+    const delay = applied.age === undefined || way === undefined ? undefined : applied.age + way;
+    this.newest = { delay, arrived: this.host.now() };
+    this.paintedAt = undefined;
+    if (applied.isSnapshot) {
+      this.isUnderWay = false;
+      const next = this.waiting;
+      this.waiting = undefined;
+      if (next !== undefined) this.move(next);
+    }
+    this.listener();
+  }
+
+  /** The server has ended its stream. */
+  ended(text: string | undefined): void {
+    this.stream = undefined;
+    this.problem = text ?? "The server has ended this view.";
+    this.listener();
+  }
+
+  /** The connection is lost. */
+  lost(): void {
+    this.stream = undefined;
+    this.isUnderWay = false;
+    this.unpainted = 0;
+    this.listener();
+  }
+
+  private setPaused(paused: boolean): void {
+    if (this.isClosed || this.isPaused === paused) return;
+    this.isPaused = paused;
+    if (this.stream !== undefined) this.host.send({ type: paused ? "pause" : "resume", stream: this.stream.number });
+    this.listener();
+  }
+}
+
+export const NOT_CONNECTED = "There is no connection to the server. Try again when it is back.";
+
+/** The fields of `open` and `move` that say which part of a table is wanted. */
+export function request(view: View): ViewRequest {
+  const { columns, first, count, reverse } = view;
+  return { first, count, reverse, ...(columns === undefined ? {} : { columns }) };
+}
+
+function isSame(left: View, right: View): boolean {
+  if (left.first !== right.first || left.count !== right.count || left.reverse !== right.reverse) return false;
+  if (left.columns === undefined || right.columns === undefined) return left.columns === right.columns;
+  const { columns } = right;
+  return left.columns.length === columns.length && left.columns.every((column, n) => column === columns[n]);
+}

@@ -1,0 +1,52 @@
+// Rows that are read once, as for copying.
+
+import type { Value } from "../cells/column.ts";
+import type { Frame } from "../wire/frame.ts";
+import type { Limits, PageMessage, ServerMessage } from "../wire/messages.ts";
+import { Stream } from "./stream.ts";
+
+/** One piece of a table, from `open` of kind "snapshot" to `ended`. */
+export class Snapshot {
+  readonly result: Promise<Value[][]>;
+  private readonly stream: Stream;
+  private readonly columns: readonly number[];
+  private readonly send: (message: PageMessage) => void;
+  private resolve: (rows: Value[][]) => void = () => undefined;
+  private reject: (error: Error) => void = () => undefined;
+
+  constructor(number: number, table: string, columns: readonly number[], first: number, count: number, limits: Limits, send: (message: PageMessage) => void) {
+    this.stream = new Stream(number, limits);
+    this.columns = columns;
+    this.send = send;
+    this.result = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    const sorted = [...new Set(columns)].sort((left, right) => left - right);
+    send({ type: "open", stream: number, kind: "snapshot", table, columns: sorted, first, count, reverse: false });
+  }
+
+  opened(message: ServerMessage & { readonly type: "opened" }): void {
+    this.stream.opened(message);
+  }
+
+  frame(frame: Frame): void {
+    if (this.stream.take(frame) !== undefined) this.send({ type: "ack", stream: this.stream.number, updates: 1 });
+  }
+
+  ended(text: string | undefined): void {
+    const { window } = this.stream;
+    if (text !== undefined || window === undefined) {
+      this.reject(new Error(text ?? "The server has sent no rows."));
+      return;
+    }
+    const rows = Array.from({ length: window.count }, (_, n) => this.columns.map((column) => window.value(window.first + n, column) ?? null));
+    this.resolve(rows);
+  }
+}
+
+/** Ranges of rows, each small enough for one stream of `columns` columns. */
+export function* pieces(first: number, count: number, columns: number, limits: Limits): Generator<{ first: number; count: number }, void> {
+  const most = Math.max(1, Math.min(limits.rows, Math.floor(limits.cells / Math.max(1, columns))));
+  for (let done = 0; done < count; done += most) yield { first: first + done, count: Math.min(most, count - done) };
+}

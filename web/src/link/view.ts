@@ -1,0 +1,45 @@
+// One table that is looked at: what callers see of it.
+
+import type { Column, Value } from "../cells/column.ts";
+import type { TableWindow } from "../window/window.ts";
+
+/** Which part of a table is looked at. `interval`: least time between updates in ms; absent: the server's. */
+export interface View {
+  readonly columns: readonly number[] | undefined;
+  readonly first: number;
+  readonly count: number;
+  readonly reverse: boolean;
+  readonly interval?: number;
+}
+
+/** Called after anything has changed: paint again. */
+export type ViewListener = () => void;
+
+/** A view that is open. It stays through lost connections, and shows meanwhile what it had. */
+export interface OpenView {
+  readonly table: string;
+  /** undefined: nothing has come yet. A new object after a reconnection, and then only once it has its rows. */
+  readonly window: TableWindow | undefined;
+  /** All columns of the table; empty before the server has named them. */
+  readonly columns: readonly Column[];
+  /** "keyed", "append", "blink", "ring", "static" ...; "" before it is known. */
+  readonly kind: string;
+  /** Why the view has ended, as a sentence. It opens again when the table or the connection comes back. */
+  readonly error: string | undefined;
+  /** Whether what is shown is old: the connection is lost, or its rows have not come again yet. */
+  readonly stale: boolean;
+  readonly paused: boolean;
+  /** How far what is shown was behind when it was painted, or is, before; in ms. undefined: unknown. */
+  lag(): number | undefined;
+  /** Look elsewhere. One request is under way at a time; of further ones the newest waits. */
+  move(view: View): void;
+  /** All updates applied so far are painted. */
+  painted(): void;
+  pause(): void;
+  resume(): void;
+  /** The whole text of a cell at an absolute position; null for null. Rejects with an Error that has a sentence. */
+  cell(row: number, column: number): Promise<string | null>;
+  /** Rows beyond the window: one array per row, in the order of `columns`. Rejects with an Error that has a sentence. */
+  snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]>;
+  close(): void;
+}

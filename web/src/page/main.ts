@@ -1,0 +1,3 @@
+// The page.
+
+document.title = "barrage-server";

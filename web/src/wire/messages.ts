@@ -1,0 +1,62 @@
+// Text frames: their types in both directions.
+
+import type { Column } from "../cells/column.ts";
+
+/** The subprotocol of the websocket. */
+export const SUBPROTOCOL = "barrage-page.1";
+
+/** What one websocket may have open. */
+export interface Limits {
+  readonly streams: number;
+  readonly rows: number;
+  readonly columns: number;
+  readonly cells: number;
+}
+
+/** A table in the list of tables. `rate`: rows changed a second. `columns`: name and type, at most the first 100 of `width`. */
+export interface TableInfo {
+  readonly name: string;
+  readonly kind: string;
+  readonly rows: number;
+  readonly rate: number;
+  readonly columns: readonly (readonly [name: string, type: string])[];
+  readonly width: number;
+}
+
+/** A table that is new or has changed; `columns` and `width` only when they are new or changed. */
+export interface TableChange {
+  readonly name: string;
+  readonly kind: string;
+  readonly rows: number;
+  readonly rate: number;
+  readonly columns?: readonly (readonly [name: string, type: string])[];
+  readonly width?: number;
+}
+
+export type ServerMessage =
+  | { readonly type: "welcome"; readonly version: number; readonly server: string; readonly limits: Limits; readonly operations: readonly string[] }
+  | { readonly type: "refused"; readonly error: string; readonly text: string }
+  | { readonly type: "tables"; readonly all: boolean; readonly tables: readonly TableChange[]; readonly dropped: readonly string[] }
+  | { readonly type: "opened"; readonly stream: number; readonly columns: readonly Column[]; readonly kind: string; readonly rows: number }
+  | { readonly type: "ended"; readonly stream: number; readonly error?: string; readonly text?: string }
+  | { readonly type: "cell"; readonly request: number; readonly text: string | null }
+  | { readonly type: "failed"; readonly request: number; readonly error: string; readonly text: string }
+  | { readonly type: "pong"; readonly n: number }
+  | { readonly type: "beat" };
+
+/** Which part of a table is asked for. `columns` absent: all. `reverse`: `first` counts from the end. */
+export interface ViewRequest {
+  readonly columns?: readonly number[];
+  readonly first: number;
+  readonly count: number;
+  readonly reverse: boolean;
+}
+
+export type PageMessage =
+  | { readonly type: "hello"; readonly version: 1; readonly token?: string }
+  | ({ readonly type: "open"; readonly stream: number; readonly kind: "follow" | "snapshot"; readonly table: string; readonly interval?: number } & ViewRequest)
+  | ({ readonly type: "move"; readonly stream: number } & ViewRequest)
+  | { readonly type: "pause" | "resume" | "close"; readonly stream: number }
+  | { readonly type: "ack"; readonly stream: number; readonly updates: number }
+  | { readonly type: "cell"; readonly request: number; readonly stream: number; readonly row: number; readonly column: number }
+  | { readonly type: "ping"; readonly n: number };
