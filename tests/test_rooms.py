@@ -21,7 +21,7 @@ BELOW: dict[str, set[str]] = {
     "process": {"errors"},
     "rowset": {"errors"},
     "wire": {"errors", "rowset"},
-    "formula": {"errors"},
+    "formula": {"errors", "extras"},
     "plan": {"errors", "formula"},
     "flight": {"errors", "log", "process", "wire"},
     "engine": {"errors", "rowset", "wire", "plan", "formula"},

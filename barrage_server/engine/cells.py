@@ -11,7 +11,7 @@ once for all columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -165,6 +165,13 @@ class Cells:
         for page, where, start, stop, _ in plan.segments(self.page_bits):
             pages[page][where] = values[start:stop]
 
+    def scatter_any(self, keys: Int64Array, values: CellArray) -> None:
+        """Write cells in any order, each once; those that do not exist are made. No version may read them."""
+        self.recent = None
+        for page, offsets, chosen in _by_page(keys, self.page_bits):
+            self.resize(page, int(offsets.max()) + 1)
+            self.pages[page][offsets] = values[chosen]
+
     def gather(self, plan: ReadPlan) -> CellArray:
         """A copy of the cells of ``plan``."""
         return gather(self.pages, plan, self.dtype, self.page_bits)
@@ -263,26 +270,37 @@ def gather_any(
         RowSetError: there are row keys for which there are no cells.
 
     """
-    if len(keys) == 0:
-        return np.empty(0, dtype)
-    mask = (1 << page_bits) - 1
-    numbers = keys >> page_bits
-    low, high = int(numbers.min()), int(numbers.max())
+    out = np.empty(len(keys), dtype)
     try:
-        if low == high and low in pages:
-            return _picked(pages[low], keys & mask)
-        out = np.empty(len(keys), dtype)
-        # Few pages: pick the rows of each. The page numbers fit 16 bits then, for which numpy has a linear stable sort.
-        order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
-        ordered = keys[order]
-        edges = np.flatnonzero(np.diff(ordered >> page_bits)) + 1
-        for start, stop in pairwise([0, *edges.tolist(), len(keys)]):
-            part = ordered[start:stop]
-            page = int(part[0]) >> page_bits
-            out[order[start:stop]] = default if default is not None and page not in pages else pages[page][part & mask]
+        for page, offsets, chosen in _by_page(keys, page_bits):
+            if default is not None and page not in pages:
+                out[chosen] = default
+            elif len(offsets) == len(keys):
+                return _picked(pages[page], offsets)
+            else:
+                out[chosen] = pages[page][offsets]
         return out
     except (KeyError, IndexError):
         raise RowSetError(f"Some of {len(keys)} row keys have no cells: they are not rows of the table.") from None
+
+
+def _by_page(keys: Int64Array, page_bits: int) -> Iterable[tuple[int, Int64Array, slice | Int64Array]]:
+    """Row keys in any order by page: the page, the offsets in it, and which of the keys these are."""
+    if len(keys) == 0:
+        return
+    mask = (1 << page_bits) - 1
+    numbers = keys >> page_bits
+    low, high = int(numbers.min()), int(numbers.max())
+    if low == high:
+        yield low, keys & mask, slice(None)
+        return
+    # Few pages: pick the rows of each. The page numbers fit 16 bits then, for which numpy has a linear stable sort.
+    order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
+    ordered = keys[order]
+    edges = np.flatnonzero(np.diff(ordered >> page_bits)) + 1
+    for start, stop in pairwise([0, *edges.tolist(), len(keys)]):
+        part = ordered[start:stop]
+        yield int(part[0]) >> page_bits, part & mask, order[start:stop]
 
 
 def _no_cells(plan: ReadPlan) -> RowSetError:

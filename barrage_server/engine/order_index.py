@@ -1,10 +1,10 @@
 """Rows in an order that is not that of their keys: a row key for each, so that few keys change with few rows.
 
-Rows lie in leaves of 32 slots, packed to the left, with free slots behind them; the number of a slot is the row key
-that a row has in this order. A row finds its place among the leaves by their first rows, then within a leaf. What a
-leaf has no room for is spread over others (:mod:`.order_windows`). Rows behind the last one, or before the first one,
-get leaves of their own. The values that rows are ordered by are not stored: the caller compares, and may give codes
-that spare it most of that.
+Rows lie in leaves of 32 slots, in order, with free slots among them; the number of a slot is the row key that a row has
+in this order. A row finds its place among the leaves by their first rows, then within a leaf. It gets a free slot
+there, or the rows up to the next one make room (:mod:`.order_places`). What a leaf has no room for is spread over
+others (:mod:`.order_windows`). Rows behind the last one, or before the first one, get leaves of their own. The values
+that rows are ordered by are not stored: the caller compares, and may give codes that spare it most of that.
 """
 
 from __future__ import annotations
@@ -16,12 +16,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from barrage_server.engine.fixed_column import FixedColumn
+from barrage_server.engine.cells import Cells, gather_any
 from barrage_server.engine.order_fences import Fences, OrderCodes
-from barrage_server.engine.order_windows import BITS, FILLED, SLOTS, Hot, lay_out, ranges, windows_of
-from barrage_server.engine.plan import Int64Array
+from barrage_server.engine.order_layout import LaidOut
+from barrage_server.engine.order_leaves import (
+    BITS,
+    SLOTS,
+    Masks,
+    Occupied,
+    Rest,
+    by_leaf,
+    counts_of,
+    first_slots,
+    packed,
+)
+from barrage_server.engine.order_places import Fitted, Places
+from barrage_server.engine.order_windows import FILLED, Hot, ranges, windows_of
+from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.redirected import numbers_of
-from barrage_server.engine.sorting import sort_with_positions
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import Undo
 from barrage_server.engine.view import StoredView
@@ -73,16 +85,16 @@ class OrderIndex:
         self._follows = follows
         self._fences = Fences()
         self.store = ColumnStore(MAP_SCHEMA)
-        self._slots = FixedColumn(pa.int64(), 0, self.store.columns[0].snapshot().page_bits)  # by the key of the row
+        self._slots = Cells(np.int64)  # by the key of the row
         self._first = _MIDDLE
-        self._counts = np.zeros(0, np.int16)  # rows of each leaf, from the first
+        self._masks: Masks = np.zeros(0, np.uint32)  # of the leaves from the first on
         self.rows = RowSet.empty()
         self._is_new = True
 
     @property
     def nbytes(self) -> int:
         """Bytes of the order."""
-        return self.store.nbytes + self._slots.nbytes + self._counts.nbytes + self._fences.nbytes
+        return self.store.nbytes + self._slots.nbytes + self._masks.nbytes + self._fences.nbytes
 
     def view(self) -> StoredView:
         """The present map from slots to rows, for a version."""
@@ -90,7 +102,7 @@ class OrderIndex:
 
     def slots_of(self, keys: Int64Array) -> Int64Array:
         """The slots of rows, by their keys in any order."""
-        return numbers_of(self._slots.read_current(keys))
+        return gather_any(self._slots.pages, keys, self._slots.dtype, self._slots.page_bits)
 
     def keys_at(self, slots: Int64Array) -> Int64Array:
         """The keys of the rows in ``slots``."""
@@ -98,9 +110,9 @@ class OrderIndex:
 
     def rank(self, count: int, before: Before, codes: OrderCodes | None = None) -> Int64Array:
         """For ``count`` things the number of rows that each of them does not come before."""
-        rest = _Rest(self._first, self._counts, np.zeros(0, np.int64))
-        leaves, offsets = self._places(count, before, rest, codes)
-        return self.rows.rank(((self._first + leaves) << BITS) + offsets)
+        rest = Rest(self._first, self._masks, np.zeros(0, np.int64))
+        places = self._places(count, before, rest, codes)
+        return self.rows.rank(((self._first + places.leaves) << BITS) + places.until)
 
     def drop_before(self, key: int) -> None:
         """Forget where rows with keys below ``key`` were; there are none any more, and will be none."""
@@ -123,14 +135,13 @@ class OrderIndex:
             return
         count, width = rows.size, FILLED if self._follows else SLOTS
         leaves = -(-count // width)
-        self._counts = np.full(leaves, width, np.int16)
+        counts = np.full(leaves, width)
         if count % width:
-            self._counts[-1] = count % width
+            counts[-1] = count % width
+        self._masks = packed(counts)
         begins = (self._first + np.arange(leaves)) << BITS
         if self._follows:
-            ends = begins + (width - 1)
-            ends[-1:] = begins[-1:] + self._counts[-1:] - 1
-            self.rows = RowSet.from_ranges(begins, ends)
+            self.rows = RowSet.from_ranges(begins, begins + counts - 1)
         else:
             self.rows = RowSet.from_range(self._first << BITS, (self._first << BITS) + count - 1)
         self._write_all(rows, order, (begins[:, None] + np.arange(width)).ravel()[:count] if self._follows else None)
@@ -142,7 +153,7 @@ class OrderIndex:
             slots = self.slots_of(before)
             order = np.argsort(slots)
             self.store.columns[0].write(slots[order], pa.array(after[order]), self._undo)
-            self._slots.write(after, pa.array(slots), None)
+            self._slots.scatter_any(after, slots)
 
     def change(
         self, gone: Int64Array, new: Int64Array, was: Int64Array, before: Before, codes: OrderCodes | None = None
@@ -163,147 +174,139 @@ class OrderIndex:
             return Moves(RowSet.empty(), self.rows, RowSetShiftData.empty())
         if not len(gone) and not len(new):
             return Moves(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty())
-        rest = _Rest(self._first, self._counts, gone)
-        leaves, offsets = self._places(len(new), before, rest, codes)
-        moves = self._rebuild(rest, new, was, leaves, offsets, gone, codes)
+        rest = Rest(self._first, self._masks, gone)
+        places = self._places(len(new), before, rest, codes)
+        moves = self._take_in(rest, new, was, places, gone, codes)
         self._trim()
         return moves
 
     # Finding places.
 
-    def _places(
-        self, count: int, before: Before, rest: _Rest, codes: OrderCodes | None
-    ) -> tuple[Int64Array, Int64Array]:
-        """For each of ``count`` rows its leaf, and the number of rows that stay there and come before it."""
-        filled = np.flatnonzero(rest.counts)
+    def _places(self, count: int, before: Before, rest: Rest, codes: OrderCodes | None) -> Places:
+        """For each of ``count`` rows its place among those that stay."""
+        filled = np.flatnonzero(rest.masks)
         if not len(filled) or not count:
-            return np.zeros(count, np.int64), np.zeros(count, np.int64)
+            return Places.at_start(count)
 
         def firsts(_items: Int64Array, places: Int64Array) -> Int64Array:
-            leaves = filled[places]
-            return self._keys(rest.slots(leaves, np.zeros(len(leaves), np.int64)))
+            return self._keys(rest.first_rows(filled[places]))
 
         low, high = np.zeros(count, np.int64), np.full(count, len(filled), np.int64)
         if codes is not None and codes.own:
             if not self._fences.is_known:
-                self._fences.learn(filled, len(rest.counts), codes.of(firsts(filled, np.arange(len(filled)))))
+                self._fences.learn(filled, len(rest.masks), codes.of(firsts(filled, np.arange(len(filled)))))
             low, high = self._fences.bounds(filled, codes.own)
             # the first row of the last leaf that begins before may have gone, and the next one come behind
-            low = np.maximum(low - rest.lost_first[filled[np.maximum(low - 1, 0)]], 0)
+            low = np.maximum(low - rest.has_lost_first(filled[np.maximum(low - 1, 0)]), 0)
         behind = _search(low, high, firsts, before)  # leaves whose first row comes before
         leaves = filled[np.maximum(behind - 1, 0)]
+        is_other = np.append(True, leaves[1:] != leaves[:-1])
+        number = np.cumsum(is_other) - 1
+        occupied = Occupied.of(rest.masks[leaves[is_other]])
 
-        def within(items: Int64Array, places: Int64Array) -> Int64Array:
-            return self._keys(rest.slots(leaves[items], places))
+        def within(items: Int64Array, offsets: Int64Array) -> Int64Array:
+            begin = occupied.starts[number[items]]
+            return self._keys(((self._first + leaves[items]) << BITS) + occupied.slots[begin + offsets])
 
         low = np.minimum(behind, 1)  # the first row of its leaf comes before
-        high = np.where(behind > 0, rest.counts[leaves], 0).astype(np.int64)
+        high = np.where(behind > 0, occupied.counts[number], 0)
         if codes is not None:  # most often it is the last one of its group, or of all
             some = np.flatnonzero(low < high)
             is_behind = ~before(some, within(some, high[some] - 1))
             low[some[is_behind]] = high[some[is_behind]]
             high[some[~is_behind]] -= 1
-        return leaves, _search(low, high, within, before)
+        return Places.of(leaves, _search(low, high, within, before), occupied, number)
 
     # Making room.
 
-    def _rebuild(
-        self,
-        rest: _Rest,
-        new: Int64Array,
-        was: Int64Array,
-        leaves: Int64Array,
-        offsets: Int64Array,
-        gone: Int64Array,
-        codes: OrderCodes | None,
+    def _take_in(
+        self, rest: Rest, new: Int64Array, was: Int64Array, places: Places, gone: Int64Array, codes: OrderCodes | None
     ) -> Moves:
-        """Lay out anew the leaves that lose or get rows, and those between which an overflow is spread."""
-        totals = rest.counts.astype(np.int64)
-        np.add.at(totals, leaves, 1)
-        hot = Hot.of(leaves, offsets)
-        is_touched = np.zeros(len(totals), np.bool_)
-        is_touched[rest.leaves] = is_touched[leaves] = True
-        windows = windows_of(totals, np.flatnonzero(is_touched), hot, self._first)
-        if windows.front:
-            rest = rest.with_front(windows.front)
-            leaves = leaves + windows.front
-            self._first -= windows.front
+        """Give the new rows slots: in their leaves, or in leaves that are laid out anew."""
+        fitted = Fitted.of(places, was - (self._first << BITS), rest.masks)
+        totals = counts_of(rest.masks) + np.bincount(places.leaves, minlength=len(rest.masks))
+        is_laid = np.zeros(len(totals), np.bool_)
+        is_laid[places.leaves[~fitted.is_fitted]] = True
+        hot = Hot.of(places.leaves, places.offsets)
+        windows = windows_of(totals, np.flatnonzero(is_laid), hot, self._first)
+        self._first -= windows.front
+        rest = rest.resized(windows.front, windows.total)
+        places, fitted = places.with_front(windows.front), fitted.with_front(windows.front)
         self._fences.resize(windows.front, windows.total)
-        counts = np.zeros(windows.total, np.int16)
-        counts[: len(rest.counts)] = rest.counts
-        rest.counts = counts
-        members = ranges(windows.starts, windows.ends)
-        here = counts[members].astype(np.int64)
-        ends = np.cumsum(here)
-        begins = ends - here
-        stayed = int(ends[-1]) if len(ends) else 0
-        old_slots = rest.slots(np.repeat(members, here), np.arange(stayed) - np.repeat(begins, here))
-        # new rows among those that stay
-        places = begins[np.searchsorted(members, leaves)] + offsets + np.arange(len(new))
-        is_new = np.zeros(stayed + len(new), np.bool_)
-        is_new[places] = True
-        keys = np.empty(len(is_new), np.int64)
-        keys[is_new], keys[~is_new] = new, self._keys(old_slots)
-        window = np.searchsorted(windows.starts, members, side="right") - 1
-        rows = np.bincount(window, here, minlength=len(windows.starts)) + np.bincount(
-            np.searchsorted(windows.starts, leaves, side="right") - 1, minlength=len(windows.starts)
-        )
-        filled = lay_out(windows, rows.astype(np.int64), places[hot.last] + 1)
-        slots = np.repeat(((self._first + members) << BITS) - (np.cumsum(filled) - filled), filled)
-        slots += np.arange(len(slots))
-        counts[members] = filled
-        self._counts = counts
+        is_laid = np.zeros(windows.total, np.bool_)
+        is_laid[ranges(windows.starts, windows.ends)] = True
+        fitted = fitted.without(is_laid, places)
+        others = np.flatnonzero(~fitted.is_fitted)
+        laid = LaidOut.of(windows, rest, places.chosen(others))
 
-        came, kept = slots[is_new], slots[~is_new]
-        changed = is_new.copy()
-        moved = kept != old_slots
-        changed[~is_new] = moved
-        self._write(slots[changed], keys[changed])
-        self._fence(members, filled, changed, keys, codes)
-        stays = came == was  # and as many of the others come before it as did
-        stays[stays] = np.searchsorted(old_slots, came[stays]) == np.searchsorted(kept, came[stays])
-        removed = RowSet.from_sorted_keys(np.setdiff1d(gone, came[stays], assume_unique=True))
-        added = RowSet.from_sorted_keys(came[~stays])
+        base = self._first << BITS
+        came = base + (places.leaves << BITS) + fitted.slots
+        came[others] = laid.came
+        pushed = base + (fitted.moved << BITS) + fitted.before
+        movement = laid.movement.merged(pushed, pushed + fitted.steps)
+        self._masks = masks = rest.masks
+        masks[laid.members] = packed(laid.filled)
+        for slots in (came[fitted.is_fitted], pushed + fitted.steps):
+            leaves, bits = by_leaf(slots - base)
+            masks[leaves] |= bits
+
+        before, after = movement.moved()
+        slots = np.concatenate((came, after))
+        order = np.argsort(slots, kind="stable")  # merges, in linear time
+        slots = slots[order]
+        self._write(slots, np.concatenate((new, self._keys(before)))[order])
+        self._fence(rest, (places.leaves, laid.members), slots, codes)
+        stays = movement.keep(came, was)
         in_place = came[stays]
-        shifted = _shifts(*(_merged(part, in_place) for part in (old_slots, kept)))
-        self.rows = ((self.rows - removed) - RowSet.from_sorted_keys(old_slots[moved])) | RowSet.from_sorted_keys(
-            slots[changed]
-        )
-        return Moves(removed, added, shifted)
+        removed = np.setdiff1d(gone, in_place, assume_unique=True) if len(in_place) else gone
+        left = RowSet.from_sorted_keys(np.sort(np.concatenate((removed, before)), kind="stable"))
+        self.rows = (self.rows - left) | RowSet.from_sorted_keys(slots)
+        shifted = movement.shifts(in_place, is_laid, self._first)
+        return Moves(RowSet.from_sorted_keys(removed), RowSet.from_sorted_keys(came[~stays]), shifted)
 
     def _fence(
-        self,
-        members: Int64Array,
-        filled: Int64Array,
-        changed: npt.NDArray[np.bool_],
-        keys: Int64Array,
-        codes: OrderCodes | None,
+        self, rest: Rest, touched: tuple[Int64Array, ...], written: Int64Array, codes: OrderCodes | None
     ) -> None:
-        """Take note of the leaves among ``members`` that begin with another row."""
+        """Take note of the leaves that begin with another row.
+
+        Args:
+            rest: the leaves before new rows have come.
+            touched: the leaves that have got rows, or have been laid out.
+            written: the slots that have other rows, ascending.
+            codes: give the codes of rows.
+
+        """
         if codes is None:
             self._fences.forget()
-        elif self._fences.is_known:
-            some = np.flatnonzero(filled)
-            begins = (np.cumsum(filled) - filled)[some]
-            other = changed[begins]
-            if other.any():
-                self._fences.update(members[some[other]], codes.of(keys[begins[other]]))
+        if not self._fences.is_known or codes is None:
+            return
+        is_touched = np.zeros(len(self._masks), np.bool_)
+        for leaves in (rest.leaves, *touched):
+            is_touched[leaves] = True
+        leaves = np.flatnonzero(is_touched & (self._masks != 0))
+        first = first_slots(self._masks[leaves])
+        slots = ((self._first + leaves) << BITS) + first
+        is_other = first != rest.former_first(leaves)
+        if len(written):
+            is_other |= written[np.minimum(np.searchsorted(written, slots), len(written) - 1)] == slots
+        if is_other.any():
+            self._fences.update(leaves[is_other], codes.of(self._keys(slots[is_other])))
 
     def _trim(self) -> None:
         """Forget leaves without rows at both ends."""
-        filled = np.flatnonzero(self._counts)
+        filled = np.flatnonzero(self._masks)
         if not len(filled):
-            self._counts = self._counts[:0]
+            self._masks = self._masks[:0]
             self.forget_codes()
             return
         first, last = int(filled[0]), int(filled[-1])
-        if first or last + 1 < len(self._counts):
-            self._counts = self._counts[first : last + 1].copy()
+        if first or last + 1 < len(self._masks):
+            self._masks = self._masks[first : last + 1].copy()
             self._first += first
             self._fences.cut(first, last + 1)
             for column in self.store.columns:
                 column.drop_before(self._first << BITS)
-                column.drop_after(((self._first + len(self._counts)) << BITS) - 1)
+                column.drop_after(((self._first + len(self._masks)) << BITS) - 1)
 
     # Cells.
 
@@ -323,61 +326,15 @@ class OrderIndex:
         if slots is not None:
             by_key = np.empty(len(slots), np.int64)
             by_key[order] = slots
-            self._slots.write(rows, pa.array(by_key), None)
+            plan = ReadPlan.of(rows)
+            self._slots.reserve(plan)
+            self._slots.scatter(plan, by_key)
 
     def _write(self, slots: Int64Array, keys: Int64Array) -> None:
         for start in range(0, len(slots), _BLOCK):
             part, rows = slots[start : start + _BLOCK], keys[start : start + _BLOCK]
             self.store.columns[0].write(part, pa.array(rows), None if self._is_new else self._undo)
-            ordered, positions = sort_with_positions(rows)
-            self._slots.write(ordered, pa.array(part[positions]), None)
-
-
-class _Rest:
-    """The leaves without the rows that go: those that stay are closed up, although nothing has been written.
-
-    Attributes:
-        counts: rows of each leaf.
-        leaves: the leaves that have lost rows, ascending.
-        lost_first: of each leaf, whether it has lost its first row.
-
-    """
-
-    def __init__(self, first: int, counts: npt.NDArray[np.int16], gone: Int64Array) -> None:
-        self._origin = first
-        self.counts = counts.copy()
-        local = (gone >> BITS) - first
-        self.leaves = local[np.append(True, local[1:] != local[:-1])] if len(local) else local
-        self._number = np.full(len(counts), -1, np.int32)
-        self._number[self.leaves] = np.arange(len(self.leaves), dtype=np.int32)
-        there = np.arange(SLOTS) < counts[self.leaves][:, None]
-        there[self._number[local], gone & (SLOTS - 1)] = False
-        left = there.sum(axis=1)
-        self.lost_first = np.zeros(len(counts), np.bool_)
-        self.lost_first[self.leaves] = ~there[:, 0]
-        self.counts[self.leaves] = left
-        rows, offsets = np.nonzero(there)
-        self._slots = ((first + self.leaves[rows]) << BITS) + offsets
-        self._starts = np.cumsum(left) - left
-
-    def with_front(self, more: int) -> _Rest:
-        """The same with ``more`` leaves in front."""
-        self._number = np.concatenate((np.full(more, -1, np.int32), self._number))
-        self.counts = np.concatenate((np.zeros(more, np.int16), self.counts))
-        self.leaves = self.leaves + more
-        self._origin -= more
-        return self
-
-    def slots(self, leaves: Int64Array, offsets: Int64Array) -> Int64Array:
-        """Where rows are written: the ``offsets``-th of those that stay, of each leaf."""
-        found = ((self._origin + leaves) << BITS) + offsets
-        number = np.full(len(leaves), -1, np.int32)
-        known = leaves < len(self._number)
-        number[known] = self._number[leaves[known]]
-        lost = number >= 0
-        if lost.any():
-            found[lost] = self._slots[self._starts[number[lost]] + offsets[lost]]
-        return found
+            self._slots.scatter_any(rows, part)
 
 
 def _search(
@@ -390,23 +347,3 @@ def _search(
         high[open_[is_before]] = middle[is_before]
         low[open_[~is_before]] = middle[~is_before] + 1
     return low
-
-
-def _merged(first: Int64Array, second: Int64Array) -> Int64Array:
-    """Two ascending arrays as one."""
-    if not len(second):
-        return first
-    return np.sort(np.concatenate((first, second)), kind="stable")  # merges, in linear time
-
-
-def _shifts(before: Int64Array, after: Int64Array) -> RowSetShiftData:
-    """The shifts of all rows of some leaves; other leaves may lie between them."""
-    if not len(before):
-        return RowSetShiftData.empty()
-    deltas = after - before
-    is_first = np.ones(len(before), np.bool_)
-    is_first[1:] = (deltas[1:] != deltas[:-1]) | ((before[1:] >> BITS) - (before[:-1] >> BITS) > 1)
-    first = np.flatnonzero(is_first)
-    last = np.append(first[1:] - 1, len(before) - 1)
-    moved = deltas[first] != 0
-    return RowSetShiftData.from_arrays(before[first][moved], before[last][moved], deltas[first][moved])

@@ -12,13 +12,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from barrage_server.engine.order_leaves import SLOTS
 from barrage_server.engine.plan import Int64Array
 
-__all__ = ["BITS", "FILLED", "SLOTS", "Hot", "Windows", "lay_out", "ranges", "windows_of"]
+__all__ = ["FILLED", "Hot", "Windows", "lay_out", "ranges", "windows_of"]
 
-BITS: Final = 5
-SLOTS: Final = 1 << BITS
-"""Slots of a leaf."""
 FILLED: Final = 22
 """Rows of a leaf in the beginning."""
 _PACKED: Final = 28
@@ -89,7 +87,7 @@ def windows_of(totals: Int64Array, touched: Int64Array, hot: Hot, first: int) ->
 
     Args:
         totals: the rows that each leaf is to have, which may be more than it has slots.
-        touched: the leaves that lose or get rows.
+        touched: leaves to lay out in any case.
         hot: where several rows come at once.
         first: the number that the first leaf has among all leaves that can be, which aligns windows.
 
@@ -256,6 +254,8 @@ class _Parts(NamedTuple):
 
 def _joined(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array]:
     """The runs, with those that overlap as one; ascending."""
+    if not len(starts):
+        return starts, ends
     order = np.argsort(starts)
     starts, reached = starts[order], np.maximum.accumulate(ends[order])
     is_first = np.ones(len(starts), np.bool_)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.errors import LimitError, UnknownColumnError
+from barrage_server.errors import InvalidRequestError, LimitError, UnknownColumnError
 from barrage_server.formula import arithmetic, comparison, texts
 from barrage_server.formula.builtin import Builtin, Match
 from barrage_server.formula.catalog import FUNCTIONS, METHODS
@@ -422,6 +422,10 @@ class _Builder:
         kinds = [value.kind for value in values]
         if ZONE in kinds or PERIOD in kinds:
             raise self._text.error(node.at, f"'{user.name}': functions of users take no periods and time zones.")
+        try:
+            user.prepare(kinds)
+        except InvalidRequestError as error:
+            raise self._text.error(node.at, str(error), type(error)) from None
 
         def apply(run: Run, given: Sequence[Vector]) -> Vector:
             arrays = [to_arrow(vector, kind, run.rows) for vector, kind in zip(given, kinds, strict=True)]

@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from barrage_server.arguments import callback, shown
-from barrage_server.errors import AlreadyExistsError, DependencyError, InternalError, InvalidRequestError
+from barrage_server.errors import AlreadyExistsError, InternalError, InvalidRequestError
+from barrage_server.formula.compiled import CompiledFunction
+from barrage_server.formula.kinds import Kind
 from barrage_server.formula.literals import CONSTANTS
 from barrage_server.formula.parser import CASTS
 from barrage_server.public import public
@@ -31,16 +33,26 @@ class UserFunction:
 
     Attributes:
         name: as formulas call it.
-        function: takes one Arrow array per argument (``batch``), or one Python value per argument (``scalar``).
+        function: takes one Arrow array per argument (``batch``), or one Python value per argument.
         returns: the Arrow type of its results.
-        is_batch: whether it is called once for many rows.
+        kind: ``batch``, ``scalar`` or ``compiled``.
+        compiled: what runs it, if its kind is ``compiled``.
 
     """
 
     name: str
     function: Callable[..., Any]
     returns: pa.DataType
-    is_batch: bool
+    kind: str
+    compiled: CompiledFunction | None = None
+
+    def prepare(self, kinds: Sequence[Kind]) -> None:
+        """Compile it for arguments of these kinds, if it is to be compiled.
+
+        Raises what :meth:`CompiledFunction.compile` does.
+        """
+        if self.compiled is not None:
+            self.compiled.compile(kinds)
 
     def __call__(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
         """The results for ``rows`` rows, of type ``returns``.
@@ -51,7 +63,10 @@ class UserFunction:
 
         """
         try:
-            answer = self._batch(arguments) if self.is_batch else self._scalar(arguments, rows)
+            if self.compiled is not None:
+                answer = self.compiled(arguments, rows)
+            else:
+                answer = self._batch(arguments) if self.kind == "batch" else self._scalar(arguments, rows)
         except InternalError:
             raise
         except BaseException as error:
@@ -113,14 +128,16 @@ class Functions:
         Args:
             name: a name of letters, digits and underscores.
             function: for ``kind="batch"`` takes one Arrow array per argument and returns an array of the same length;
-                for ``"scalar"`` takes one Python value per argument, for each row, and returns one.
+                for ``"scalar"`` and ``"compiled"`` takes one Python value per argument, for each row, and returns one.
+                Numba compiles the latter when a formula is made that calls it: it takes and returns numbers and
+                booleans, which are int64, float64 and bool in it, and ``None`` for nulls.
             returns: the Arrow type of its results.
             kind: ``"batch"``, ``"scalar"`` or ``"compiled"``.
 
         Raises:
             InvalidRequestError: an argument is wrong.
             AlreadyExistsError: the language itself has the name.
-            DependencyError: ``kind`` is ``"compiled"``, which this version does not have.
+            DependencyError: ``kind`` is ``"compiled"``, and the extra ``compiled`` is not installed.
 
         """
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -132,10 +149,9 @@ class Functions:
             raise InvalidRequestError(f"returns must be an Arrow type, not {shown(returns)}.")
         if kind not in KINDS:
             raise InvalidRequestError(f"kind must be one of {', '.join(KINDS)}, not {shown(kind)}.")
-        if kind == "compiled":
-            raise DependencyError("Compiled functions are not available in this version: register kind='batch'.")
+        compiled = CompiledFunction(name, function, returns) if kind == "compiled" else None
         replaced = dict(self._functions)
-        replaced[name] = UserFunction(name, function, returns, kind == "batch")
+        replaced[name] = UserFunction(name, function, returns, kind, compiled)
         self._functions = replaced
         self.generation += 1
 

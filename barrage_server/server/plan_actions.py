@@ -76,7 +76,7 @@ def functions(server_state: ServerState, _principal: Principal, _body: bytes) ->
     """The registered functions."""
     registered = server_state.catalog.graph.functions
     found = [function for name in registered.names if (function := registered.function_of(name)) is not None]
-    listed = [FunctionSignature(one.name, "batch" if one.is_batch else "scalar", str(one.returns)) for one in found]
+    listed = [FunctionSignature(one.name, one.kind, str(one.returns)) for one in found]
     return FunctionsResult(tuple(listed)).to_json()
 
 

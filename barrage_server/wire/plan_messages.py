@@ -106,7 +106,9 @@ class BindRequest(JsonMessage):
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """A registered function that formulas may name. ``kind``: ``batch`` or ``scalar``; ``returns``: an Arrow type."""
+    """A registered function that formulas may name. ``kind``: ``batch``, ``scalar`` or ``compiled``; ``returns``: an
+    Arrow type.
+    """
 
     name: str
     kind: str

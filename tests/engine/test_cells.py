@@ -106,6 +106,19 @@ def test_what_is_written_last_is_read(writes: list[set[int]]) -> None:
     assert got.tolist() == [model[key] for key in shuffled.tolist()]
 
 
+@given(st.lists(keys_drawn, max_size=5), st.integers(0, 99))
+def test_cells_are_written_in_any_order(writes: list[set[int]], seed: int) -> None:
+    cells = Cells(np.int64, page_bits=PAGE_BITS)
+    model: dict[int, int] = {}
+    for number, drawn in enumerate(writes):
+        keys = np.random.default_rng(seed + number).permutation(keys_of(drawn))
+        values = np.arange(len(keys)) + 1000 * number
+        cells.scatter_any(keys, values)
+        model.update(zip(keys.tolist(), values.tolist(), strict=True))
+    stored = keys_of(set(model))
+    assert cells.gather(ReadPlan.from_keys(stored)).tolist() == [model[key] for key in stored.tolist()]
+
+
 def test_a_page_grows_by_doubling_and_readers_keep_the_old_one() -> None:
     cells = Cells(np.int64, page_bits=PAGE_BITS)
     first = ReadPlan.from_range(0, 9)

@@ -168,6 +168,37 @@ def test_rows_that_come_in_the_same_places_move_few_others() -> None:
     assert moved < 10 * added
 
 
+def test_rows_that_change_their_places_move_few_others() -> None:
+    """They leave free slots, which others find, also in the long run: two of each leaf at once."""
+    chance = random.Random(6)
+    model = Model((1,))
+    model.start({key: chance.random() for key in range(5_000)})
+    moved = changed = 0
+    for _ in range(40):
+        keys = chance.sample(range(5_000), 500)
+        moves = model.change(keys, {key: chance.random() for key in keys})
+        moved += sum(last - first + 1 for first, last, _ in moves.shifted)
+        changed += len(keys)
+    assert moved < 8 * changed
+
+
+def test_rows_that_go_move_no_others() -> None:
+    model = Model()
+    model.start({key: key for key in range(2_000)})
+    moves = model.change(random.Random(7).sample(range(2_000), 700), {})
+    assert not moves.shifted.size
+    assert not moves.added
+
+
+def test_a_row_takes_the_slot_that_another_has_left() -> None:
+    model = Model()
+    model.start({key: key for key in range(2_000)})
+    slot = model.slots[1_000]
+    moves = model.change([1_000], {5_000: 1_000.5})
+    assert not moves.shifted.size
+    assert model.slots[5_000] == slot
+
+
 def test_rows_at_the_end_move_no_others() -> None:
     """And few slots stay free behind them."""
     model = Model()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from barrage_server.errors import AlreadyExistsError, DependencyError, InternalError, InvalidRequestError
+from barrage_server.errors import AlreadyExistsError, InternalError, InvalidRequestError
 from barrage_server.formula import Functions, compile_formula
 
 COLUMNS = {"x": pa.int64(), "s": pa.string()}
@@ -107,8 +107,6 @@ def test_wrong_registrations_are_refused() -> None:
         functions.register("f", len, returns=None)
     with pytest.raises(InvalidRequestError, match="function"):
         functions.register("f", 3, returns=pa.int64())  # type: ignore[arg-type]
-    with pytest.raises(DependencyError, match="batch"):
-        functions.register("f", len, returns=pa.int64(), kind="compiled")
     assert functions.names == ()
 
 

@@ -1,0 +1,125 @@
+"""Leaves of an order that are laid out anew, and where that moves rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.order_leaves import BITS, Occupied, Rest
+from barrage_server.engine.order_places import Places
+from barrage_server.engine.order_windows import Hot, Windows, lay_out, ranges
+from barrage_server.engine.plan import Int64Array
+from barrage_server.rowset import RowSetShiftData
+
+__all__ = ["LaidOut", "Movement"]
+
+_NONE = np.zeros(0, np.int64)
+
+
+class Movement(NamedTuple):
+    """The slots of rows that stay, before and after a change, in order: of some leaves all, of others those that move.
+
+    Attributes:
+        before: the slots before.
+        after: those after.
+
+    """
+
+    before: Int64Array
+    after: Int64Array
+
+    def merged(self, before: Int64Array, after: Int64Array) -> Movement:
+        """With those of others."""
+        if not len(before):
+            return self
+        if not len(self.before):
+            return Movement(before, after)
+        all_before = np.concatenate((self.before, before))
+        order = np.argsort(all_before, kind="stable")  # merges, in linear time
+        return Movement(all_before[order], np.concatenate((self.after, after))[order])
+
+    def moved(self) -> Movement:
+        """Those that have moved."""
+        some = np.flatnonzero(self.before != self.after)
+        return Movement(self.before[some], self.after[some])
+
+    def keep(self, came: Int64Array, was: Int64Array) -> npt.NDArray[np.bool_]:
+        """Whether rows that have come to the slots ``came`` have been there, and as many others come before them."""
+        stays: npt.NDArray[np.bool_] = came == was
+        there = came[stays]
+        stays[stays] = np.searchsorted(self.before, there) == np.searchsorted(self.after, there)
+        return stays
+
+    def shifts(self, in_place: Int64Array, is_whole: npt.NDArray[np.bool_], first: int) -> RowSetShiftData:
+        """The shifts of rows.
+
+        Args:
+            in_place: the slots of rows that have changed and keep their places, ascending.
+            is_whole: whether all rows that stay in a leaf are listed here.
+            first: the number of the first of these leaves.
+
+        """
+        before, after = self
+        if len(in_place):
+            before, after = (np.sort(np.concatenate((part, in_place)), kind="stable") for part in self)
+        if not len(before):
+            return RowSetShiftData.empty()
+        deltas, leaves = after - before, (before >> BITS) - first
+        are_listed = is_whole[leaves[1:]] & is_whole[leaves[:-1]] & (leaves[1:] - leaves[:-1] <= 1)
+        is_first = np.ones(len(before), np.bool_)
+        is_first[1:] = (deltas[1:] != deltas[:-1]) | ~(are_listed | (before[1:] - before[:-1] == 1))
+        begins = np.flatnonzero(is_first)
+        ends = np.append(begins[1:] - 1, len(before) - 1)
+        moved = deltas[begins] != 0
+        return RowSetShiftData.from_arrays(before[begins][moved], before[ends][moved], deltas[begins][moved])
+
+
+class LaidOut(NamedTuple):
+    """What has become of the rows of some leaves.
+
+    Attributes:
+        members: the leaves.
+        filled: the rows of each, which are in its first slots.
+        came: the slots of the rows that have come.
+        movement: those of the others.
+
+    """
+
+    members: Int64Array
+    filled: Int64Array
+    came: Int64Array
+    movement: Movement
+
+    @classmethod
+    def of(cls, windows: Windows, rest: Rest, places: Places) -> Self:
+        """Lay the leaves of windows out anew.
+
+        Args:
+            windows: the leaves.
+            rest: the rows that stay.
+            places: of the rows that come there, ascending.
+
+        """
+        if not len(windows.starts):
+            return cls(_NONE, _NONE, _NONE, Movement(_NONE, _NONE))
+        members = ranges(windows.starts, windows.ends)
+        occupied = Occupied.of(rest.masks[members])
+        here, begins = occupied.counts, occupied.starts
+        begin_slots = (rest.first + members) << BITS
+        old_slots = np.repeat(begin_slots, here) + occupied.slots[:-1]
+        # new rows among those that stay
+        own = np.searchsorted(members, places.leaves)
+        positions = begins[own] + places.offsets + np.arange(len(own))
+        is_new = np.zeros(len(old_slots) + len(own), np.bool_)
+        is_new[positions] = True
+        window = np.searchsorted(windows.starts, members, side="right") - 1
+        rows = np.bincount(window, here, minlength=len(windows.starts)) + np.bincount(
+            window[own], minlength=len(windows.starts)
+        )
+        hot = Hot.of(places.leaves, places.offsets)
+        filled = lay_out(windows, rows.astype(np.int64), positions[hot.last] + 1)
+        slots = np.repeat(begin_slots - (np.cumsum(filled) - filled), filled)
+        slots += np.arange(len(slots))
+        return cls(members, filled, slots[is_new], Movement(old_slots, slots[~is_new]))

@@ -1,0 +1,120 @@
+"""Leaves of an order: which of their slots hold rows, as the bits of a number."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.plan import Int64Array
+
+__all__ = ["BITS", "SLOTS", "Masks", "Occupied", "Rest", "by_leaf", "counts_of", "first_slots", "last_slots", "packed"]
+
+BITS: Final = 5
+SLOTS: Final = 1 << BITS
+"""Slots of a leaf."""
+
+Masks: TypeAlias = npt.NDArray[np.uint32]
+"""A number for each leaf: bit ``i`` says whether there is a row in slot ``i``."""
+
+_ONE: Final = np.uint32(1)
+
+
+def packed(counts: Int64Array) -> Masks:
+    """Leaves whose first slots hold so many rows."""
+    return ((np.uint64(1) << counts.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
+
+
+def counts_of(masks: Masks) -> Int64Array:
+    """The rows of each leaf."""
+    return np.bitwise_count(masks).astype(np.int64)
+
+
+def first_slots(masks: Masks) -> Int64Array:
+    """The first slot of each leaf that is set, or 32."""
+    return np.bitwise_count(~masks & (masks - _ONE)).astype(np.int64)
+
+
+def last_slots(masks: Masks) -> Int64Array:
+    """The last slot of each leaf that is set, or -1."""
+    return np.frexp(masks.astype(np.float64))[1].astype(np.int64) - 1
+
+
+def by_leaf(slots: Int64Array) -> tuple[Int64Array, Masks]:
+    """The leaves of different slots, which are in ascending order, and which slots of each these are."""
+    if not len(slots):
+        return slots, np.zeros(0, np.uint32)
+    leaves = slots >> BITS
+    begins = np.flatnonzero(np.append(True, leaves[1:] != leaves[:-1]))
+    bits = np.left_shift(_ONE, (slots & (SLOTS - 1)).astype(np.uint32))
+    return leaves[begins], np.bitwise_or.reduceat(bits, begins)
+
+
+class Occupied(NamedTuple):
+    """The slots of some leaves that hold rows.
+
+    Attributes:
+        slots: the slots within their leaf, leaf by leaf, ascending; and one more number at the end.
+        starts: where those of each leaf begin among them.
+        counts: how many each leaf has.
+
+    """
+
+    slots: Int64Array
+    starts: Int64Array
+    counts: Int64Array
+
+    @classmethod
+    def of(cls, masks: Masks) -> Self:
+        """Those of leaves."""
+        bits = np.unpackbits(masks.astype("<u4").view(np.uint8), bitorder="little")
+        slots = np.append(np.flatnonzero(bits) & (SLOTS - 1), 0)
+        counts = counts_of(masks)
+        return cls(slots, np.cumsum(counts) - counts, counts)
+
+
+class Rest:
+    """The leaves without the rows that go, although nothing has been written.
+
+    Args:
+        first: the number of the first leaf.
+        masks: the leaves.
+        gone: the slots of the rows that go, ascending.
+
+    Attributes:
+        first: as above; of leaves below, numbers count from there.
+        masks: the leaves with the rows that stay.
+        leaves: those that have lost rows, ascending.
+
+    """
+
+    def __init__(self, first: int, masks: Masks, gone: Int64Array) -> None:
+        self.first = first
+        self.masks = masks.copy()
+        self._former = masks
+        self.leaves, lost = by_leaf(gone - (first << BITS))
+        self.masks[self.leaves] &= ~lost
+
+    def has_lost_first(self, leaves: Int64Array) -> npt.NDArray[np.bool_]:
+        """Whether leaves have lost their first row."""
+        found: npt.NDArray[Any] = first_slots(self.masks[leaves]) != first_slots(self._former[leaves])
+        return found
+
+    def first_rows(self, leaves: Int64Array) -> Int64Array:
+        """The slots of the first rows of leaves."""
+        return ((self.first + leaves) << BITS) + first_slots(self.masks[leaves])
+
+    def former_first(self, leaves: Int64Array) -> Int64Array:
+        """The first slot that leaves have had, within the leaf, or 32."""
+        return first_slots(self._former[leaves])
+
+    def resized(self, front: int, total: int) -> Rest:
+        """The same with ``front`` more leaves in front, of ``total`` then."""
+        back = total - front - len(self.masks)
+        if front or back:
+            self.masks = np.pad(self.masks, (front, back))
+            self._former = np.pad(self._former, (front, back))
+            self.leaves = self.leaves + front
+            self.first -= front
+        return self
