@@ -6,7 +6,9 @@ so is a field that a message does not have.
 
 from __future__ import annotations
 
+import json
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Annotated, Final, TypeAlias, get_args
@@ -34,6 +36,7 @@ __all__ = [
     "Pause",
     "Ping",
     "Resume",
+    "columns_message",
     "frame",
     "parse_page_message",
     "schema_frame",
@@ -80,7 +83,7 @@ class Hello(JsonMessage):
     message_name = "hello"
 
     version: int
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     user: str | None = None
 
 
@@ -212,6 +215,13 @@ def frame(stream: int, kind: FrameKind, age_ms: int, metadata: bytes | None, mes
     told = b"" if metadata is None else metadata
     padding = b"\0" * (-len(told) % 8)
     return b"".join((_HEAD.pack(stream, kind, len(told), min(age_ms, UNKNOWN_AGE)), told, padding, message))
+
+
+def columns_message(stream: int, columns: Sequence[int]) -> str:
+    """The text frame before the schema of a stream that has some columns of a wide table only: their numbers there.
+    The stream begins anew with it, and numbers these columns from 0.
+    """
+    return json.dumps({"type": "columns", "stream": stream, "columns": list(columns)}, separators=(",", ":"))
 
 
 def schema_frame(stream: int, schema: pa.Schema) -> bytes:

@@ -235,7 +235,7 @@ class PageSocket:
 
     async def _ask(self, stream: PageStream, message: Open | Move, table: Table) -> None:
         dispatcher = self._door.server_state.dispatcher
-        light = len(table.schema) <= _LIGHT_COLUMNS and is_light(stream.request(message), table)
+        light = len(table.schema) <= _LIGHT_COLUMNS and is_light(stream.request(message, message.columns), table)
         if light:
             stream.ask(message, table)
             dispatcher.run(stream.scheduled)
@@ -270,10 +270,10 @@ class PageSocket:
             self._door.server_state, self.principal, self.peer, self.stall, message, self._deliver, self._ended
         )
 
-    def _deliver(self, stream: PageStream, bundle: list[bytes]) -> None:
+    def _deliver(self, stream: PageStream, bundle: list[bytes | str]) -> None:
         self._start(self._write(stream, bundle))
 
-    async def _write(self, stream: PageStream, bundle: list[bytes]) -> None:
+    async def _write(self, stream: PageStream, bundle: list[bytes | str]) -> None:
         with contextlib.suppress(ConnectionClosed):
             await self._send(*bundle)
             stream.delivered()
