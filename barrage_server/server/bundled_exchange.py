@@ -177,10 +177,15 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
 
     def replace(self, following: ExchangeState) -> None:
         """Go on with another subscription to the same table, as soon as no update is half sent: the stream then begins
-        anew.
+        anew. Closes it if the stream has ended.
         """
         with self._bundling:
-            skipped, self._following = self._following, following
+            if self._has_ended:
+                skipped: ExchangeState | None = following
+            elif self._begun or self._is_making:
+                skipped, self._following = self._following, following
+            else:  # nothing was sent: there is nothing to go over from
+                skipped, self.exchange_state = self.exchange_state, following
         if skipped is not None:
             skipped.close()
 

@@ -223,7 +223,7 @@ class PageSocket:
 
     async def _move(self, message: Move) -> None:
         stream = self._streams[message.stream]
-        table = stream.exchange_state.table
+        table = stream.table
         if table is None:
             return
         try:
@@ -254,7 +254,7 @@ class PageSocket:
         answer: dict[str, Any] = {"type": "cell", "request": message.request}
         try:
             self._door.server_state.request_rate.admit(self.principal)
-            table = stream.exchange_state.table
+            table = stream.table
             if table is None:
                 raise InvalidRequestError("The stream shows nothing yet.")
             answer["text"] = await self._door.aside(_whole_cell, table, message.row, message.column)

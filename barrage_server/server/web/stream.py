@@ -77,6 +77,11 @@ class PageStream(BundledExchange[bytes | str]):
         self._chosen: tuple[int, ...] | None = None
         self._is_paused = False
 
+    @property
+    def table(self) -> Table | None:
+        """What it is about; ``None`` before the first request."""
+        return self._latest.table
+
     def request(self, window: Open | Move, columns: tuple[int, ...] | None) -> SubscriptionRequest:
         """The request for a window, and for columns by the numbers that they have for the stream."""
         return SubscriptionRequest(
@@ -106,7 +111,7 @@ class PageStream(BundledExchange[bytes | str]):
         if columns == self._chosen:
             self._follow(self._latest, request, table)
             return
-        is_first, self._chosen = self._chosen is None, columns
+        self._chosen = columns
         state = ExchangeState(self.server_state, self.scheduled, replace(_FORMAT, columns=columns))
         state.report(ReadingReport(messages=0, unread=_MOST_UNPAINTED))
         state.pause(paused=self._is_paused)
@@ -116,10 +121,7 @@ class PageStream(BundledExchange[bytes | str]):
         except BaseException:
             state.close()
             raise
-        if is_first:
-            self.exchange_state = state
-        else:
-            self.replace(state)
+        self.replace(state)
 
     def _follow(self, state: ExchangeState, request: SubscriptionRequest, table: Table) -> None:
         was_subscription = state.is_subscription
