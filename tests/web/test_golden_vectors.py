@@ -22,7 +22,7 @@ from barrage_server.wire.reader import IncomingMessage, MessageReader
 from barrage_server.wire.wrapper import unwrap
 from tests.conformance.cells import is_single, same_cell
 from tests.conformance.rewriting import outgoing_of
-from tests.conformance.vectors import Scenario, Step, scenario_directories
+from tests.conformance.vectors import CapturedMessage, Scenario, Step, scenario_directories
 from tests.web.frames import FURTHER_FRAME, LIMITS, SCHEMA_FRAME, UPDATE_FRAME, columns_of, frame
 from tests.web.node import answer
 
@@ -80,20 +80,23 @@ class Page:
         self._reader: MessageReader | None = None
         self._metadata = b""
         for number, message in enumerate(scenario.messages):
-            parts = decode_flight_data(message.data)
-            if message.outgoing:
-                if parts.app_metadata is not None:
-                    self._ask(decode_message(parts.app_metadata))
-            elif self._reader is None:
-                self._begin(decode_schema_message(parts.data_header))
-            else:
-                header = BatchHeader.decode(parts.data_header)
-                columns = decode_ragged_batch(parts.data_header, bytes(parts.data_body or b""), self._on_the_wire)
-                self._take(self._reader.feed_columns(columns, header.length, parts.app_metadata), parts.app_metadata)
+            self._play(message)
             for step in scenario.steps:
-                if step.messages_so_far == number + 1 and step.expected is not None and self._reader:
+                if step.messages_so_far == number + 1 and step.expected is not None and self._reader is not None:
                     self.looks.append(len(self.frames) - 1)
                     self.checks.append((step, self.request))
+
+    def _play(self, message: CapturedMessage) -> None:
+        parts = decode_flight_data(message.data)
+        if message.outgoing:
+            if parts.app_metadata is not None:
+                self._ask(decode_message(parts.app_metadata))
+        elif self._reader is None:
+            self._begin(decode_schema_message(parts.data_header))
+        else:
+            header = BatchHeader.decode(parts.data_header)
+            columns = decode_ragged_batch(parts.data_header, bytes(parts.data_body or b""), self._on_the_wire)
+            self._take(self._reader.feed_columns(columns, header.length, parts.app_metadata), parts.app_metadata)
 
     def _ask(self, request: object) -> None:
         assert isinstance(request, SubscriptionRequest)
