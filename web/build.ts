@@ -36,7 +36,7 @@ async function main(target: string): Promise<void> {
   mkdirSync(target, { recursive: true });
   const result = await build({
     absWorkingDir: ROOT,
-    entryPoints: { page: "src/page/main.ts", "page-style": "page.css" },
+    entryPoints: { page: "src/page/main.ts", "page-style": "src/page/page.css" },
     entryNames: "[name]",
     bundle: true,
     minify: true,

@@ -39,7 +39,8 @@ function textOf(column: Column, value: boolean | number | bigint | string, forma
   if (typeof value === "string") {
     if (column.form === "decimal") return number(decimalText(value, format.digits), format);
     const parts = cut(column, value);
-    return parts === undefined ? value : `${parts.beginning}… (${grouped(parts.length)} characters)`;
+    if (parts === undefined) return value;
+    return `${parts.beginning}…${parts.length === undefined ? "" : ` (${grouped(parts.length)} characters)`}`;
   }
   switch (column.form) {
     case "timestamp":
@@ -66,11 +67,13 @@ function floatBits(type: string): 16 | 32 | 64 {
   return type === "float" || type === "float32" ? 32 : 64;
 }
 
-/** The beginning of a cut cell, and the characters of the whole; undefined: the cell is whole. */
-function cut(column: Column, value: Value): { beginning: string; length: string } | undefined {
+/** The beginning of a cut cell, and the number of characters of the whole, if the server has counted them; undefined: the cell is whole. */
+function cut(column: Column, value: Value): { beginning: string; length: string | undefined } | undefined {
   if (typeof value !== "string" || value.length <= CUT_AT) return undefined;
   if (column.form !== "text" && column.form !== "binary" && column.form !== "nested") return undefined;
   let end = 0; // in UTF-16
   for (let n = 0; n < CUT_AT; n += 1) end += (value.codePointAt(end) ?? 0) > 0xffff ? 2 : 1;
-  return end >= value.length ? undefined : { beginning: value.slice(0, end), length: value.slice(end) };
+  if (end >= value.length) return undefined;
+  const rest = value.slice(end);
+  return { beginning: value.slice(0, end), length: /^\d+$/.test(rest) ? rest : undefined };
 }

@@ -271,7 +271,10 @@ export class Link {
   /** In pieces, one after the other: each is of one version of the table, all of them need not be. */
   private async snapshot(table: string, columns: readonly number[], first: number, count: number): Promise<Value[][]> {
     const rows: Value[][] = [];
-    for (const piece of pieces(first, count, columns.length, this.limits)) {
+    // The server counts the cells of all streams together.
+    const inView = [...this.views].reduce((sum, view) => sum + view.cells, 0);
+    const limits = { rows: this.limits.rows, cells: this.limits.cells - inView };
+    for (const piece of pieces(first, count, columns.length, limits)) {
       if (this.state !== "live") throw new Error(NOT_CONNECTED);
       this.streams += 1;
       const snapshot = new Snapshot(this.streams, table, columns, piece.first, piece.count, this.limits, (message) => this.send(message));

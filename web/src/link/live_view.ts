@@ -2,11 +2,10 @@
 
 import type { Column, Value } from "../cells/column.ts";
 import type { Frame } from "../wire/frame.ts";
-import type { PageMessage, ServerMessage, ViewRequest } from "../wire/messages.ts";
+import type { Limits, PageMessage, ServerMessage, ViewRequest } from "../wire/messages.ts";
 import type { TableWindow } from "../window/window.ts";
 import { Stream } from "./stream.ts";
 import type { OpenView, View, ViewListener } from "./view.ts";
-import type { Limits } from "../wire/messages.ts";
 
 /** What a view needs of the link. */
 export interface ViewHost {
@@ -75,6 +74,11 @@ export class LiveView implements OpenView {
   /** The stream that it is on; undefined: none. */
   get number(): number | undefined {
     return this.stream?.number;
+  }
+
+  /** Cells that it may have in view, as the server counts them. */
+  get cells(): number {
+    return this.stream === undefined ? 0 : this.asked.count * (this.asked.columns?.length ?? this.about.length);
   }
 
   lag(): number | undefined {

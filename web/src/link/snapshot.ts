@@ -3,6 +3,7 @@
 import type { Value } from "../cells/column.ts";
 import type { Frame } from "../wire/frame.ts";
 import type { Limits, PageMessage, ServerMessage } from "../wire/messages.ts";
+import type { UpdateLimits } from "../wire/update.ts";
 import { Stream } from "./stream.ts";
 
 /** One piece of a table, from `open` of kind "snapshot" to `ended`. */
@@ -46,7 +47,7 @@ export class Snapshot {
 }
 
 /** Ranges of rows, each small enough for one stream of `columns` columns. */
-export function* pieces(first: number, count: number, columns: number, limits: Limits): Generator<{ first: number; count: number }, void> {
+export function* pieces(first: number, count: number, columns: number, limits: UpdateLimits): Generator<{ first: number; count: number }, void> {
   const most = Math.max(1, Math.min(limits.rows, Math.floor(limits.cells / Math.max(1, columns))));
   for (let done = 0; done < count; done += most) yield { first: first + done, count: Math.min(most, count - done) };
 }

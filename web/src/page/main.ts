@@ -1,3 +1,209 @@
-// The page.
+// The page: which view is shown, and the line about the connection.
 
-document.title = "barrage-server";
+import { ColumnMemory } from "../grid/columns.ts";
+import { shownName } from "../grid/names.ts";
+import { Link } from "../link/link.ts";
+import { formatAddress, parseAddress, takeToken } from "./address.ts";
+import type { Address } from "./address.ts";
+import { make, setText } from "./dom.ts";
+import { LogIn } from "./login.ts";
+import { closeMenu } from "./menu.ts";
+import { Notice } from "./notice.ts";
+import { notYet } from "./operations.ts";
+import { localStore, storeToken, storedToken } from "./storage.ts";
+import { TableView } from "./table.ts";
+import { TableList } from "./tables.ts";
+import { applyTheme, storedTheme } from "./theme.ts";
+import type { Theme } from "./theme.ts";
+import { clockTime } from "./words.ts";
+
+/** Milliseconds that the list of tables is waited for before a table is opened that is not in it. */
+const TABLES_MS = 1_000;
+/** Milliseconds of rest before the address names a new position. */
+const ADDRESS_MS = 300;
+
+class Page {
+  private readonly notice = new Notice();
+  private readonly memory = new ColumnMemory(localStore());
+  private readonly status = make("span", { class: "connection", attributes: { role: "status" } });
+  private readonly content = make("div", { class: "content" });
+  private readonly list = new TableList();
+  private readonly logIn = new LogIn((token) => this.begin(token));
+  private link: Link | undefined;
+  private table: TableView | undefined;
+  private shown = "";
+  private address: Address = {};
+  private waitTimer = 0;
+  private waited = false;
+  private addressTimer = 0;
+  private token: string | undefined;
+
+  start(): void {
+    applyTheme(storedTheme(localStore()), undefined);
+    const { token, rest } = takeToken(location.hash);
+    if (token !== undefined) {
+      history.replaceState(null, "", `${location.pathname}${rest}`);
+      storeToken(token);
+    }
+    document.body.append(this.header(), this.content, this.notice.element);
+    addEventListener("hashchange", () => this.arrive());
+    addEventListener("online", () => this.link?.retry());
+    this.begin(token ?? storedToken());
+    this.arrive();
+  }
+
+  private header(): HTMLElement {
+    const brand = make("a", { class: "brand", text: "barrage-server" });
+    brand.href = "#";
+    const themes = make("select", { attributes: { "aria-label": "Colours" } });
+    for (const [theme, label] of [["system", "System"], ["light", "Light"], ["dark", "Dark"]] as const) {
+      themes.append(make("option", { text: label, attributes: { value: theme } }));
+    }
+    themes.value = storedTheme(localStore());
+    themes.addEventListener("change", () => applyTheme(themes.value as Theme, localStore()));
+    const tables = make("a", { class: "to-tables", text: "Tables" });
+    tables.href = "#";
+    return make("header", {}, brand, tables, this.status, themes);
+  }
+
+  /** Connects anew, with another token. */
+  private begin(token: string | undefined): void {
+    this.leaveTable();
+    this.link?.close();
+    this.token = token;
+    const url = new URL("live", `${location.origin}${location.pathname}`);
+    url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+    const link = new Link(url.href, token);
+    this.link = link;
+    link.onChange(() => {
+      if (this.link === link) this.update();
+    });
+    this.update();
+  }
+
+  /** The address names another view, by a link or by the user. */
+  private arrive(): void {
+    const { token, rest } = takeToken(location.hash);
+    if (token !== undefined) {
+      history.replaceState(null, "", `${location.pathname}${rest}`);
+      storeToken(token);
+      this.begin(token);
+    }
+    closeMenu();
+    clearTimeout(this.addressTimer);
+    this.addressTimer = 0;
+    this.leaveTable();
+    this.address = parseAddress(location.hash);
+    this.waited = false;
+    clearTimeout(this.waitTimer);
+    this.waitTimer = 0;
+    this.update();
+  }
+
+  private update(): void {
+    const { link } = this;
+    if (link === undefined) return;
+    this.showStatus(link);
+    if (link.state === "refused") {
+      storeToken(undefined);
+      this.leaveTable();
+      this.logIn.refused(link.refusal ?? "The server has refused the log-in.");
+      if (this.show("log-in", this.logIn.element)) this.logIn.focus();
+      return;
+    }
+    if (link.state === "live" && this.token !== undefined) storeToken(this.token);
+    const { table } = this.address;
+    if (table === undefined) {
+      this.list.update(link.tables, link.state === "live");
+      if (this.show("tables", this.list.element)) document.title = "Tables \u2013 barrage-server";
+    } else if (this.table !== undefined) {
+      this.table.update();
+    } else if (this.isReady(link, table)) {
+      this.openTable(link, table);
+    } else {
+      this.show("waiting", make("main", { class: "waiting" }, make("p", { class: "muted", text: "Connecting to the server\u2026" })));
+    }
+  }
+
+  /** The kind of a table decides how it is shown first: its entry in the list is waited for, but not for ever. */
+  private isReady(link: Link, table: string): boolean {
+    if (link.tables.has(table) || this.waited) return true;
+    if (link.state === "live" && this.waitTimer === 0) {
+      this.waitTimer = window.setTimeout(() => {
+        this.waitTimer = 0;
+        this.waited = true;
+        this.update();
+      }, TABLES_MS);
+    }
+    return false;
+  }
+
+  private openTable(link: Link, table: string): void {
+    document.title = `${shownName(table)} \u2013 barrage-server`;
+    this.show("table", undefined);
+    this.table = new TableView(this.content, {
+      link,
+      notice: this.notice,
+      memory: this.memory,
+      derive: notYet,
+      moved: (address) => this.moved(address),
+      open: (name) => {
+        location.hash = formatAddress({ table: name });
+      },
+    }, table, this.address);
+  }
+
+  private leaveTable(): void {
+    this.table?.close();
+    this.table = undefined;
+    if (this.shown === "table") this.shown = "";
+  }
+
+  /** Shows one thing; true if it was not shown before. */
+  private show(name: string, element: HTMLElement | undefined): boolean {
+    if (this.shown === name) return false;
+    this.shown = name;
+    this.content.replaceChildren(...(element === undefined ? [] : [element]));
+    return true;
+  }
+
+  private moved(address: Address): void {
+    this.address = address;
+    if (this.addressTimer !== 0) return;
+    this.addressTimer = window.setTimeout(() => {
+      this.addressTimer = 0;
+      const hash = formatAddress(this.address);
+      if (hash !== location.hash) history.replaceState(null, "", hash);
+    }, ADDRESS_MS);
+  }
+
+  private showStatus(link: Link): void {
+    const [state, text] = statusText(link);
+    this.status.dataset["state"] = state;
+    setText(this.status, text);
+    document.body.classList.toggle("lost", state === "lost");
+  }
+}
+
+function statusText(link: Link): readonly [state: string, text: string] {
+  switch (link.state) {
+    case "live":
+      return ["live", "Connected"];
+    case "connecting":
+      return ["connecting", link.problem ?? "Connecting\u2026"];
+    case "refused":
+      return ["refused", "Not logged in"];
+    case "lost": {
+      const since = link.lostSince === undefined ? "" : ` Old since ${clockTime(wallTime(link.lostSince))}.`;
+      const why = link.problem === undefined ? "Connection lost." : `Connection lost: ${link.problem}`;
+      return ["lost", `${why}${since} Trying again\u2026`];
+    }
+  }
+}
+
+/** A time of the page's clock as ms since 1970. */
+function wallTime(ms: number): number {
+  return performance.timeOrigin + ms;
+}
+
+new Page().start();

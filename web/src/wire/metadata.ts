@@ -1,11 +1,8 @@
-// The metadata of an update: BarrageUpdateMetadata of schema/barrage.fbs, in its envelope.
+// The metadata of an update: BarrageUpdateMetadata of schema/barrage.fbs, without the envelope that it has elsewhere.
 
 import { WireError } from "./error.ts";
 import { FlatTable } from "./flat.ts";
 import { RowSet, decodeColumnSet, decodeRowSet } from "./rowset.ts";
-
-const MAGIC = 0x6e687064;
-const UPDATE = 6;
 
 /** An update without its data. Row sets are positions in view: of removed rows before the update, of all others after it. */
 export interface UpdateMetadata {
@@ -26,11 +23,7 @@ export interface UpdateMetadata {
 
 /** WireError on damaged bytes, and on what a flattened view does not have: shifts, and added rows without data. */
 export function decodeMetadata(message: Uint8Array): UpdateMetadata {
-  const wrapper = FlatTable.root(message);
-  if (wrapper.uint32(0) !== MAGIC || wrapper.uint8(1) !== UPDATE) throw new WireError("The metadata of an update are of another kind.");
-  const payload = wrapper.bytes(2);
-  if (payload === undefined) throw new WireError("The metadata of an update are empty.");
-  const table = FlatTable.root(payload);
+  const table = FlatTable.root(message);
   const size = table.int64(11);
   if (size < 0) throw new WireError(`A table cannot have ${size} rows.`);
   const columns = table.bytes(5);
@@ -48,7 +41,7 @@ export function decodeMetadata(message: Uint8Array): UpdateMetadata {
     columns: columns === undefined ? undefined : decodeColumnSet(columns),
     added,
     removed: rows(table, 7),
-    modified: modifiedRows(table, payload.length),
+    modified: modifiedRows(table, message.length),
     size,
   };
 }

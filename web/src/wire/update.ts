@@ -52,21 +52,19 @@ export class StreamReader {
     }
     if (this.types === undefined) throw new WireError("A stream has data before its schema.");
     const pending = frame.kind === "update" ? this.begin(frame) : this.pending;
-    if (pending === undefined) throw new WireError("A record batch belongs to no update.");
     const columns = decodeBatch(this.types, frame.message, this.limits.cells);
-    const rows = columns.reduce((most, values) => Math.max(most, values.length), 0);
-    if (rows === 0 && frame.kind === "further") throw new WireError("A further record batch has no rows.");
-    if (pending.addsLeft > 0) {
-      pending.addsLeft -= rows;
-      append(pending.adds, columns);
-    } else {
-      pending.modsLeft -= rows;
-      append(pending.mods, columns);
+    if (pending === undefined) {
+      if (this.hasValues || columns.some((values) => values.length > 0)) throw new WireError("A record batch belongs to no update.");
+      return undefined;
     }
-    if (pending.addsLeft < 0 || pending.modsLeft < 0) throw new WireError("A record batch has more rows than its update.");
-    if (pending.addsLeft > 0 || pending.modsLeft > 0) return undefined;
+    if (!isComplete(pending, columns)) return undefined;
     this.pending = undefined;
     return { ...pending.metadata, adds: pending.adds, mods: pending.mods, age: pending.age };
+  }
+
+  /** Whether any column is in view. Without one an update may have any number of batches, all of them empty; the first suffices. */
+  private get hasValues(): boolean {
+    return this.width > 0 && this.inView?.length !== 0;
   }
 
   private begin(frame: Frame): Pending {
@@ -79,18 +77,31 @@ export class StreamReader {
     const inAll = modified.reduce((sum, rows) => sum + rows.size, 0) + added.size * (this.inView?.length ?? this.width);
     const { rows, cells } = this.limits;
     if (Math.max(added.size, most) > rows || inAll > 2 * cells) throw new WireError(`An update has more than ${rows} rows or ${cells} cells.`);
-    // Without a column in view there are rows, but no values to count them by.
-    const hasValues = this.width > 0 && this.inView?.length !== 0;
     this.pending = {
       metadata,
       age: frame.age,
       adds: Array.from({ length: this.width }, () => []),
       mods: Array.from({ length: this.width }, () => []),
-      addsLeft: hasValues ? added.size : 0,
-      modsLeft: hasValues ? most : 0,
+      addsLeft: this.hasValues ? added.size : 0,
+      modsLeft: this.hasValues ? most : 0,
     };
     return this.pending;
   }
+}
+
+/** Take a record batch into an update; whether that was its last one. */
+function isComplete(pending: Pending, columns: readonly Value[][]): boolean {
+  const rows = columns.reduce((most, values) => Math.max(most, values.length), 0);
+  if (rows === 0 && pending.addsLeft + pending.modsLeft > 0) throw new WireError("A record batch has none of the rows of its update.");
+  if (pending.addsLeft > 0) {
+    pending.addsLeft -= rows;
+    append(pending.adds, columns);
+  } else {
+    pending.modsLeft -= rows;
+    append(pending.mods, columns);
+  }
+  if (pending.addsLeft < 0 || pending.modsLeft < 0) throw new WireError("A record batch has more rows than its update.");
+  return pending.addsLeft === 0 && pending.modsLeft === 0;
 }
 
 function append(target: readonly Value[][], columns: readonly Value[][]): void {

@@ -1,0 +1,123 @@
+// Copying what is selected as text, also what is beyond the window.
+
+import { csvLine, tabLine } from "../cells/csv.ts";
+import { plainText } from "../cells/text.ts";
+import type { Column, Value } from "../cells/column.ts";
+import type { Rectangle } from "./selection.ts";
+import { cells } from "./selection.ts";
+
+/** "text" is tab-separated; "csv" has the names of the columns first; "sheet" is CSV without formulas. */
+export type CopyForm = "text" | "csv" | "sheet";
+
+export const MOST_COPIED_CELLS = 1_000_000;
+
+/** What copying reads from. */
+export interface CopySource {
+  readonly columns: readonly Column[];
+  value(row: number, column: number): Value | undefined;
+  snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]>;
+}
+
+/** Something cannot be copied; the message is a sentence for the user. */
+export class CopyError extends Error {
+  override readonly name = "CopyError";
+}
+
+/** Raises if `areas` are more than can be copied. */
+export function checkCopied(areas: readonly Rectangle[]): void {
+  const count = areas.reduce((sum, area) => sum + cells(area), 0);
+  if (count > MOST_COPIED_CELLS) {
+    throw new CopyError(
+      `${count.toLocaleString("en")} cells are selected; at most ${MOST_COPIED_CELLS.toLocaleString("en")} are copied at once. Select fewer.`,
+    );
+  }
+}
+
+/** The values of a rectangle that are all in the window; undefined if one is not. */
+export function heldRows(source: CopySource, area: Rectangle, columns: readonly number[]): Value[][] | undefined {
+  const rows: Value[][] = [];
+  for (let row = area.top; row <= area.bottom; row++) {
+    const values: Value[] = [];
+    for (const column of columns) {
+      const value = source.value(row, column);
+      if (value === undefined) return undefined;
+      values.push(value);
+    }
+    rows.push(values);
+  }
+  return rows;
+}
+
+/** The values of a rectangle, fetched; the source cuts the rows into pieces, `mostColumns` are fetched at once. */
+export async function fetchRows(
+  source: CopySource,
+  area: Rectangle,
+  columns: readonly number[],
+  mostColumns: number,
+): Promise<Value[][]> {
+  const rows: Value[][] = [];
+  for (let at = 0; at < columns.length; at += mostColumns) {
+    const part = await source.snapshot(columns.slice(at, at + mostColumns), area.top, area.bottom - area.top + 1);
+    if (at === 0) for (const values of part) rows.push([...values]);
+    else rows.forEach((values, row) => values.push(...(part[row] ?? [])));
+    // Rows that the table has lost between two pieces are in none.
+    rows.length = Math.min(rows.length, part.length);
+  }
+  return rows;
+}
+
+/** Rows as text. `columns` are the schema numbers that belong to the values of a row. */
+export function asText(all: readonly Column[], columns: readonly number[], rows: readonly Value[][], form: CopyForm): string {
+  const shown = columns.map((column) => all[column]);
+  const fields = (values: readonly Value[]): (string | null)[] =>
+    shown.map((column, at) => {
+      const value = values[at] ?? null;
+      return column === undefined || value === null ? null : plainText(column, value);
+    });
+  if (form === "text") return rows.map((values) => tabLine(fields(values))).join("\n");
+  const sheet = form === "sheet";
+  const lines = [csvLine(shown.map((column) => column?.name ?? ""), sheet)];
+  for (const values of rows) lines.push(csvLine(fields(values), sheet));
+  return `${lines.join("\r\n")}\r\n`;
+}
+
+/** Columns of a rectangle, by their numbers in the schema. */
+export function columnsOf(area: Rectangle, shown: readonly number[]): readonly number[] {
+  return shown.slice(area.left, area.right + 1);
+}
+
+/** What is selected as text if all of it is in the window; undefined: some has to be fetched. */
+export function copyHeld(
+  source: CopySource,
+  areas: readonly Rectangle[],
+  shown: readonly number[],
+  form: CopyForm,
+): string | undefined {
+  checkCopied(areas);
+  const parts: string[] = [];
+  for (const area of areas) {
+    const columns = columnsOf(area, shown);
+    const rows = heldRows(source, area, columns);
+    if (rows === undefined) return undefined;
+    parts.push(asText(source.columns, columns, rows, form));
+  }
+  return parts.join("\n");
+}
+
+/** What is selected as text, fetched where it is not in the window. */
+export async function copyAll(
+  source: CopySource,
+  areas: readonly Rectangle[],
+  shown: readonly number[],
+  form: CopyForm,
+  mostColumns: number,
+): Promise<string> {
+  checkCopied(areas);
+  const parts: string[] = [];
+  for (const area of areas) {
+    const columns = columnsOf(area, shown);
+    const rows = heldRows(source, area, columns) ?? (await fetchRows(source, area, columns, mostColumns));
+    parts.push(asText(source.columns, columns, rows, form));
+  }
+  return parts.join("\n");
+}

@@ -1,0 +1,56 @@
+// The view that the address names: table, columns, position, follow. Never the token.
+
+/** What of a view can be sent as a link. */
+export interface Address {
+  /** Absent: the list of tables. */
+  readonly table?: string;
+  /** First row in view, from 0. */
+  readonly row?: number;
+  /** Whether the end is followed; absent: as usual for the kind of table. */
+  readonly follow?: boolean;
+  /** Names of the shown columns, in order; absent: as usual. */
+  readonly columns?: readonly string[];
+}
+
+/** Columns that an address names at most. */
+export const MOST_NAMED_COLUMNS = 100;
+
+/** The address that a fragment stands for. What it does not understand it leaves out. */
+export function parseAddress(hash: string): Address {
+  const fields = new URLSearchParams(hash.replace(/^#/, ""));
+  const table = fields.get("table");
+  if (table === null) return {};
+  const address: { table: string; row?: number; follow?: boolean; columns?: string[] } = { table };
+  const row = fields.get("row");
+  if (row !== null && /^[0-9]{1,16}$/.test(row)) {
+    const number = Number(row) - 1;
+    if (number >= 0 && Number.isSafeInteger(number)) address.row = number;
+  }
+  const follow = fields.get("follow");
+  if (follow === "end") address.follow = true;
+  else if (address.row !== undefined) address.follow = false;
+  const columns = fields.getAll("column");
+  if (columns.length > 0) address.columns = columns.slice(0, MOST_NAMED_COLUMNS);
+  return address;
+}
+
+/** The fragment of an address, with "#"; rows count from 1. */
+export function formatAddress(address: Address): string {
+  if (address.table === undefined) return "#";
+  const fields = new URLSearchParams();
+  fields.set("table", address.table);
+  if (address.follow === true) fields.set("follow", "end");
+  else if (address.row !== undefined) fields.set("row", String(address.row + 1));
+  for (const column of (address.columns ?? []).slice(0, MOST_NAMED_COLUMNS)) fields.append("column", column);
+  return `#${fields.toString()}`;
+}
+
+/** The token of a link's fragment, and the fragment without it. */
+export function takeToken(hash: string): { readonly token: string | undefined; readonly rest: string } {
+  const fields = new URLSearchParams(hash.replace(/^#/, ""));
+  const token = fields.get("token");
+  if (token === null) return { token: undefined, rest: hash };
+  fields.delete("token");
+  const rest = fields.toString();
+  return { token: token === "" ? undefined : token, rest: rest === "" ? "" : `#${rest}` };
+}

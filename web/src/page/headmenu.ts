@@ -1,0 +1,48 @@
+// The menu of a column's header.
+
+import type { Grid } from "../grid/grid.ts";
+import type { MenuEntry, MenuGroups } from "./menu.ts";
+import { entriesFor } from "./operations.ts";
+import type { Operation } from "./operations.ts";
+
+/** Pixels of one step of "Wider" and "Narrower". */
+const WIDTH_STEP = 40;
+
+/**
+ * Groups of entries for the active column.
+ *
+ * @param text the active cell, for operations on its value
+ * @param announced operations of the server
+ */
+export function headMenu(
+  grid: Grid, name: string, text: string | undefined, announced: readonly string[], operate: (operation: Operation) => void,
+): MenuGroups {
+  const { layout, selection } = grid;
+  const { place } = selection.active;
+  const column = layout.shown[place];
+  if (column === undefined) return [];
+  const change = (run: () => void) => (): void => {
+    run();
+    const now = layout.place(column);
+    if (now >= 0) selection.moveTo({ row: selection.active.row, place: now });
+    grid.layoutChanged();
+  };
+  const operations = entriesFor(announced, name, text).map(
+    (entry): MenuEntry => ({ label: entry.label, run: () => operate(entry.operation) }),
+  );
+  const pinned = layout.isPinned(column);
+  return [
+    operations,
+    [
+      { label: pinned ? "Unpin" : "Pin to the left", run: change(() => layout.pin(column, !pinned)) },
+      { label: "Hide", run: change(() => layout.hide(column)) },
+      { label: "Move left", disabled: place === 0, run: change(() => layout.move(place, place - 1)) },
+      { label: "Move right", disabled: place >= layout.shown.length - 1, run: change(() => layout.move(place, place + 2)) },
+    ],
+    [
+      { label: "Fit to what is in view", run: () => grid.fitColumn(place) },
+      { label: "Wider", run: change(() => layout.resize(column, layout.width(column) + WIDTH_STEP)) },
+      { label: "Narrower", run: change(() => layout.resize(column, layout.width(column) - WIDTH_STEP)) },
+    ],
+  ];
+}

@@ -1,0 +1,45 @@
+// The log-in form.
+
+import { make, setText } from "./dom.ts";
+
+/** Asks for a token. */
+export class LogIn {
+  readonly element: HTMLElement;
+  private readonly refusal: HTMLElement;
+  private readonly field: HTMLInputElement;
+  private readonly submit: HTMLButtonElement;
+
+  /** @param enter is called with the token that the user has entered */
+  constructor(enter: (token: string | undefined) => void) {
+    this.refusal = make("p", { class: "refusal", attributes: { role: "alert", id: "refusal" } });
+    this.field = make("input", {
+      attributes: { id: "token", type: "password", autocomplete: "off", spellcheck: "false", "aria-describedby": "refusal" },
+    });
+    this.submit = make("button", { class: "main", text: "Log in" });
+    this.submit.type = "submit";
+    const form = make(
+      "form", {},
+      make("h1", { text: "Log in" }),
+      make("p", { class: "muted", text: "The server printed a link with the token when it started. The token is kept until this tab is closed." }),
+      make("label", { text: "Token", attributes: { for: "token" } }),
+      this.field, this.refusal, this.submit,
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit.disabled = true;
+      enter(this.field.value === "" ? undefined : this.field.value);
+    });
+    this.element = make("main", { class: "log-in" }, form);
+  }
+
+  /** Shows why the server has refused; the field is empty again. */
+  refused(text: string): void {
+    setText(this.refusal, text);
+    this.submit.disabled = false;
+    this.field.value = "";
+  }
+
+  focus(): void {
+    this.field.focus();
+  }
+}

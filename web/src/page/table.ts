@@ -1,0 +1,324 @@
+// The view of one table.
+
+import type { Column } from "../cells/column.ts";
+import { plainText } from "../cells/text.ts";
+import type { Format } from "../cells/text.ts";
+import { ColumnLayout } from "../grid/columns.ts";
+import type { ColumnMemory } from "../grid/columns.ts";
+import { CopyError, copyAll, copyHeld } from "../grid/copy.ts";
+import type { CopyForm, CopySource } from "../grid/copy.ts";
+import { Grid } from "../grid/grid.ts";
+import { shownName } from "../grid/names.ts";
+import { followsEnd } from "../grid/scroll.ts";
+import { cells } from "../grid/selection.ts";
+import type { Link } from "../link/link.ts";
+import type { OpenView } from "../link/view.ts";
+import { MOST_NAMED_COLUMNS } from "./address.ts";
+import type { Address } from "./address.ts";
+import { CellPanel } from "./cellpanel.ts";
+import { copyText } from "./clipboard.ts";
+import { ColumnPanel } from "./columnpanel.ts";
+import { make, setText } from "./dom.ts";
+import { headMenu } from "./headmenu.ts";
+import { openMenu } from "./menu.ts";
+import type { Notice } from "./notice.ts";
+import type { Derive, Operation } from "./operations.ts";
+import { onColours } from "./theme.ts";
+import { Toolbar, copyEntries } from "./toolbar.ts";
+import type { BarState } from "./toolbar.ts";
+import { count, counted, lag, rate } from "./words.ts";
+
+export interface TablePage {
+  readonly link: Link;
+  readonly notice: Notice;
+  readonly memory: ColumnMemory;
+  readonly derive: Derive;
+  /** Shows what is in view in the address. */
+  moved(address: Address): void;
+  /** Goes to another table. */
+  open(table: string): void;
+}
+
+/** Milliseconds between two updates of the line below the grid. */
+const LINE_MS = 250;
+
+export class TableView {
+  readonly element: HTMLElement;
+  private readonly page: TablePage;
+  private readonly table: string;
+  private readonly address: Address;
+  private readonly view: OpenView;
+  private readonly grid: Grid;
+  private readonly bar: Toolbar;
+  private readonly cover = make("div", { class: "cover", attributes: { role: "status" } });
+  private readonly body: HTMLElement;
+  private readonly stop = new AbortController();
+  private readonly columnPanel: ColumnPanel;
+  private readonly cellPanel: CellPanel;
+  private panel: BarState["panel"];
+  private format: Format | undefined;
+  private kind: string;
+  private lineTimer = 0;
+
+  /** @param place where the view is shown: the grid measures itself */
+  constructor(place: HTMLElement, page: TablePage, table: string, address: Address) {
+    this.page = page;
+    this.table = table;
+    this.address = address;
+    const info = page.link.tables.get(table);
+    this.kind = info?.kind ?? "";
+    this.bar = this.makeBar();
+    const host = make("div", { class: "grid" });
+    this.body = make("div", { class: "table-body" }, make("div", { class: "grid-space" }, host, this.cover));
+    this.element = make("main", { class: "table" }, this.bar.element, this.body, this.bar.line);
+    this.columnPanel = new ColumnPanel({
+      close: () => this.openPanel(undefined),
+      changed: () => this.grid.layoutChanged(),
+      show: (column) => this.grid.goToColumn(column),
+    });
+    this.cellPanel = new CellPanel(() => this.openPanel(undefined), (text) => this.put(text, "the cell"));
+    place.append(this.element);
+    this.grid = new Grid(host, "cells", this.kind, {
+      changed: () => this.changed(),
+      columnsChanged: () => this.saveColumns(),
+      openCell: () => this.openPanel("cell"),
+      openMenu: (part, x, y) => this.menu(part, x, y),
+      copy: () => this.copy("text"),
+    });
+    this.grid.expectedRows = info?.rows ?? 0;
+    this.grid.limits = page.link.limits;
+    if (address.follow !== undefined) this.grid.startAt(address.row ?? 0, address.follow);
+    this.format = page.memory.load(table).format;
+    this.grid.setFormat(this.format);
+    this.view = page.link.open(table, this.grid.firstDemand(info?.width ?? 0), () => this.updated());
+    this.grid.attach(this.view, (columns, usual) => this.layOut(columns, usual));
+    onColours(() => this.grid.restyle(), this.stop.signal);
+    host.addEventListener("keydown", (event) => this.key(event));
+    this.updated();
+    this.grid.focus();
+  }
+
+  /** The link's state or its list of tables has changed. */
+  update(): void {
+    this.grid.limits = this.page.link.limits;
+    this.updated();
+  }
+
+  close(): void {
+    clearTimeout(this.lineTimer);
+    this.stop.abort();
+    this.view.close();
+    this.grid.close();
+    this.element.remove();
+  }
+
+  private makeBar(): Toolbar {
+    return new Toolbar(this.table, {
+      goTo: (row) => {
+        this.grid.goTo(row);
+        this.grid.focus();
+      },
+      follow: () => this.grid.follow(!this.grid.scroller.following),
+      pause: () => {
+        if (this.view.paused) this.view.resume();
+        else this.view.pause();
+        this.showBar();
+      },
+      columns: () => this.openPanel(this.panel === "columns" ? undefined : "columns"),
+      cell: () => this.openPanel(this.panel === "cell" ? undefined : "cell"),
+      copy: (form) => this.copy(form),
+      format: () => this.format,
+      setFormat: (format) => {
+        this.format = format;
+        this.grid.setFormat(format);
+        this.saveColumns();
+      },
+      say: (text) => this.page.notice.say(text),
+    });
+  }
+
+  /** Something of the view has changed. */
+  private updated(): void {
+    if (this.kind === "" && this.view.kind !== "") {
+      this.kind = this.view.kind;
+      this.grid.scroller.sticky = followsEnd(this.kind);
+      if (this.grid.scroller.sticky && this.address.follow === undefined) this.grid.follow(true);
+    }
+    this.grid.invalidate();
+    this.showCover();
+    this.showBar();
+    this.laterLine();
+  }
+
+  private changed(): void {
+    this.showCover();
+    this.showBar();
+    this.showPanel();
+    this.laterLine();
+    if (this.grid.layout.columns.length > 0) this.page.moved(this.addressNow());
+  }
+
+  private showCover(): void {
+    const { view, grid } = this;
+    const text = coverText(this.table, view, grid.layout);
+    this.cover.hidden = text === undefined;
+    this.body.classList.toggle("stale", view.stale);
+    if (text !== undefined) setText(this.cover, text);
+  }
+
+  private showBar(): void {
+    this.bar.show({ kind: this.kind, following: this.grid.scroller.following, paused: this.view.paused, panel: this.panel });
+  }
+
+  private laterLine(): void {
+    if (this.lineTimer !== 0) return;
+    this.showLine();
+    this.lineTimer = window.setTimeout(() => {
+      this.lineTimer = 0;
+      this.showLine();
+    }, LINE_MS);
+  }
+
+  private showLine(): void {
+    const { grid, view } = this;
+    const { position, extent } = grid.scroller;
+    const rows = grid.geometry.rows;
+    const last = Math.min(rows, position.row + Math.max(1, Math.floor(position.fraction + extent.visible)));
+    const inView = rows === 0 ? "" : `${count(position.row + 1)}\u2013${count(last)} of `;
+    const areas = grid.selection.areas;
+    const selected = areas.reduce((sum, area) => sum + cells(area), 0);
+    const info = this.page.link.tables.get(this.table);
+    const behind = view.paused ? "paused" : view.stale ? "old" : lag(view.lag());
+    this.bar.showLine({
+      rows: `${inView}${counted(rows, "row")}`,
+      selected: selected > 1 ? `${counted(selected, "cell")} selected` : "",
+      rate: info === undefined ? "" : `${rate(info.rate)} changes/s`,
+      lag: view.window === undefined ? "" : behind,
+    });
+  }
+
+  private layOut(columns: readonly Column[], usual: (column: number) => number): ColumnLayout {
+    const layout = new ColumnLayout(columns, usual, this.page.memory.load(this.table));
+    if (this.address.columns !== undefined) {
+      const numbers = new Map(columns.map((column, number) => [column.name, number]));
+      layout.showOnly(this.address.columns.map((name) => numbers.get(name)).filter((number) => number !== undefined));
+      if (layout.shown.length === 0) layout.showAll();
+    }
+    return layout;
+  }
+
+  private saveColumns(): void {
+    const saved = this.grid.layout.save();
+    this.page.memory.save(this.table, this.format === undefined ? saved : { ...saved, format: this.format });
+    this.showPanel();
+  }
+
+  private addressNow(): Address {
+    const { scroller, layout } = this.grid;
+    const names = layout.shown.map((column) => layout.columns[column]?.name ?? "");
+    return {
+      table: this.table,
+      ...(scroller.following ? { follow: true } : { row: scroller.position.row, follow: false }),
+      ...(layout.isUsual || names.length > MOST_NAMED_COLUMNS ? {} : { columns: names }),
+    };
+  }
+
+  private openPanel(panel: BarState["panel"]): void {
+    const before = this.panel;
+    this.panel = panel;
+    this.cellPanel.element.remove();
+    this.columnPanel.element.remove();
+    if (panel === "cell") this.body.append(this.cellPanel.element);
+    if (panel === "columns") this.body.append(this.columnPanel.element);
+    this.showPanel();
+    this.showBar();
+    if (panel === "columns" && before !== "columns") this.columnPanel.focus();
+    else this.grid.focus();
+  }
+
+  private showPanel(): void {
+    const { grid, view } = this;
+    if (this.panel === "columns") this.columnPanel.update(grid.layout, view.columns);
+    if (this.panel !== "cell") return;
+    const number = grid.activeColumn;
+    const column = number === undefined ? undefined : view.columns[number];
+    const { row } = grid.selection.active;
+    if (number !== undefined && column !== undefined) {
+      this.cellPanel.show(view, row, number, column, view.window?.value(row, number));
+    }
+  }
+
+  private menu(part: "head" | "cell", x: number, y: number): void {
+    const copies = copyEntries((form) => this.copy(form));
+    if (part === "cell") {
+      openMenu("Cell", [copies, [{ label: "Show the whole cell", run: () => this.openPanel("cell") }]], x, y);
+      return;
+    }
+    const { grid, view } = this;
+    const number = grid.activeColumn;
+    const column = number === undefined ? undefined : view.columns[number];
+    if (number === undefined || column === undefined) return;
+    const value = view.window?.value(grid.selection.active.row, number);
+    const text = value === undefined || value === null ? undefined : plainText(column, value);
+    const groups = headMenu(grid, column.name, text, this.page.link.operations, (operation) => this.operate(operation));
+    openMenu(`Column ${shownName(column.name)}`, [...groups, copies], x, y);
+  }
+
+  private operate(operation: Operation): void {
+    this.page.derive(this.table, operation).then(
+      (table) => this.page.open(table),
+      (error: unknown) => this.page.notice.say(error instanceof Error ? error.message : String(error)),
+    );
+  }
+
+  private copy(form: CopyForm): void {
+    const { grid, view } = this;
+    const { areas } = grid.selection;
+    const { shown } = grid.layout;
+    const source: CopySource = {
+      columns: view.columns,
+      value: (row, column) => view.window?.value(row, column),
+      snapshot: (columns, first, rows) => view.snapshot(columns, first, rows),
+    };
+    const what = counted(areas.reduce((sum, area) => sum + cells(area), 0), "cell");
+    try {
+      const held = copyHeld(source, areas, shown, form);
+      if (held === undefined) this.page.notice.say(`Fetching ${what}\u2026`);
+      this.put(held ?? copyAll(source, areas, shown, form, this.page.link.limits.columns), what);
+    } catch (error) {
+      if (!(error instanceof CopyError)) throw error;
+      this.page.notice.say(error.message);
+    }
+  }
+
+  private put(text: string | Promise<string>, what: string): void {
+    const { notice } = this.page;
+    const done = (): void => notice.say(`Copied ${what}.`);
+    let asked = false;
+    copyText(text, (again) => {
+      asked = true;
+      notice.say(`${what} are ready.`, "Copy", () => (again() ? done() : notice.say("The browser does not allow copying.")));
+    }).then(
+      () => {
+        if (!asked) done();
+      },
+      (error: unknown) => notice.say(error instanceof Error ? error.message : String(error)),
+    );
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key.toLowerCase() !== "g") return;
+    event.preventDefault();
+    this.bar.focusRow();
+  }
+}
+
+/** The sentence over the grid; undefined: there is something to see. */
+function coverText(table: string, view: OpenView, layout: ColumnLayout): string | undefined {
+  if (view.error !== undefined) return view.error;
+  if (view.window === undefined) return `Waiting for the first rows of ${shownName(table)}\u2026`;
+  if (view.columns.length === 0) return "This table has no columns.";
+  if (layout.columns.length > 0 && layout.shown.length === 0) return "All columns are hidden. Press \u201cColumns\u201d to show some.";
+  if (view.window.size === 0) return "This table has no rows yet. They appear here as soon as they are published.";
+  return undefined;
+}

@@ -1,0 +1,132 @@
+// The bar above the grid, and the line below it.
+
+import type { Format } from "../cells/text.ts";
+import type { CopyForm } from "../grid/copy.ts";
+import { shownName } from "../grid/names.ts";
+import { make, press, setText, toggle } from "./dom.ts";
+import { menuButton } from "./menu.ts";
+import type { MenuGroups } from "./menu.ts";
+
+export interface ToolbarActions {
+  goTo(row: number): void;
+  follow(): void;
+  pause(): void;
+  columns(): void;
+  cell(): void;
+  copy(form: CopyForm): void;
+  format(): Format | undefined;
+  setFormat(format: Format | undefined): void;
+  say(text: string): void;
+}
+
+export interface BarState {
+  readonly kind: string;
+  readonly following: boolean;
+  readonly paused: boolean;
+  readonly panel: "cell" | "columns" | undefined;
+}
+
+export interface LineState {
+  readonly rows: string;
+  readonly selected: string;
+  readonly rate: string;
+  readonly lag: string;
+}
+
+const COPIES: readonly (readonly [string, CopyForm])[] = [
+  ["Copy", "text"],
+  ["Copy as CSV, with names", "csv"],
+  ["Copy as CSV for spreadsheets", "sheet"],
+];
+
+export function copyEntries(copy: (form: CopyForm) => void): MenuGroups[number] {
+  return COPIES.map(([label, form]) => ({ label, run: () => copy(form) }));
+}
+
+const DIGITS: readonly (readonly [string, number | undefined])[] = [
+  ["All digits", undefined], ["Whole numbers", 0], ["2 digits", 2], ["4 digits", 4], ["6 digits", 6],
+];
+
+/** Row number that a user has entered, from 0; undefined: none. Thousands may be grouped. */
+export function enteredRow(text: string): number | undefined {
+  const digits = text.replace(/[\s,_.']/g, "");
+  if (!/^[0-9]{1,16}$/.test(digits)) return undefined;
+  const row = Number(digits) - 1;
+  return Number.isSafeInteger(row) ? Math.max(0, row) : undefined;
+}
+
+export class Toolbar {
+  readonly element: HTMLElement;
+  readonly line: HTMLElement;
+  private readonly kind = make("span", { class: "badge" });
+  private readonly row: HTMLInputElement;
+  private readonly follow: HTMLButtonElement;
+  private readonly pause: HTMLButtonElement;
+  private readonly columns: HTMLButtonElement;
+  private readonly cell: HTMLButtonElement;
+  private readonly rows = make("span");
+  private readonly selected = make("span", { class: "selected" });
+  private readonly rate = make("span");
+  private readonly lag = make("span", { class: "lag" });
+
+  constructor(table: string, actions: ToolbarActions) {
+    this.row = make("input", {
+      class: "row-number",
+      attributes: { type: "text", inputmode: "numeric", placeholder: "Go to row", "aria-label": "Go to row", autocomplete: "off" },
+    });
+    const go = make("form", { class: "go", title: "Go to row (G)" }, this.row);
+    go.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const row = enteredRow(this.row.value);
+      if (row === undefined) actions.say("Enter the number of a row; the first is 1.");
+      else actions.goTo(row);
+    });
+    this.follow = toggle("Follow the end", actions.follow, "Stay at the last rows while the table grows");
+    this.pause = toggle("Pause", actions.pause, "Hold the rows as they are");
+    this.columns = toggle("Columns", actions.columns, "Search, show, hide, pin and move columns");
+    this.cell = toggle("Cell", actions.cell, "The whole of the active cell (Enter)");
+    const numbers = menuButton("Numbers", "How numbers are shown", () => formatEntries(actions));
+    const copies = menuButton("Copy", "Copy what is selected (Ctrl+C)", () => [copyEntries((form) => actions.copy(form))]);
+    this.element = make(
+      "div", { class: "toolbar" },
+      make("h1", { text: shownName(table), title: shownName(table) }), this.kind,
+      make("div", { class: "tools", attributes: { role: "group", "aria-label": "Tools of the table" } },
+        go, this.follow, this.pause, this.columns, numbers, copies, this.cell),
+    );
+    this.line = make("div", { class: "line-below" }, this.rows, this.selected, make("span", { class: "space" }), this.rate, this.lag);
+  }
+
+  focusRow(): void {
+    this.row.focus();
+    this.row.select();
+  }
+
+  show(state: BarState): void {
+    setText(this.kind, state.kind);
+    this.kind.hidden = state.kind === "";
+    press(this.follow, state.following);
+    press(this.pause, state.paused);
+    press(this.columns, state.panel === "columns");
+    press(this.cell, state.panel === "cell");
+  }
+
+  showLine(state: LineState): void {
+    setText(this.rows, state.rows);
+    setText(this.selected, state.selected);
+    setText(this.rate, state.rate);
+    setText(this.lag, state.lag);
+  }
+}
+
+function formatEntries(actions: ToolbarActions): MenuGroups {
+  const now = actions.format() ?? {};
+  const set = (digits: number | undefined, grouped: boolean): void => {
+    if (digits === undefined && !grouped) actions.setFormat(undefined);
+    else actions.setFormat(digits === undefined ? { grouped } : { digits, grouped });
+  };
+  const grouped = now.grouped ?? false;
+  return [
+    DIGITS.map(([label, digits]) => ({ label, checked: now.digits === digits, run: () => set(digits, grouped) })),
+    [{ label: "Group thousands", checked: grouped, run: () => set(now.digits, !grouped) }],
+  ];
+}

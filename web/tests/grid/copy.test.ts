@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import type { Column, Value } from "../../src/cells/column.ts";
+import { CopyError, asText, copyAll, copyHeld } from "../../src/grid/copy.ts";
+import type { CopySource } from "../../src/grid/copy.ts";
+
+const COLUMNS: readonly Column[] = [
+  { name: "id", type: "int64", form: "int" },
+  { name: "text, quoted", type: "string", form: "text" },
+  { name: "x", type: "double", form: "float" },
+];
+
+const cell = (row: number, column: number): Value => {
+  if (column === 0) return BigInt(row) + 2n ** 62n;
+  if (column === 1) return row % 2 === 0 ? "=1+1" : null;
+  return row / 4;
+};
+
+/** A table of `rows` of which [from, to) are held. */
+function source(rows: number, from: number, to: number, asked: string[] = []): CopySource {
+  return {
+    columns: COLUMNS,
+    value: (row, column) => (row >= from && row < to ? cell(row, column) : undefined),
+    snapshot: async (columns, first, count) => {
+      asked.push(`${columns.join()} ${first}+${count}`);
+      const there = Math.max(0, Math.min(count, rows - first));
+      return Array.from({ length: there }, (_, n) => columns.map((column) => cell(first + n, column)));
+    },
+  };
+}
+
+test("text has tabs, and the columns as they are on the screen", () => {
+  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 1, left: 0, right: 1 }], [2, 0], "text");
+  assert.equal(text, `0\t${2n ** 62n}\n0.25\t${2n ** 62n + 1n}`);
+});
+
+test("CSV has the names first, and quotes them", () => {
+  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 1, left: 1, right: 1 }], [0, 1, 2], "csv");
+  assert.equal(text, '"text, quoted"\r\n=1+1\r\n\r\n');
+});
+
+test("CSV for spreadsheets has no formulas", () => {
+  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 0, left: 1, right: 1 }], [0, 1, 2], "sheet");
+  assert.equal(text, "\"text, quoted\"\r\n'=1+1\r\n");
+});
+
+test("hostile text is copied as it is", () => {
+  const hostile = "\u202eabc\u0000<b>";
+  assert.equal(asText(COLUMNS, [1], [[hostile]], "text"), hostile);
+});
+
+test("what is in the window is not fetched, what is beyond is", async () => {
+  const asked: string[] = [];
+  const held = source(1_000, 0, 50, asked);
+  assert.equal(copyHeld(held, [{ top: 0, bottom: 60, left: 0, right: 0 }], [0, 1, 2], "text"), undefined);
+  const text = await copyAll(held, [{ top: 40, bottom: 60, left: 0, right: 1 }], [2, 0, 1], "text", 500);
+  assert.equal(text.split("\n").length, 21);
+  assert.equal(text.split("\n")[20], `15\t${2n ** 62n + 60n}`);
+  assert.deepEqual(asked, ["2,0 40+21"]);
+});
+
+test("more columns than one view may have are fetched in groups, and put together", async () => {
+  const asked: string[] = [];
+  const text = await copyAll(source(1_000, 0, 0, asked), [{ top: 4, bottom: 5, left: 0, right: 2 }], [0, 1, 2], "text", 2);
+  assert.deepEqual(asked, ["0,1 4+2", "2 4+2"]);
+  assert.equal(text, `${2n ** 62n + 4n}\t=1+1\t1\n${2n ** 62n + 5n}\t\t1.25`);
+});
+
+test("rows that have gone meanwhile are left out", async () => {
+  const text = await copyAll(source(45, 0, 0), [{ top: 40, bottom: 60, left: 2, right: 2 }], [0, 1, 2], "text", 500);
+  assert.equal(text, "10\n10.25\n10.5\n10.75\n11");
+});
+
+test("more than a million cells are refused in a sentence", async () => {
+  const areas = [{ top: 0, bottom: 999_999, left: 0, right: 1 }];
+  assert.throws(() => copyHeld(source(1_000, 0, 0), areas, [0, 1, 2], "csv"), CopyError);
+  await assert.rejects(copyAll(source(1_000, 0, 0), areas, [0, 1, 2], "csv", 500), /2,000,000 cells are selected; at most 1,000,000/);
+});
+
+test("several rectangles are copied one after the other", () => {
+  const areas = [{ top: 0, bottom: 0, left: 2, right: 2 }, { top: 4, bottom: 4, left: 2, right: 2 }];
+  assert.equal(copyHeld(source(10, 0, 10), areas, [0, 1, 2], "text"), "0\n1");
+});

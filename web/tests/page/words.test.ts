@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { entriesFor } from "../../src/page/operations.ts";
+import { found } from "../../src/page/tables.ts";
+import { enteredRow } from "../../src/page/toolbar.ts";
+import { counted, lag, rate } from "../../src/page/words.ts";
+
+test("lag in words and ms", () => {
+  assert.equal(lag(undefined), "lag unknown");
+  assert.equal(lag(12.4), "live, 12 ms");
+  assert.equal(lag(800), "a moment behind, 800 ms");
+  assert.equal(lag(5_400), "5 seconds behind, 5,400 ms");
+  assert.equal(lag(61_000), "1 minute behind, 61,000 ms");
+  assert.equal(lag(7_200_000), "2 hours behind, 7,200,000 ms");
+});
+
+test("counts and rates", () => {
+  assert.equal(counted(1, "row"), "1 row");
+  assert.equal(counted(1_000_000_000, "row"), "1,000,000,000 rows");
+  assert.equal(rate(12_345.6), "12,300");
+  assert.equal(rate(0.25), "0.25");
+});
+
+test("a row that a user enters", () => {
+  assert.equal(enteredRow("1"), 0);
+  assert.equal(enteredRow(" 1,000,000 "), 999_999);
+  assert.equal(enteredRow("9007199254740991"), 2 ** 53 - 2);
+  assert.equal(enteredRow("0"), 0);
+  for (const text of ["", "x", "-3", "1e9", "99999999999999999"]) assert.equal(enteredRow(text), undefined);
+});
+
+test("a search looks at names, kinds and columns, with all its words", () => {
+  const table = (name: string, kind: string, ...columns: string[]): Parameters<typeof found>[0] extends Iterable<infer T> ? T : never =>
+    ({ name, kind, rows: 0, rate: 0, width: columns.length, columns: columns.map((column) => [column, "int64"] as const) });
+  const tables = [table("Trades", "append", "price"), table("quotes", "keyed", "bid", "Price"), table("a", "ring")];
+  const names = (search: string): string[] => found(tables, search).map(({ name }) => name);
+  assert.deepEqual(names(""), ["Trades", "a", "quotes"]);
+  assert.deepEqual(names("price"), ["Trades", "quotes"]);
+  assert.deepEqual(names("PRICE keyed"), ["quotes"]);
+  assert.deepEqual(names("none"), []);
+});
+
+test("a header's menu has what the server announces, and nothing else", () => {
+  assert.deepEqual(entriesFor([], "x", "1"), []);
+  assert.deepEqual(entriesFor(["unknown"], "x", "1"), []);
+  assert.deepEqual(entriesFor(["sort"], "x", "1").map(({ operation }) => operation), [
+    { name: "sort", column: "x" },
+    { name: "sort", column: "x", descending: true },
+  ]);
+  assert.deepEqual(entriesFor(["filter"], "x", undefined), []);
+  assert.deepEqual(entriesFor(["filter"], "x", "5").map(({ operation }) => operation), [{ name: "filter", column: "x", equals: "5" }]);
+});
