@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { Value } from "../src/cells/column.ts";
 import { type Clock, Link, type WebSocketLike } from "../src/link/link.ts";
 import type { View } from "../src/link/view.ts";
-import { COLUMNS, schemaFrame, updateFrame } from "./builders.ts";
+import { COLUMNS, schemaFrame, updateFrame, TYPES } from "./builders.ts";
 
 class FakeClock implements Clock {
   time = 1000;
@@ -179,6 +179,39 @@ test("a view shows its rows after its snapshot, and acknowledges what is painted
   world.answer(1);
   world.socket.say({ type: "ended", stream: 1 });
   assert.deepEqual([world.link.state, view.error], ["live", undefined], "what was on its way is ignored");
+});
+
+test("a wide table's stream begins anew with the columns in view, by the table's numbers", () => {
+  const world = new World();
+  world.connect();
+  const view = world.open({ ...VIEW, columns: [1] });
+  world.socket.say({ type: "opened", stream: 1, columns: COLUMNS, kind: "keyed", rows: 10 });
+  const show = (columns: readonly number[], values: readonly (readonly Value[])[]): void => {
+    const types = columns.map((column) => TYPES[column] ?? assert.fail());
+    world.socket.say({ type: "columns", stream: 1, columns });
+    world.socket.frame(schemaFrame(1, types));
+    const facts = { size: 10, snapshot: true, viewport: [0, 1], columns: columns.map((_, place) => place), added: [[0, 1]] } as const;
+    world.socket.frame(updateFrame(1, facts, values, 10, types));
+  };
+  show([1], [[1.5, 2.5]]);
+  assert.deepEqual([view.window?.columns, view.window?.value(1, 1), view.window?.value(1, 0)], [[1], 2.5, undefined]);
+  view.move({ ...VIEW, columns: [0, 2] });
+  show([0, 2], [[7n, 8n], ["x", "y"]]);
+  assert.deepEqual([view.window?.columns, view.window?.value(0, 0), view.window?.value(1, 2)], [[0, 2], 7n, "y"]);
+  world.socket.frame(updateFrame(1, { size: 10, modified: [[], [[1, 1]]] }, [[], ["z"]], 10, [TYPES[0] ?? assert.fail(), TYPES[2] ?? assert.fail()]));
+  assert.deepEqual([view.window?.value(1, 2), view.window?.changedAt(1, 2)?.direction], ["z", 0]);
+  assert.equal(world.link.state, "live");
+});
+
+test("columns that a table does not have, or that do not rise, end the connection", () => {
+  for (const columns of [[3], [1, 1], [2, 1], [-1], [0.5], "1"]) {
+    const world = new World();
+    world.connect();
+    world.open();
+    world.opened(1);
+    world.socket.say({ type: "columns", stream: 1, columns });
+    assert.equal(world.link.state, "lost");
+  }
 });
 
 test("one move is under way, and the newest waits", () => {

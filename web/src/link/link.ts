@@ -140,6 +140,9 @@ export class Link {
       case "opened":
         this.streamOf(message.stream)?.opened(message);
         break;
+      case "columns":
+        this.streamOf(message.stream)?.chose(message.columns);
+        break;
       case "ended":
         this.ended(message);
         break;

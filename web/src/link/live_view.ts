@@ -152,6 +152,10 @@ export class LiveView implements OpenView {
     this.listener();
   }
 
+  chose(columns: readonly number[]): void {
+    this.stream?.chose(columns);
+  }
+
   frame(frame: Frame): void {
     const applied = this.stream?.take(frame);
     if (applied === undefined || this.stream === undefined) return;

@@ -192,7 +192,7 @@ export class TableView {
     this.bar.showLine({
       rows: `${inView}${counted(rows, "row")}`,
       selected: selected > 1 ? `${counted(selected, "cell")} selected` : "",
-      rate: info === undefined ? "" : `${rate(info.rate)} changes/s`,
+      rate: info?.rate === undefined ? "" : `${rate(info.rate)} changes/s`,
       lag: view.window === undefined ? "" : behind,
     });
   }
