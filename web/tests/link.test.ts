@@ -365,18 +365,34 @@ test("an ended view says why, and opens again when its table is back", () => {
   assert.equal(view.error, undefined);
 });
 
-test("a pause outlives the connection", () => {
+test("a paused view can be moved, and its pause outlives the connection", () => {
   const world = new World();
   world.connect();
   const view = world.open();
+  const types = (): unknown[] => world.socket.taken().map(({ type }) => type);
   view.pause();
   view.pause();
+  assert.deepEqual(types(), ["hello", "open"]);
+  world.opened(1);
+  world.answer(1);
+  assert.deepEqual(types(), ["pause"]);
+  view.move({ ...VIEW, first: 2 });
+  view.move({ ...VIEW, first: 4 });
+  assert.deepEqual(types(), ["resume", "move"]);
+  world.answer(1, 2, ROWS, true);
+  assert.deepEqual(types(), ["move"]);
+  world.answer(1, 4, ROWS, true);
+  assert.deepEqual(types(), ["pause"]);
   world.socket.onclose?.();
   world.clock.pass(250);
   world.connect();
-  assert.deepEqual(world.socket.taken().slice(1).map(({ type }) => type), ["open", "pause"]);
+  assert.deepEqual(types(), ["hello", "open"]);
+  world.opened(2);
+  world.answer(2, 4);
+  assert.deepEqual([types(), view.paused], [["pause"], true]);
   view.resume();
-  assert.deepEqual([world.socket.taken().map(({ type }) => type), view.paused], [["resume"], false]);
+  view.resume();
+  assert.deepEqual([types(), view.paused], [["resume"], false]);
 });
 
 test("whole cells come by request, or a sentence does", async () => {
