@@ -16,7 +16,7 @@ from typing import Annotated, Final, TypeAlias, get_args
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
-from barrage_server.wire.json_message import REQUIRED, AtLeast, JsonMessage, read_json_fields
+from barrage_server.wire.json_message import MAY_BE_EMPTY, REQUIRED, AtLeast, JsonMessage, read_json_fields
 from barrage_server.wire.json_object import JsonObject
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "SUBPROTOCOL",
     "UNKNOWN_AGE",
     "Ack",
+    "CellFilter",
     "CellRequest",
     "Close",
     "FrameKind",
@@ -36,6 +37,7 @@ __all__ = [
     "Pause",
     "Ping",
     "Resume",
+    "SortKey",
     "columns_message",
     "frame",
     "parse_page_message",
@@ -111,14 +113,43 @@ class Move(_Window):
 
 
 @dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column to sort by."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CellFilter:
+    """Picks the rows whose cell in ``column`` is the one that a page writes as ``equals``; ``None``: null."""
+
+    column: str
+    equals: Annotated[str, MAY_BE_EMPTY] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Open(_Window):
-    """Opens a stream about ``table``. ``interval``: milliseconds between updates; ``None``: the server's default."""
+    """Opens a stream about a table, or about what is computed from it.
+
+    Attributes:
+        table: its name.
+        kind: what the stream is for.
+        interval: milliseconds between updates; ``None``: the server's default.
+        where: conditions that rows must meet, each a formula.
+        filters: cells that rows must have.
+        sort: the order of the rows, most significant first; empty: the table's.
+
+    """
 
     message_name = "open"
 
     table: str = field(default="", metadata=REQUIRED)
     kind: OpenKind = OpenKind.FOLLOW
     interval: Annotated[int, AtLeast(0, "interval must be 0 or more")] | None = None
+    where: tuple[str, ...] = ()
+    filters: tuple[CellFilter, ...] = ()
+    sort: tuple[SortKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

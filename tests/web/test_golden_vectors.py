@@ -82,7 +82,7 @@ class Page:
         for number, message in enumerate(scenario.messages):
             self._play(message)
             for step in scenario.steps:
-                if step.messages_so_far == number + 1 and step.expected is not None and self._reader is not None:
+                if step.messages_so_far == number + 1 and step.expected is not None and self.frames:
                     self.looks.append(len(self.frames) - 1)
                     self.checks.append((step, self.request))
 

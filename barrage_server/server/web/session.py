@@ -93,10 +93,16 @@ class PageSession:
                 return None
         return message
 
-    def check_open(self) -> None:
-        """Raise LimitError when the page may open no further stream."""
+    def begin(self, stream: int) -> None:
+        """Note that a stream opens, which shows nothing yet.
+
+        Raises:
+            LimitError: the page may open no further one.
+
+        """
         if len(self._cells) >= self.limits.streams:
             raise LimitError(f"One page has {self.limits.streams:,} streams at most (page_streams); close one.")
+        self._cells[stream] = 0
 
     def look(self, message: Open | Move, columns: int) -> None:
         """Note what a stream shows from now on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
@@ -76,6 +77,7 @@ class PageStream(BundledExchange[bytes | str]):
         self._latest = self.exchange_state  # of the last request; one before it may have something to send
         self._chosen: tuple[int, ...] | None = None
         self._is_paused = False
+        self._told_at = -math.inf  # of the last message: when its newest change was signalled
 
     @property
     def table(self) -> Table | None:
@@ -149,7 +151,9 @@ class PageStream(BundledExchange[bytes | str]):
 
     def pieces_of(self, message: Message) -> Iterator[bytes | str]:
         """The frames of an update."""
-        age = UNKNOWN_AGE if message.is_snapshot else self._age()
+        age = self._age()
+        if message.is_snapshot:
+            age = UNKNOWN_AGE
         kind = FrameKind.UPDATE
         for metadata, batch in message.encapsulated():
             yield frame(self.number, kind, age, metadata, batch)
@@ -161,9 +165,12 @@ class PageStream(BundledExchange[bytes | str]):
             self.on_loop(self._end_if_read)
 
     def _age(self) -> int:
-        """Milliseconds since the table changed last, as far as the stream was told."""
-        age = self.server_state.clock() - self.scheduled.signal.changed_at
-        return UNKNOWN_AGE if age > UNKNOWN_AGE / 1000 else max(0, int(age * 1000))
+        """Milliseconds since the newest change of an update."""
+        changed_at, told = self.scheduled.signal.changed_at, self._told_at
+        self._told_at = changed_at
+        if changed_at in (told, -math.inf):  # a change is in the table that has not been signalled yet
+            return 0
+        return max(0, int((self.server_state.clock() - changed_at) * 1000))
 
     # On the event loop.
 

@@ -518,3 +518,113 @@ def test_a_page_over_tls() -> None:
 def test_without_the_port_there_is_no_address() -> None:
     with bs.Server() as server:
         assert server.web_uri is None
+
+
+class TestQueries:
+    def test_rows_are_sorted_and_picked_on_the_server_and_tick(self, server: bs.Server) -> None:
+        table = server.keyed_table("t", SCHEMA, key="k")
+        table.upsert(rows_of(range(50)))
+        with greeted(server) as client:
+            view = client.open(
+                1,
+                "t",
+                interval=1,
+                where=["k >= 10"],
+                filters=[{"column": "x", "equals": "20.5"}],
+                sort=[{"column": "text", "descending": True}],
+            )
+            client.settle(view, lambda it: it.updates)
+            assert view.rows() == [(41, "t41", 20.5)]
+            table.upsert({"k": [90, 12, 3], "text": ["z", "a", "b"], "x": [20.5, 20.5, 20.5]})
+            client.settle(view, lambda it: it.size == 3)
+            assert view.rows() == [(90, "z", 20.5), (41, "t41", 20.5), (12, "a", 20.5)]
+            table.delete({"k": [90]})
+            client.settle(view, lambda it: it.rows()[0][0] == 41)
+        until(lambda: not server.statistics().results)
+
+    @pytest.mark.parametrize(
+        ("column", "equals", "keys"),
+        [
+            ("i", "9223372036854775807", [1]),
+            ("i", None, [2]),
+            ("u", "18446744073709551615", [1]),
+            ("f", "NaN", [2]),
+            ("f", "-0.5", [1]),
+            ("f", None, [3]),
+            ("b", "true", [1]),
+            ("s", "", [2]),
+            ("s", "it's `quoted`", [1]),
+        ],
+    )
+    def test_a_cell_picks_the_rows_that_have_it(
+        self, server: bs.Server, column: str, equals: str | None, keys: list[int]
+    ) -> None:
+        schema = pa.schema(
+            [
+                ("k", pa.int64()),
+                ("i", pa.int64()),
+                ("u", pa.uint64()),
+                ("f", pa.float64()),
+                ("b", pa.bool_()),
+                ("s", pa.string()),
+            ]
+        )
+        rows = {
+            "k": [1, 2, 3],
+            "i": [(1 << 63) - 1, None, 0],
+            "u": [(1 << 64) - 1, 0, 1],
+            "f": [-0.5, float("nan"), None],
+            "b": [True, False, None],
+            "s": ["it's `quoted`", "", "x"],
+        }
+        server.append_table("t", schema).append(pa.table(rows, schema))
+        with greeted(server) as client:
+            view = client.open(1, "t", filters=[{"column": column, "equals": equals}])
+            client.settle(view, lambda it: it.updates)
+            assert view.ended is None
+            assert [row[0] for row in view.rows()] == keys
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            {"where": ["nonsense("]},
+            {"where": ["missing > 1"]},
+            {"sort": [{"column": "missing"}]},
+            {"filters": [{"column": "missing", "equals": "1"}]},
+            {"filters": [{"column": "k", "equals": "one"}]},
+            {"filters": [{"column": "x", "equals": ""}]},
+        ],
+    )
+    def test_a_query_that_makes_no_sense_is_said_and_makes_nothing(
+        self, server: bs.Server, query: dict[str, Any]
+    ) -> None:
+        server.append_table("t", SCHEMA)
+        with greeted(server) as client:
+            view = client.open(1, "t", **query)
+            client.settle(view, lambda it: it.ended)
+            assert view.ended is not None
+            assert view.ended["error"] in ("InvalidRequestError", "UnknownColumnError")
+            assert not server.statistics().results
+
+    def test_what_comes_while_a_stream_opens_is_done_then(self, server: bs.Server) -> None:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows_of(range(1000)))
+        with greeted(server) as client:
+            view = client.open(1, "t", sort=[{"column": "k", "descending": True}])
+            client.send(type="move", stream=1, first=5, count=2)
+            client.settle(view, lambda it: it.first == 5)
+            assert [row[0] for row in view.rows()] == [994, 993]
+            gone = client.open(2, "t", sort=[{"column": "k"}])
+            client.send(type="close", stream=2)
+            client.settle(gone, lambda it: it.ended)
+            assert gone.ended == {"type": "ended", "stream": 2}
+
+    def test_dropping_the_table_ends_what_is_computed_from_it(self, server: bs.Server) -> None:
+        server.append_table("t", SCHEMA)
+        with greeted(server) as client:
+            view = client.open(1, "t", sort=[{"column": "k"}])
+            client.settle(view, lambda it: it.updates)
+            server.drop("t")
+            client.settle(view, lambda it: it.ended)
+            assert view.ended is not None
+            assert view.ended["error"] == "UnknownTableError"

@@ -34,7 +34,7 @@ def greeted(**limits: int) -> PageSession:
 def opened(session: PageSession, stream: int, count: int, columns: int) -> None:
     message = session.receive(opening(stream, count=count))
     assert isinstance(message, Open)
-    session.check_open()
+    session.begin(stream)
     session.look(message, columns)
 
 
@@ -71,6 +71,7 @@ def test_cells_count_over_all_streams_and_come_back() -> None:
     opened(session, 2, 10, 5)
     with pytest.raises(LimitError, match="page_cells"):
         opened(session, 3, 1, 1)
+    session.ended(3)
     move = session.receive(text("move", stream=2, first=0, count=5))
     assert isinstance(move, Move)
     session.look(move, 5)
@@ -84,7 +85,7 @@ def test_streams_are_bounded() -> None:
     opened(session, 1, 1, 1)
     opened(session, 2, 1, 1)
     with pytest.raises(LimitError, match="page_streams"):
-        session.check_open()
+        session.begin(3)
 
 
 def test_the_limits_are_those_of_the_server() -> None:
