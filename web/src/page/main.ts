@@ -107,7 +107,7 @@ class Page {
     if (link.state === "refused") {
       storeToken(undefined);
       this.leaveTable();
-      this.logIn.refused(link.refusal ?? "The server has refused the log-in.");
+      this.logIn.refused(this.token === undefined ? undefined : (link.refusal ?? "The server has refused the log-in."));
       if (this.show("log-in", this.logIn.element)) this.logIn.focus();
       return;
     }
