@@ -33,6 +33,8 @@ export class Link {
   lostSince: number | undefined;
   /** Why the server has refused the log-in, as a sentence. */
   refusal: string | undefined;
+  /** The class of that error, such as "AuthenticationError". */
+  refusalError: string | undefined;
   /** What was wrong with what the server sent when the connection was given up, as a sentence. */
   problem: string | undefined;
   limits: Limits = { streams: 16, rows: 10_000, columns: 500, cells: 100_000 };
@@ -130,6 +132,7 @@ export class Link {
       case "refused":
         this.state = "refused";
         this.refusal = message.text;
+        this.refusalError = message.error;
         this.connection?.close();
         this.drop();
         this.changed();
