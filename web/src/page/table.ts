@@ -209,7 +209,10 @@ export class TableView {
     const areas = grid.selection.areas;
     const selected = areas.reduce((sum, area) => sum + cells(area), 0);
     const info = this.page.link.tables.get(this.table);
-    const behind = view.paused ? "paused" : view.stale ? "old" : lag(view.lag());
+    const held = view.window;
+    const isHeld = held !== undefined && (rows === 0 || (held.first <= position.row && held.first + held.count >= last));
+    const paused = isHeld ? "paused" : "paused; other rows come when you go on";
+    const behind = view.paused ? paused : view.stale ? "old" : lag(view.lag());
     this.bar.showLine({
       rows: `${inView}${counted(rows, "row")}`,
       selected: selected > 1 ? `${counted(selected, "cell")} selected` : "",
@@ -336,7 +339,7 @@ export class TableView {
 
 /** The sentence over the grid; undefined: there is something to see. */
 function coverText(table: string, view: OpenView, layout: ColumnLayout, isEmpty: boolean): string | undefined {
-  if (view.error !== undefined) return view.error;
+  if (view.error !== undefined) return view.window === undefined ? view.error : `${view.error} It is shown again as soon as it is back.`;
   if (view.window === undefined) return `Waiting for the first rows of ${shownName(table)}\u2026`;
   if (view.columns.length === 0) return "This table has no columns.";
   if (layout.columns.length > 0 && layout.shown.length === 0) return "All columns are hidden. Press \u201cColumns\u201d to show some.";
