@@ -50,6 +50,8 @@ export class Gestures {
       target.surface.addEventListener(name, run, { signal });
     };
     on("pointerdown", (event) => this.down(event));
+    // A press would otherwise take the focus from the grid.
+    on("mousedown", (event) => event.preventDefault());
     on("pointermove", (event) => this.move(event));
     on("pointerup", (event) => this.up(event));
     on("pointercancel", () => this.end());
