@@ -7,7 +7,9 @@ export function floatText(value: number, bits: 16 | 32 | 64, digits?: number): s
   if (value === 0) return Object.is(value, -0) ? "-0" : "0";
   if (bits === 64) return String(value);
   const rounded = bits === 32 ? Math.fround : toHalf;
-  for (let precision = 1; precision <= 9; precision += 1) {
+  // Fewer digits than these, where they suffice, come out with zeros behind them, which Number drops.
+  const least = Math.abs(value) < (bits === 32 ? 2 ** -126 : 2 ** -14) ? 1 : bits === 32 ? 6 : 3;
+  for (let precision = least; precision <= 9; precision += 1) {
     const shorter = Number(value.toPrecision(precision));
     if (rounded(shorter) === value) return String(shorter);
   }

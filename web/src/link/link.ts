@@ -173,7 +173,7 @@ export class Link {
   }
 
   private learn(message: ServerMessage & { readonly type: "tables" }): void {
-    const before = new Set(this.known.keys());
+    const before = new Set(message.all ? [] : this.known.keys());
     const earlier = new Map(this.known);
     if (message.all) this.known.clear();
     for (const name of message.dropped) this.known.delete(name);
@@ -181,7 +181,7 @@ export class Link {
       const { columns, width } = earlier.get(table.name) ?? { columns: [], width: 0 };
       this.known.set(table.name, { columns, width, ...table });
     }
-    // A view that has ended opens again when its table is there again.
+    // A view that has ended opens again when its table is there again; the whole list comes once in a connection.
     const back = (view: LiveView): boolean => this.known.has(view.table) && !before.has(view.table);
     for (const view of this.views) if (view.number === undefined && back(view)) view.begin();
     this.changed();
