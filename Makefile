@@ -47,10 +47,10 @@ demo-env:
 demo: demo-env ## Replay 336,776 real flights through Spark into live tables, and check every cell
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)
 
-test: env ## Run the whole test suite (real Spark included), but for the tests against peers
+test: env web-env ## Run the whole test suite (real Spark included), but for the tests against peers
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not interop" --durations=15 $(PYTEST_ARGS)
 
-fast: env ## Run the tests that need neither Spark nor much time
+fast: env web-env ## Run the tests that need neither Spark nor much time
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not spark and not slow and not interop" $(PYTEST_ARGS)
 
 interop: env ## Test against the real thing: Deephaven's server and clients, in environments of their own
@@ -93,9 +93,7 @@ generate-check: env ## Fail when generated/ is not what schema/ makes
 web: web-env ## Build the page from web/ into barrage_server/server/web/static, with a Node from requirements/web.txt
 	@scripts/build-web
 
-web-test: web-env ## Test the page's code in Node, alone and against Python
-	@scripts/build-web --test
-	@$(MAKE) --no-print-directory env
+web-test: env web-env ## Test the page's code in Node, alone and against Python (make test does it too)
 	@$(BIN)/python -m pytest tests/web $(PYTEST_ARGS)
 
 web-check: web-env ## Fail when the committed page is not what web/ makes

@@ -234,6 +234,17 @@ test("one move is under way, and the newest waits", () => {
   view.move({ ...VIEW, first: 4 });
   assert.deepEqual(world.socket.taken(), []);
   assert.equal(view.window?.first, 4);
+  view.move({ ...VIEW, first: 6 });
+  world.socket.taken();
+  world.answer(1, 6, ROWS, true);
+  view.move({ ...VIEW, first: 7 });
+  view.move({ ...VIEW, first: 3 });
+  world.answer(1, 7, ROWS, true);
+  world.answer(1, 3, ROWS, true);
+  view.move({ ...VIEW, first: 6 });
+  world.socket.taken();
+  world.answer(1, 6, ROWS, true);
+  assert.deepEqual(world.socket.taken(), [], "nothing waits any more");
 });
 
 test("lag is age, half a round trip, and the time until the paint", () => {
@@ -299,6 +310,24 @@ test("attempts wait longer each time, up to ten seconds, and at once when asked"
   assert.equal(world.sockets.length, 11, "an attempt is under way");
 });
 
+test("a connection that has lasted makes the next attempt a first one", () => {
+  for (const [lasted, wait] of [[5000, 250], [4000, 2000]] as const) {
+    const world = new World();
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      world.socket.onclose?.();
+      world.clock.pass(250 * 2 ** attempt);
+    }
+    world.connect();
+    world.clock.pass(lasted);
+    world.socket.onclose?.();
+    const count = world.sockets.length;
+    world.clock.pass(wait - 1);
+    assert.equal(world.sockets.length, count);
+    world.clock.pass(1);
+    assert.equal(world.sockets.length, count + 1);
+  }
+});
+
 test("five silent seconds are a lost connection, and a beat is none", () => {
   const world = new World();
   world.connect();
@@ -362,7 +391,39 @@ test("an ended view says why, and opens again when its table is back", () => {
   world.socket.say({ type: "tables", tables: [table] });
   assert.deepEqual(world.socket.taken().map(({ type, stream }) => [type, stream]), [["open", 2]]);
   world.opened(2);
+  world.answer(2);
+  view.painted();
+  assert.deepEqual(world.socket.taken(), [{ type: "ack", stream: 2, updates: 1 }], "of this stream alone");
   assert.equal(view.error, undefined);
+});
+
+test("a view that was refused opens again when it asks for something else", () => {
+  const world = new World();
+  world.connect();
+  const view = world.open({ ...VIEW, count: 1000 });
+  world.socket.say({ type: "ended", stream: 1, error: "LimitError", text: "A stream shows 100 rows at most." });
+  world.socket.taken();
+  view.move({ ...VIEW, count: 1000 });
+  assert.deepEqual(world.socket.taken(), []);
+  view.move(VIEW);
+  assert.deepEqual(world.socket.taken().map(({ type, count }) => [type, count]), [["open", 2]]);
+  world.opened(2);
+  assert.equal(view.error, undefined);
+});
+
+test("a table that comes back between the opening and the list is opened", () => {
+  const world = new World();
+  world.connect();
+  const table = { name: "t", kind: "keyed", rows: 5, rate: 0, columns: [] };
+  world.socket.say({ type: "tables", all: true, tables: [table] });
+  world.open();
+  world.socket.onclose?.();
+  world.clock.pass(250);
+  world.connect();
+  world.socket.say({ type: "ended", stream: 2, error: "UnknownTableError", text: "There is no table t." });
+  world.socket.taken();
+  world.socket.say({ type: "tables", all: true, tables: [table] });
+  assert.deepEqual(world.socket.taken().map(({ type }) => type), ["open"]);
 });
 
 test("a paused view can be moved, and its pause outlives the connection", () => {

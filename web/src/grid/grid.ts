@@ -8,7 +8,7 @@ import { demand } from "./demand.ts";
 import type { Demand, DemandLimits } from "./demand.ts";
 import { Gestures } from "./gestures.ts";
 import type { GestureTarget } from "./gestures.ts";
-import { HEADER_HEIGHT, ROW_HEIGHT, columnSpace, rowsInView, visibleRows } from "./geometry.ts";
+import { HEADER_HEIGHT, ROW_HEIGHT, columnSpace, gutterWidth, rowsInView, visibleRows } from "./geometry.ts";
 import type { Geometry } from "./geometry.ts";
 import { Highlights } from "./highlights.ts";
 import { pressKey } from "./keyboard.ts";
@@ -21,7 +21,7 @@ import { reflection } from "./reflection.ts";
 import { Scroller, around, atThumb, fineStep, followsEnd, thumb, wheelRows } from "./scroll.ts";
 import { Scrollbar } from "./scrollbar.ts";
 import { Selection } from "./selection.ts";
-import { CellTexts } from "./texts.ts";
+import { CellTexts, Labels } from "./texts.ts";
 import { UsualWidths } from "./widths.ts";
 
 /** What the grid shows: an open view of the link is one. */
@@ -97,6 +97,7 @@ export class Grid implements GestureTarget, KeyTarget {
   /** Whether the user has chosen the active cell. */
   private chosen = false;
   private readonly widths: UsualWidths;
+  private readonly labels = new Labels((text, font) => this.textWidth(text, font));
   private learnt = false;
 
   /** @param kind of the table: whether its end is followed at first */
@@ -138,8 +139,7 @@ export class Grid implements GestureTarget, KeyTarget {
 
   get geometry(): Geometry {
     const rows = this.source?.window?.size ?? this.expectedRows;
-    const digits = String(rows).length;
-    return { ...this.size, gutter: Math.max(44, 18 + digits * 7), position: this.scroller.position, scrolled: this.scrolled, rows };
+    return { ...this.size, gutter: gutterWidth(rows), position: this.scroller.position, scrolled: this.scrolled, rows };
   }
 
   get isFocused(): boolean {
@@ -208,10 +208,13 @@ export class Grid implements GestureTarget, KeyTarget {
   goTo(row: number): void {
     const { rows } = this.geometry;
     const target = Math.max(0, Math.min(row, rows - 1));
-    this.jump(() => this.scroller.to(around(target, this.scroller.extent)));
-    this.scroller.following = false;
+    this.chosen = true;
+    this.mirroredAt = 0;
     this.selection.moveTo({ row: target, place: this.selection.active.place });
-    this.invalidate();
+    this.jump(() => {
+      this.scroller.to(around(target, this.scroller.extent));
+      this.scroller.following = false;
+    });
   }
 
   /** Makes a column, by its number in the schema, the active one, and shows it. */
@@ -232,6 +235,7 @@ export class Grid implements GestureTarget, KeyTarget {
 
   selected(): void {
     this.chosen = true;
+    this.mirroredAt = 0;
     this.reveal();
   }
 
@@ -353,7 +357,7 @@ export class Grid implements GestureTarget, KeyTarget {
     const { row, place } = this.selection.active;
     const before = this.scroller.position.row;
     this.scroller.reveal(row);
-    if (Math.abs(this.scroller.position.row - before) > 2 * this.scroller.extent.visible) this.jumpedAt = performance.now();
+    if (Math.abs(this.scroller.position.row - before) > 2 * this.scroller.extent.visible) this.jump(() => undefined);
     this.scrollAcross(this.layout.reveal(place, this.scrolled, columnSpace(this.geometry)));
     this.invalidate();
   }
@@ -361,6 +365,7 @@ export class Grid implements GestureTarget, KeyTarget {
   private jump(move: () => void): void {
     move();
     this.jumpedAt = performance.now();
+    if (this.source !== undefined) this.ask(this.source);
     this.invalidate();
   }
 
@@ -438,9 +443,9 @@ export class Grid implements GestureTarget, KeyTarget {
     this.ask(source);
     if (window !== undefined) this.highlights.note(window.version, now);
     const geometry = this.geometry;
-    paint(this.context, {
+    const glows = paint(this.context, {
       geometry, layout: this.layout, columns: this.columns, held: window, selection: this.selection, highlights: this.highlights,
-      texts: this.texts, palette: this.palette, now, stale: source.stale, focused: this.isFocused, hover: this.hover,
+      texts: this.texts, labels: this.labels, palette: this.palette, now, stale: source.stale, focused: this.isFocused, hover: this.hover,
       drop: this.drop, ratio,
     });
     if (window !== undefined) source.painted();
@@ -448,7 +453,7 @@ export class Grid implements GestureTarget, KeyTarget {
     const across = this.acrossRange();
     this.across.element.hidden = across.most === 0;
     this.across.show(across.most === 0 ? undefined : { start: (this.scrolled / across.most) * across.free, length: across.length });
-    const fade = this.highlights.next(now);
+    const fade = glows ? this.highlights.next(now) : undefined;
     if (fade !== undefined) this.later("fade", fade);
     this.reflect(geometry, now);
     this.tell();

@@ -89,8 +89,11 @@ export class LiveView implements OpenView {
 
   move(view: View): void {
     if (this.isClosed) return;
-    if (this.stream === undefined) this.asked = view; // it goes with the next opening
-    else if (this.isUnderWay) this.waiting = isSame(view, this.asked) ? undefined : view;
+    if (this.stream === undefined) {
+      const isOther = !isSame(view, this.asked);
+      this.asked = view;
+      if (isOther && this.problem !== undefined && this.host.isLive) this.begin(); // as after a limit: this one may do
+    } else if (this.isUnderWay) this.waiting = isSame(view, this.asked) ? undefined : view;
     else if (!isSame(view, this.asked)) {
       this.asked = view;
       this.isUnderWay = true;
