@@ -231,6 +231,13 @@ class PageSocket:
         self._opening[message.stream] = opening
         self._tasks.add(opening.task)
         opening.task.add_done_callback(self._tasks.discard)
+        opening.task.add_done_callback(lambda _: self._give_up(opening))
+
+    def _give_up(self, opening: _Opening) -> None:
+        """The opening of a stream was cancelled before it had begun."""
+        if self._opening.pop(opening.stream, None) is not None:
+            self._session.ended(opening.stream)
+            self._start(self._tell_ended(opening.stream, None))
 
     async def _open(self, message: Open, opening: _Opening) -> None:
         stream: PageStream | None = None
