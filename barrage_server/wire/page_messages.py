@@ -29,6 +29,7 @@ __all__ = [
     "CellRequest",
     "Close",
     "FrameKind",
+    "Health",
     "Hello",
     "Move",
     "Open",
@@ -209,7 +210,16 @@ class Ping(JsonMessage):
     n: int
 
 
-PageMessage: TypeAlias = Hello | Open | Move | Pause | Resume | Close | Ack | CellRequest | Ping
+@dataclass(frozen=True, slots=True)
+class Health(JsonMessage):
+    """Asks for the state of the server once a second, from now on or (``on`` unset) no more."""
+
+    message_name = "health"
+
+    on: bool
+
+
+PageMessage: TypeAlias = Health | Hello | Open | Move | Pause | Resume | Close | Ack | CellRequest | Ping
 _MESSAGES: Final[dict[str, type[PageMessage]]] = {kind.message_name: kind for kind in get_args(PageMessage)}
 
 

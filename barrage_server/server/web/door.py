@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import math
 import threading
 from collections.abc import Callable, Collection
 from http import HTTPStatus
@@ -20,12 +21,14 @@ from barrage_server.plan.plan import Plan
 from barrage_server.process import most_connections
 from barrage_server.server.authentication import Credentials
 from barrage_server.server.event_loop import EventLoop
+from barrage_server.server.figures import shown_to
 from barrage_server.server.log_ins import LogIns
 from barrage_server.server.plans import compute
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.files import page_file, response, text_response
 from barrage_server.server.web.front import SocketLimits, WebFront
+from barrage_server.server.web.health import ProcessFigures, health_message
 from barrage_server.server.web.hosts import is_known_host, is_own_page
 from barrage_server.server.web.session import PageLimits
 from barrage_server.server.web.socket import PageSocket
@@ -47,6 +50,7 @@ _WORKERS: Final = 8
 _PLAN_THREADS: Final = 4
 """Threads that compute tables for pages."""
 _BEAT_SECONDS: Final = 1.0
+_FRESH_SECONDS: Final = 0.9 * _BEAT_SECONDS
 _RESTS: Final = 10.0
 """The list of tables is made again after this multiple of the time that making it took, at the earliest."""
 _CLOSE_SECONDS: Final = 5.0
@@ -92,6 +96,8 @@ class PageDoor:
         self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
         self._workers = Workers(_WORKERS, "barrage-web")
         self._plans = Workers(_PLAN_THREADS, "barrage-web-plans")
+        self._health: dict[object, tuple[float, str]] = {}  # by what callers may see: when it was made, and the message
+        self._process: ProcessFigures | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._loop = EventLoop("barrage-web")
         self._front = _PageFront(self, names, is_encrypted=tls is not None)
@@ -178,6 +184,27 @@ class PageDoor:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
         await asyncio.shield(self._refreshing)
+
+    async def health(self, principal: Principal) -> str:
+        """The message about the state of the server, for who may know it; made at most about once a second.
+
+        Raises:
+            ForbiddenError: the caller may not.
+
+        """
+        key, now = self.tables.key(principal), asyncio.get_running_loop().time()
+        made_at, known = self._health.get(key, (-math.inf, ""))
+        if now - made_at < _FRESH_SECONDS:
+            return known
+        found = await self.aside(self._make_health, principal)
+        self._health = {other: made for other, made in self._health.items() if now - made[0] < _FRESH_SECONDS}
+        self._health[key] = (now, found)
+        return found
+
+    def _make_health(self, principal: Principal) -> str:
+        figures = shown_to(self.server_state, principal)
+        before, self._process = self._process, ProcessFigures.now()
+        return health_message(figures, self.server_state.limits, self._process, before)
 
     async def _refresh(self) -> None:
         principals = [socket.principal for socket in self._front.pages if socket.is_known]

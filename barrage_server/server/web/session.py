@@ -8,6 +8,7 @@ from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.server.limits import Limits
 from barrage_server.wire.page_messages import (
     PAGE_VERSION,
+    Health,
     Hello,
     Move,
     Open,
@@ -86,7 +87,7 @@ class PageSession:
             if message.stream <= self._last:
                 raise WireFormatError("A stream has a higher number than those before it.")
             self._last = message.stream
-        elif not isinstance(message, Ping):
+        elif not isinstance(message, Ping | Health):
             if message.stream > self._last:
                 raise WireFormatError(f"Stream {message.stream} was never opened.")
             if message.stream not in self._cells:

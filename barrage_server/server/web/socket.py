@@ -38,6 +38,7 @@ from barrage_server.wire.page_messages import (
     Ack,
     CellRequest,
     Close,
+    Health,
     Hello,
     Move,
     Open,
@@ -81,6 +82,7 @@ class PageSocket:
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self._edition = 0
+        self._wants_health = False
         self._is_known = False
         self._gone = asyncio.Event()
 
@@ -154,7 +156,16 @@ class PageSocket:
         self._edition = edition
         if news:
             await self._send(news)
+        if self._wants_health:
+            await self._tell_health()
         await self._tell({"type": "beat"})
+
+    async def _tell_health(self) -> None:
+        try:
+            await self._send(await self._door.health(self.principal))
+        except BarrageError as error:
+            self._wants_health = False
+            await self._tell({"type": "health", "error": type(error).__name__, "text": str(error)})
 
     # What the page sends.
 
@@ -168,6 +179,11 @@ class PageSocket:
                 return
             case Ping(number):
                 await self._tell({"type": "pong", "n": number})
+                return
+            case Health(is_on):
+                self._wants_health = is_on
+                if is_on:
+                    await self._tell_health()
                 return
         opening = self._opening.get(message.stream)
         if opening is None:

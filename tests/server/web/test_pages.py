@@ -628,3 +628,41 @@ class TestQueries:
             client.settle(view, lambda it: it.ended)
             assert view.ended is not None
             assert view.ended["error"] == "UnknownTableError"
+
+
+class TestHealth:
+    def test_the_state_of_the_server_comes_each_second(self, server: bs.Server) -> None:
+        server.append_table("t", SCHEMA).append(rows_of(range(5)))
+        with greeted(server) as client:
+            client.settle(client.open(1, "t"), lambda it: it.updates)
+            client.send(type="health", on=True)
+            first, second = client.until("health"), client.until("health")
+            assert [row[:3] for row in first["tables"]] == [["t", "append", 5]]
+            assert [row[0] for row in second["followers"]] == ["t"]
+            assert second["uptime"] > first["uptime"]
+            counts = {name: (now, most) for name, now, most in second["counts"]}
+            assert counts["subscriptions"] == (1, bs.Limits().subscriptions)
+            assert second["cores"] >= 0
+            client.send(type="health", on=False)
+            client.send(type="ping", n=1)
+            client.until("pong")
+            client.said.clear()
+            client.until("beat")
+            client.until("beat")
+            assert not [message for message in client.said if message["type"] == "health"]
+
+    def test_it_takes_the_right_to_statistics(self) -> None:
+        roles = {
+            "reader": bs.Role(["*"], ["list", "read"]),
+            "keeper": bs.Role(["t*"], ["list", "read", "statistics"]),
+        }
+        with bs.Server(web_port=0, token="x", roles=roles, default_roles=["reader"]) as server:
+            with greeted(server, token="x") as client:
+                client.send(type="health", on=True)
+                assert client.until("health")["error"] == "ForbiddenError"
+        with bs.Server(web_port=0, token="x", roles=roles, default_roles=["keeper"]) as server:
+            server.append_table("t", SCHEMA)
+            server.append_table("other", SCHEMA)
+            with greeted(server, token="x") as client:
+                client.send(type="health", on=True)
+                assert [row[0] for row in client.until("health")["tables"]] == ["t"]
