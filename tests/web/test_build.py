@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from importlib import resources
 
+import pytest
+
 from tests.web.node import WEB, node, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_the_code_passes_its_own_tests() -> None:

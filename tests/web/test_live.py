@@ -13,6 +13,8 @@ import pytest
 import barrage_server as bs
 from tests.web.page import Page
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = pa.schema(
     [("key", pa.int64()), ("price", pa.float64()), ("name", pa.string()), ("at", pa.timestamp("ns", "UTC"))]
 )

@@ -33,8 +33,23 @@ function fixed(value: number, digits: number): string {
 
 const DECIMAL = /^(-?)(\d+)(?:\.(\d+))?$/;
 
+const SCIENTIFIC = /^(-?)(\d+)(?:\.(\d+))?E([+-]?\d{1,4})$/;
+
+/** A decimal without an exponent, which Arrow writes for small numbers ("0E-10", "1E-7") and negative scales ("1E+2"). */
+export function plainDecimal(text: string): string {
+  const found = SCIENTIFIC.exec(text);
+  if (found === null) return text;
+  const [, sign = "", whole = "", fraction = "", exponent = ""] = found;
+  const digits = whole + fraction;
+  const point = whole.length + Number(exponent);
+  if (point <= 0) return `${sign}0.${"0".repeat(-point)}${digits}`;
+  if (point < digits.length) return `${sign}${digits.slice(0, point)}.${digits.slice(point)}`;
+  return sign + String(BigInt(digits.padEnd(point, "0")));
+}
+
 /** A decimal; with `digits`, rounded to that many after the point, halves away from zero. */
-export function decimalText(text: string, digits?: number): string {
+export function decimalText(value: string, digits?: number): string {
+  const text = plainDecimal(value);
   const found = DECIMAL.exec(text);
   if (digits === undefined || found === null) return text;
   const [, sign = "", whole = "", fraction = ""] = found;
