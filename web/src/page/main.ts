@@ -6,10 +6,10 @@ import { Link } from "../link/link.ts";
 import { formatAddress, parseAddress, takeToken } from "./address.ts";
 import type { Address } from "./address.ts";
 import { make, setText } from "./dom.ts";
+import { HealthView } from "./health.ts";
 import { LogIn } from "./login.ts";
 import { closeMenu } from "./menu.ts";
 import { Notice } from "./notice.ts";
-import { notYet } from "./operations.ts";
 import { localStore, storeToken, storedToken } from "./storage.ts";
 import { TableView } from "./table.ts";
 import { TableList } from "./tables.ts";
@@ -28,6 +28,7 @@ class Page {
   private readonly status = make("span", { class: "connection", attributes: { role: "status" } });
   private readonly content = make("div", { class: "content" });
   private readonly list = new TableList();
+  private readonly health = new HealthView();
   private readonly logIn = new LogIn((token) => this.begin(token));
   private link: Link | undefined;
   private table: TableView | undefined;
@@ -63,7 +64,9 @@ class Page {
     themes.addEventListener("change", () => applyTheme(themes.value as Theme, localStore()));
     const tables = make("a", { class: "to-tables", text: "Tables" });
     tables.href = "#";
-    return make("header", {}, brand, tables, this.status, themes);
+    const health = make("a", { class: "to-health", text: "Health" });
+    health.href = formatAddress({ health: true });
+    return make("header", {}, brand, tables, health, this.status, themes);
   }
 
   /** Connects anew, with another token. */
@@ -113,7 +116,11 @@ class Page {
     }
     if (link.state === "live" && this.token !== undefined) storeToken(this.token);
     const { table } = this.address;
-    if (table === undefined) {
+    link.watchHealth(this.address.health === true);
+    if (this.address.health === true) {
+      this.health.update(link.health, link.state === "live");
+      if (this.show("health", this.health.element)) document.title = "Health \u2013 barrage-server";
+    } else if (table === undefined) {
       this.list.update(link.tables, link.state === "live");
       if (this.show("tables", this.list.element)) document.title = "Tables \u2013 barrage-server";
     } else if (this.table !== undefined) {
@@ -145,10 +152,9 @@ class Page {
       link,
       notice: this.notice,
       memory: this.memory,
-      derive: notYet,
       moved: (address) => this.moved(address),
-      open: (name) => {
-        location.hash = formatAddress({ table: name });
+      open: (address) => {
+        location.hash = formatAddress(address);
       },
     }, table, this.address);
   }
