@@ -34,6 +34,8 @@ class Page {
   private table: TableView | undefined;
   private shown = "";
   private address: Address = {};
+  /** The fragment that `address` came from or went to. */
+  private hash = "";
   private waitTimer = 0;
   private waited = false;
   private addressTimer = 0;
@@ -96,7 +98,8 @@ class Page {
     clearTimeout(this.addressTimer);
     this.addressTimer = 0;
     this.leaveTable();
-    this.address = parseAddress(location.hash);
+    this.hash = location.hash;
+    this.address = parseAddress(this.hash);
     this.waited = false;
     clearTimeout(this.waitTimer);
     this.waitTimer = 0;
@@ -178,8 +181,12 @@ class Page {
     if (this.addressTimer !== 0) return;
     this.addressTimer = window.setTimeout(() => {
       this.addressTimer = 0;
+      // Another fragment than the page has set last: the user goes elsewhere, and that is about to arrive.
+      if (location.hash !== this.hash) return;
       const hash = formatAddress(this.address);
-      if (hash !== location.hash) history.replaceState(null, "", hash);
+      if (hash === this.hash) return;
+      history.replaceState(null, "", hash);
+      this.hash = location.hash;
     }, ADDRESS_MS);
   }
 
