@@ -73,8 +73,8 @@ export class TableView {
     this.table = table;
     this.address = address;
     const info = page.link.tables.get(table);
-    this.kind = info?.kind ?? "";
     this.query = address.query ?? NOTHING;
+    this.kind = this.query.sort.length > 0 ? "derived" : info?.kind ?? ""; // the end of an order is not what is newest
     this.bar = this.makeBar();
     this.queryBar = new QueryBar(this.query, (query) => this.ask(query));
     const host = make("div", { class: "grid" });
