@@ -91,6 +91,7 @@ class World:
         self.keyed = server.keyed_table("keyed", SCHEMA, key="k")
         self.replaced = server.replaced_table("replaced", SCHEMA)
         self.parted = self.append.partition_by("k")
+        self.grouped = self.append.agg_by(bs.agg.partition("rows"), "k")
         self.lists = self.append.group_by("k")
         self.ring = server.ring_table("ring", SCHEMA, capacity=3)
         self.publication = client.publish_live("published", bs.table(ROWS))
@@ -304,6 +305,11 @@ def calls(world: World) -> dict[str, Case]:
         "AppendTable.to_arrow": (world.append.to_arrow, {}, {"columns": "columns"}),
         **operations(world),
         "AppendTable.partition_by": (world.append.partition_by, {"by": "k"}, {"by": "names", "drop_keys": "text"}),
+        "PartitionedTable.from_partitioned_table": (
+            bs.PartitionedTable.from_partitioned_table,
+            {"table": world.grouped},
+            {"table": "table", "constituent_column": "text"},
+        ),
         "PartitionedTable.get_constituent": (
             world.parted.get_constituent,
             {"key_values": "a"},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any, Final
-from weakref import WeakValueDictionary
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import pyarrow as pa
 
@@ -23,12 +23,31 @@ from barrage_server.plan.operation import HeadBy
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
-__all__ = ["PartitionedTable"]
+__all__ = ["PartitionedTable", "set_constituents"]
 
 _ALL_ROWS: Final = (1 << 62) - 1
 _NAME: Final = re.compile(r"[^\W\d][\w$]*")
 
 Transform = Callable[[Table], Table]
+
+
+class _Constituents(NamedTuple):
+    """What the cells of a column stand for: the table that was partitioned, by which columns, and whether they are
+    left out.
+    """
+
+    table: Table
+    by: tuple[str, ...]
+    drop_keys: bool
+
+
+_of_columns: Final[WeakKeyDictionary[Table, dict[str, _Constituents]]] = WeakKeyDictionary()
+"""The columns of constituents that tables have; a table keeps the one that it was made of alive anyway."""
+
+
+def set_constituents(made: Table, column: str, table: Table, by: tuple[str, ...], *, drop_keys: bool) -> None:
+    """Let the cells of ``column`` of ``made`` stand for the constituents of ``table``, from which it was made."""
+    _of_columns.setdefault(made, {})[column] = _Constituents(table, by, drop_keys)
 
 
 @public
@@ -67,6 +86,35 @@ class PartitionedTable:
         self._made: WeakValueDictionary[int, Table] = WeakValueDictionary()
         self._numbers = GroupIndex(self._keys.schema)  # of the keys in _made
         self._lock = Lock()
+
+    @classmethod
+    def from_partitioned_table(cls, table: Table, constituent_column: str | None = None) -> PartitionedTable:
+        """The tables that the cells of a column stand for, which ``bs.agg.partition`` has made.
+
+        Args:
+            table: the result of the aggregation itself, not one that was made from it.
+            constituent_column: the column; needed if there are several.
+
+        Raises:
+            InvalidRequestError: there is no such column, or there are several.
+
+        """
+        if not isinstance(table, Table):
+            raise InvalidRequestError(f"table must be a table of the engine, not {shown(table)}.")
+        there = _of_columns.get(table, {})
+        if not there:
+            raise InvalidRequestError(
+                f"Table '{table.name}' has no column of constituents: it must be the result of an agg_by with "
+                f"bs.agg.partition itself."
+            )
+        if constituent_column is None and len(there) > 1:
+            raise InvalidRequestError(f"constituent_column must be given: there are {', '.join(there)}.")
+        wanted = next(iter(there)) if constituent_column is None else constituent_column
+        if not isinstance(wanted, str) or wanted not in there:
+            raise InvalidRequestError(
+                f"constituent_column must be one of {', '.join(there)}, not {shown(constituent_column)}."
+            )
+        return cls(*there[wanted])
 
     def __repr__(self) -> str:
         return f"<PartitionedTable {self.table.name!r} by={list(self.key_columns)} keys={self._keys.size}>"

@@ -56,6 +56,7 @@ CASES: list[tuple[str, dict[str, list[Any]]]] = [
         "t.agg_by([agg.max_('most = price'), agg.median('middle = n'), agg.count_where('large', 'n > 2')], by='sym')",
         {"most": [2.5, None, 4.0], "middle": [2.0, 2.0, 4.0], "large": [1, 0, 1]},
     ),
+    ("t.agg_by([agg.partition('p'), agg.sum_('n')], by=['sym'])", {"p": ["QueryTable"] * 3, "n": [4, 2, 4]}),
     ("t.agg_by(agg.formula('f = sum(n) / 2'), by=['sym'])", {"f": [2.0, 1.0, 2.0]}),
     ("t.natural_join(names, on=['sym'], joins=['name'])", {"name": ["Acme", "Bolt", "Acme", None]}),
     ("t.natural_join(t, on=['sym'], joins=['m = n'], type=NaturalJoinType.LAST_MATCH)", {"m": [3, 2, 3, 4]}),
