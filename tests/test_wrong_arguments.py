@@ -97,6 +97,7 @@ class World:
         self.publication = client.publish_live("published", bs.table(ROWS))
         self.followed = server.follow(f"{upstream.uri}/up")
         self.remote = client.table("t").where("x > 0")
+        self.remote_parted = client.table("t").partition_by("k")
         updates = live.updates(20)
         live.set_viewport(0, 1)
         server.table("t").append(ROWS)  # type: ignore[attr-defined]
@@ -243,6 +244,21 @@ def calls(world: World) -> dict[str, Case]:
                 "onto": "table",
                 "on_update": "function",
             },
+        ),
+        "RemoteTable.partition_by": (  # a server is asked whether there is such a column
+            lambda **given: world.remote.partition_by(**given).keys().to_arrow(),
+            {"by": "k"},
+            {"by": "names", "drop_keys": "text"},
+        ),
+        "RemotePartitionedTable.get_constituent": (
+            world.remote_parted.get_constituent,
+            {"key_values": "a"},
+            {"key_values": "key"},
+        ),
+        "RemotePartitionedTable.transform": (
+            world.remote_parted.transform,
+            {"func": lambda each: each},
+            {"func": "function"},
         ),
         "RemoteTable.bind": (world.remote.bind, {"name": "n"}, {"name": "text"}),
         "Client.publish": (
@@ -495,6 +511,7 @@ CLASSES = [
     bs.Server,
     bs.Client,
     bs.LiveTable,
+    bs.RemotePartitionedTable,
     bs.RemoteTable,
     bs.Publication,
     bs.FollowedTable,
