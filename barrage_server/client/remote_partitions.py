@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -19,13 +18,11 @@ from barrage_server.plan.aggregation import Filter
 from barrage_server.plan.condition import All, Column, Compare, Comparison, Instant, IsNan, IsNull, Not
 from barrage_server.plan.expression import Expression, col
 from barrage_server.plan.operable import merge
-from barrage_server.plan.operation import HeadBy
+from barrage_server.plan.partition import merged_rows
 from barrage_server.public import public
 
 __all__ = ["RemotePartitionedTable"]
 
-_ALL_ROWS: Final = (1 << 62) - 1
-_NAME: Final = re.compile(r"[^\W\d][\w$]*")
 _INSTANT: Final = pa.timestamp("ns", "UTC")
 
 Transform = Callable[[RemoteTable], RemoteTable]
@@ -141,18 +138,10 @@ class RemotePartitionedTable:
         return merge(found)
 
     def _merged(self) -> RemoteTable:
-        keys, order = list(self.key_columns), self.table.schema.names
-        grouped = self.table.operate(HeadBy(_ALL_ROWS, self.key_columns))
-        if self.drop_keys:
-            return grouped.drop_columns(keys)
-        if order[: len(keys)] == keys:
-            return grouped
-        if not all(_NAME.fullmatch(name) and name not in ("true", "false", "null") for name in order):
-            raise InvalidRequestError(
-                f"Where key columns are not the first ones, a merge takes names of letters, digits and '_'. Rename "
-                f"columns of '{self.table.name}' before."
-            )
-        return grouped.view(order)
+        columns, made = self.table.schema.names, self.table
+        for operation in merged_rows(columns, self.key_columns, self.table.name, drop_keys=self.drop_keys):
+            made = made.operate(operation)
+        return made
 
     def _filters(self, key: Sequence[pa.Scalar]) -> list[Filter]:
         return [_equal(name, value) for name, value in zip(self.key_columns, key, strict=True)]

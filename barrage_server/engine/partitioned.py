@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -19,21 +18,24 @@ from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
 from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnsupportedOperationError
 from barrage_server.plan.operable import merge
-from barrage_server.plan.operation import HeadBy
+from barrage_server.plan.partition import merged_rows
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
-__all__ = ["PartitionedTable", "set_constituents"]
+__all__ = ["Constituents", "PartitionedTable", "constituents_of", "set_constituents"]
 
-_ALL_ROWS: Final = (1 << 62) - 1
-_NAME: Final = re.compile(r"[^\W\d][\w$]*")
 
 Transform = Callable[[Table], Table]
 
 
-class _Constituents(NamedTuple):
-    """What the cells of a column stand for: the table that was partitioned, by which columns, and whether they are
-    left out.
+class Constituents(NamedTuple):
+    """What the cells of a column stand for.
+
+    Attributes:
+        table: the table that was partitioned.
+        by: its columns with the keys.
+        drop_keys: whether constituents are without them.
+
     """
 
     table: Table
@@ -41,13 +43,18 @@ class _Constituents(NamedTuple):
     drop_keys: bool
 
 
-_of_columns: Final[WeakKeyDictionary[Table, dict[str, _Constituents]]] = WeakKeyDictionary()
+_of_columns: Final[WeakKeyDictionary[Table, dict[str, Constituents]]] = WeakKeyDictionary()
 """The columns of constituents that tables have; a table keeps the one that it was made of alive anyway."""
 
 
 def set_constituents(made: Table, column: str, table: Table, by: tuple[str, ...], *, drop_keys: bool) -> None:
     """Let the cells of ``column`` of ``made`` stand for the constituents of ``table``, from which it was made."""
-    _of_columns.setdefault(made, {})[column] = _Constituents(table, by, drop_keys)
+    _of_columns.setdefault(made, {})[column] = Constituents(table, by, drop_keys)
+
+
+def constituents_of(table: Table) -> dict[str, Constituents]:
+    """The columns of constituents of a table, by name."""
+    return _of_columns.get(table, {})
 
 
 @public
@@ -101,7 +108,7 @@ class PartitionedTable:
         """
         if not isinstance(table, Table):
             raise InvalidRequestError(f"table must be a table of the engine, not {shown(table)}.")
-        there = _of_columns.get(table, {})
+        there = constituents_of(table)
         if not there:
             raise InvalidRequestError(
                 f"Table '{table.name}' has no column of constituents: it must be the result of an agg_by with "
@@ -187,19 +194,10 @@ class PartitionedTable:
         return merge(found)
 
     def _merged(self) -> Table:
-        keys = list(self.key_columns)
-        grouped = self.table.operate(HeadBy(_ALL_ROWS, self.key_columns))
-        if self.drop_keys:
-            return grouped.drop_columns(keys)
-        order = self.table.schema.names
-        if grouped.schema.names == order:
-            return grouped
-        if not all(_NAME.fullmatch(name) and name not in ("true", "false", "null") for name in order):
-            raise InvalidRequestError(
-                f"Where key columns are not the first ones, a merge takes names of letters, digits and '_'. Rename "
-                f"columns of '{self.table.name}' before."
-            )
-        return grouped.view(order)
+        columns, made = self.table.schema.names, self.table
+        for operation in merged_rows(columns, self.key_columns, self.table.name, drop_keys=self.drop_keys):
+            made = made.operate(operation)
+        return made
 
     def _rows(self, key: Sequence[pa.Array]) -> Table:
         """The rows of one key, which need not be there."""
