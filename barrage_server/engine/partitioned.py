@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -16,9 +17,9 @@ from barrage_server.engine.static import StaticTable
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
-from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnsupportedOperationError
+from barrage_server.errors import InvalidRequestError, SchemaMismatchError
 from barrage_server.plan.operable import merge
-from barrage_server.plan.partition import merged_rows
+from barrage_server.plan.partition import MergeConstituents, merged_rows
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
@@ -173,21 +174,19 @@ class PartitionedTable:
     def merge(self) -> Table:
         """The rows of all constituents, one behind the other, in the order of :meth:`keys`.
 
-        Keys that come later are in it, too. That of transformed constituents can be made only while no key can come.
+        Keys that come later are in it, too. The constituents that are transformed are then made, and follow, all at
+        once; that of a new key is made in the cycle that brings it.
 
         Raises:
-            UnsupportedOperationError: the constituents are transformed, and the table may change.
-            InvalidRequestError: there is no constituent, or transformed ones differ in their columns.
+            InvalidRequestError: transformed constituents differ in their columns; or there is none, and the table never
+                changes.
 
         """
         if not self._transforms:
             return self._merged()
         if self.table.is_refreshing:
-            raise UnsupportedOperationError(
-                f"Transformed constituents can be merged if the table never changes, as new keys would be left out; "
-                f"'{self.table.name}' may change. Use merge() before what 'transform' does, agg_by or head_by, or "
-                f"partition table.snapshot()."
-            )
+            sample = partial(self._made_anew, None)
+            return self._keys.operate(MergeConstituents(self._made_anew, sample))
         found = self.constituents
         if not found:
             raise InvalidRequestError(f"Table '{self.table.name}' has no rows, and so no constituents to merge.")
@@ -205,13 +204,22 @@ class PartitionedTable:
             number = int(self._numbers.add(key, 1)[0])
             found = self._made.get(number)
             if found is None or found.failure is not None:
-                self._made[number] = found = self.table.where_in(self._of_one(key), list(self.key_columns))
+                self._made[number] = found = self._where_in(key)
             return found
 
-    def _of_one(self, key: Sequence[pa.Array]) -> Table:
+    def _made_anew(self, key: Sequence[pa.Array] | None) -> Table:
+        """The constituent of one key, or of none, whether or not it is there. It takes no lock, as cycles call it."""
+        return self._transformed(self._where_in(key))
+
+    def _where_in(self, key: Sequence[pa.Array] | None) -> Table:
+        """The rows of one key, or of none."""
+        return self.table.where_in(self._of_key(key), list(self.key_columns))
+
+    def _of_key(self, key: Sequence[pa.Array] | None) -> Table:
+        """The values of a key as a table of one row; of none without rows."""
         schema = self._keys.schema
-        store, rows = ColumnStore(schema, overwrites=False), RowSet.flat(1)
-        for column, values in zip(store.columns, key, strict=True):
+        store, rows = ColumnStore(schema, overwrites=False), RowSet.flat(0 if key is None else 1)
+        for column, values in zip(store.columns, key or (), strict=key is not None):
             column.write(rows, values, None)
         traits = TableTraits(is_flat=True)
         return StaticTable(self.table.graph, "key", schema, rows, store.views(), nbytes=store.nbytes, traits=traits)

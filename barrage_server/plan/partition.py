@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.operation import DropColumns, HeadBy, Operation, View
 
-__all__ = ["merged_rows"]
+__all__ = ["MergeConstituents", "merged_rows"]
 
 _ALL_ROWS: Final = (1 << 62) - 1
 _NAME: Final = re.compile(r"[^\W\d][\w$]*")
 _WORDS: Final = ("true", "false", "null")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeConstituents(Operation):
+    """The rows of the tables that a function makes for each row of the input, which are keys.
+
+    It is for tables of the process: a function cannot be sent.
+
+    Attributes:
+        make: makes the table of a key, of which it gets the values as arrays of one value.
+        sample: makes a table such as these, if there is no key.
+
+    """
+
+    verb = "merge_constituents"
+    is_of_its_moment = True
+
+    make: Callable[[Sequence[Any]], Any]
+    sample: Callable[[], Any]
 
 
 def merged_rows(columns: Sequence[str], keys: Sequence[str], table: str, *, drop_keys: bool) -> tuple[Operation, ...]:

@@ -15,7 +15,6 @@ from barrage_server.engine import AppendTable, KeyedTable, Table, UpdateGraph
 from barrage_server.errors import (
     InvalidRequestError,
     UnknownColumnError,
-    UnsupportedOperationError,
     UnsupportedTypeError,
 )
 from tests.operations.oracle import Row, Watch, cells_of, plain_rows
@@ -122,8 +121,6 @@ def test_transformed_constituents_follow_too() -> None:
 def test_transformed_constituents_of_a_table_that_never_changes_are_merged() -> None:
     tops = trades().snapshot().partition_by("sym").transform(lambda each: each.sort_descending("price").head(1))
     assert tops.merge().to_arrow()["price"].to_pylist() == [3.0, 2.0]
-    with pytest.raises(UnsupportedOperationError, match="'trades' may change"):
-        trades().partition_by("sym").transform(lambda each: each.head(1)).merge()
 
 
 @pytest.mark.parametrize("kind", KINDS)
