@@ -15,6 +15,7 @@ from barrage_server.operations.budget import budget
 from barrage_server.operations.copied import blink_to_append_only, ring_table
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
+from barrage_server.operations.merged_constituents import merge_constituents
 from barrage_server.operations.multi_join import multi_join
 from barrage_server.operations.range_join import range_join
 from barrage_server.operations.snapshot_when import snapshot_when
@@ -25,6 +26,7 @@ from barrage_server.operations.where_in import where_in
 from barrage_server.plan import copies, ranges
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
+from barrage_server.plan.partition import MergeConstituents
 
 __all__ = ["derive"]
 
@@ -72,6 +74,7 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     copies.Ring: lambda inputs, operation: ring_table(inputs, operation.capacity, initialize=operation.initialize),
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
+    MergeConstituents: lambda inputs, operation: merge_constituents(inputs[0], operation.make, operation.sample),
     plan.HeadBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by),
     plan.TailBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by, from_end=True),
     plan.Ungroup: lambda inputs, operation: ungroup(inputs, operation.columns, null_fill=operation.null_fill),
