@@ -658,10 +658,10 @@ class TestHealth:
             "reader": bs.Role(["*"], ["list", "read"]),
             "keeper": bs.Role(["t*"], ["list", "read", "statistics"]),
         }
-        with bs.Server(web_port=0, token="x", roles=roles, default_roles=["reader"]) as server:
-            with greeted(server, token="x") as client:
-                client.send(type="health", on=True)
-                assert client.until("health")["error"] == "ForbiddenError"
+        reading = bs.Server(web_port=0, token="x", roles=roles, default_roles=["reader"])
+        with reading, greeted(reading, token="x") as client:
+            client.send(type="health", on=True)
+            assert client.until("health")["error"] == "ForbiddenError"
         with bs.Server(web_port=0, token="x", roles=roles, default_roles=["keeper"]) as server:
             server.append_table("t", SCHEMA)
             server.append_table("other", SCHEMA)
