@@ -22,7 +22,7 @@ export class HealthView {
   readonly element: HTMLElement;
   private readonly summary = make("p", { class: "muted summary", attributes: { role: "status" } });
   private readonly facts = make("dl", { class: "facts" });
-  private readonly uses = new Section("Used", ["What", "Now", "Limit", ""], "Nothing is counted yet.");
+  private readonly uses = new Section("Used", ["What", "Now", "Limit", "Share"], "Nothing is counted yet.");
   private readonly tables = new Section("Tables", ["Name", "Kind", "Rows", "Memory", "Followers"], "There are no tables.");
   private readonly followers = new Section("Followers", ["Table", "User", "From", "Cycles behind", "Updates", "Sent", "For"], "Nobody follows a table.");
   private readonly stuck = new Section("Waited for", ["Table", "Stream", "User", "The client is to", "Since"], "Every client keeps up.");

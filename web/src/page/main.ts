@@ -177,12 +177,12 @@ class Page {
   }
 
   private moved(address: Address): void {
+    if (location.hash !== this.hash) return; // the user goes elsewhere, and that is about to arrive
     this.address = address;
     if (this.addressTimer !== 0) return;
     this.addressTimer = window.setTimeout(() => {
       this.addressTimer = 0;
-      // Another fragment than the page has set last: the user goes elsewhere, and that is about to arrive.
-      if (location.hash !== this.hash) return;
+      if (location.hash !== this.hash) return; // as above
       const hash = formatAddress(this.address);
       if (hash === this.hash) return;
       history.replaceState(null, "", hash);
