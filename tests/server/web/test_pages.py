@@ -422,7 +422,8 @@ class TestWhoMay:
             with greeted(server, token="x") as client:
                 client.until("tables")
                 assert ("t" in client.tables) == (right is bs.Right.LIST)
-                for number, query in enumerate([{}, {"sort": [{"column": "k"}]}], 1):
+                queries: list[dict[str, Any]] = [{}, {"sort": [{"column": "k"}]}]
+                for number, query in enumerate(queries, 1):
                     view = client.open(number, "t", **query)
                     client.settle(view, lambda it: it.updates)
                     if right is bs.Right.READ:
