@@ -193,7 +193,10 @@ export class Link {
     const before = new Set(message.all ? [] : this.known.keys());
     const earlier = new Map(this.known);
     if (message.all) this.known.clear();
-    for (const name of message.dropped) this.known.delete(name);
+    for (const name of message.dropped) {
+      this.known.delete(name);
+      before.delete(name); // it may have been made anew already
+    }
     for (const table of message.tables) {
       const { columns, width } = earlier.get(table.name) ?? { columns: [], width: 0 };
       this.known.set(table.name, { columns, width, ...table });
