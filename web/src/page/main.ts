@@ -31,6 +31,8 @@ class Page {
   private readonly health = new HealthView();
   private readonly logIn = new LogIn((token) => this.begin(token));
   private link: Link | undefined;
+  /** The link whose refusal is shown. */
+  private refused: Link | undefined;
   private table: TableView | undefined;
   private shown = "";
   private address: Address = {};
@@ -113,7 +115,9 @@ class Page {
     if (link.state === "refused") {
       storeToken(undefined);
       this.leaveTable();
-      this.logIn.refused(refusalText(link, this.token));
+      // Once for each attempt: what is entered since stays.
+      if (this.refused !== link) this.logIn.refused(refusalText(link, this.token));
+      this.refused = link;
       if (this.show("log-in", this.logIn.element)) this.logIn.focus();
       return;
     }
