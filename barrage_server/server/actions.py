@@ -14,6 +14,7 @@ from barrage_server.errors import LimitError, NotFoundError, UnknownTableError, 
 from barrage_server.log import count, note
 from barrage_server.server import plan_actions
 from barrage_server.server.access import Right
+from barrage_server.server.figures import shown_to
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.wire.json_object import JsonObject, json_bytes
@@ -125,11 +126,7 @@ def _drop(server_state: ServerState, principal: Principal, body: bytes) -> bytes
 
 def _statistics(server_state: ServerState, principal: Principal, body: bytes) -> bytes:
     check_empty(body, "statistics request")
-    access = server_state.access
-    access.check_any(principal, Right.STATISTICS)
-    figures = server_state.statistics()
-    if not access.is_open:
-        figures = figures.of_tables(lambda name: access.allows(principal, name, Right.STATISTICS))
+    figures = shown_to(server_state, principal)
     return json.dumps(dataclasses.asdict(figures), separators=(",", ":")).encode()
 
 

@@ -13,11 +13,11 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Final, TypeVarTuple
+from typing import Final, Generic, TypeVar, TypeVarTuple
 
 from barrage_server.errors import BarrageError
 from barrage_server.log import about
-from barrage_server.server.exchange_state import MessageFormat
+from barrage_server.server.exchange_state import ExchangeState, MessageFormat
 from barrage_server.server.exchange_stream import ExchangeStream
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
@@ -31,11 +31,14 @@ logger = logging.getLogger("barrage_server.server")
 
 Arguments = TypeVarTuple("Arguments")
 
+Piece = TypeVar("Piece", bytes, bytes | str)
+"""What is written at once: a message, or a text frame of a websocket."""
+
 _BUNDLE_BYTES: Final = 1 << 20
 """A turn of the dispatcher makes no more messages once it has this many bytes."""
 
 
-class BundledExchange(ExchangeStream):
+class BundledExchange(ExchangeStream, Generic[Piece]):
     """See the module. To be made on the event loop; the arguments are those of :class:`ExchangeStream`.
 
     Attributes:
@@ -58,23 +61,24 @@ class BundledExchange(ExchangeStream):
         self._is_handed = False  # a bundle is under way
         self._is_missed = False  # a turn came meanwhile, or the last one left something
         self._has_ended = False
-        self._pieces: Iterator[bytes] | None = None
+        self._pieces: Iterator[Piece] | None = None
         self._begun = False
+        self._following: ExchangeState | None = None
 
     # For the endpoint, on a thread of the dispatcher.
 
     @abstractmethod
-    def opening(self) -> bytes:
+    def opening(self) -> list[Piece]:
         """What the stream begins with: its schema."""
 
     @abstractmethod
-    def pieces_of(self, message: Message) -> Iterator[bytes]:
+    def pieces_of(self, message: Message) -> Iterator[Piece]:
         """A message as what is written one by one."""
 
     # For the endpoint, on the event loop.
 
     @abstractmethod
-    def take(self, bundle: list[bytes]) -> None:
+    def take(self, bundle: list[Piece]) -> None:
         """Write what was made, and then call :meth:`took`."""
 
     @abstractmethod
@@ -132,10 +136,11 @@ class BundledExchange(ExchangeStream):
         return None
 
     def _make_bundle(self, now: float) -> float | None:
-        bundle: list[bytes] = []
+        bundle: list[Piece] = []
         size, batches, wake_at = 0, 0, None
         while size < _BUNDLE_BYTES:
             if self._pieces is None:
+                self._go_over()
                 due = self.exchange_state.due(now)
                 wake_at = due.wake_at
                 if not due.messages:
@@ -143,7 +148,7 @@ class BundledExchange(ExchangeStream):
                 self._pieces = chain.from_iterable(self.pieces_of(message) for message in due.messages)
                 if not self._begun:
                     self._begun = True
-                    bundle.append(self.opening())
+                    bundle += self.opening()
             piece = next(self._pieces, None)
             if piece is None:
                 self._pieces = None  # more may be due: the next part, or what happened while these were sent
@@ -159,7 +164,36 @@ class BundledExchange(ExchangeStream):
             self.on_loop(self.take, bundle)
         return None if self._pieces is not None else wake_at
 
+    def _go_over(self) -> None:
+        """Go on with the other subscription, if there is one."""
+        with self._bundling:
+            following, self._following = self._following, None
+        if following is not None:
+            before, self.exchange_state = self.exchange_state, following
+            self._begun = False
+            before.close()
+
     # On any thread.
+
+    def replace(self, following: ExchangeState) -> None:
+        """Go on with another subscription to the same table, as soon as no update is half sent: the stream then begins
+        anew. Closes it if the stream has ended.
+        """
+        with self._bundling:
+            if self._has_ended:
+                skipped: ExchangeState | None = following
+            elif self._begun or self._is_making:
+                skipped, self._following = self._following, following
+            else:  # nothing was sent: there is nothing to go over from
+                skipped, self.exchange_state = self.exchange_state, following
+        if skipped is not None:
+            skipped.close()
+
+    def leave(self) -> None:
+        """The stream has ended. Returns when no thread is in :meth:`run_turn` any more."""
+        super().leave()
+        if self._following is not None:
+            self._following.close()
 
     @abstractmethod
     def settle(self, error: BarrageError | None) -> None:

@@ -59,6 +59,7 @@ class MessageFormat:
         lengths: how columns that differ in length are written.
         family: the family of the client, by its column types.
         resume: the point that a client comes back from, or would; ``None`` for a client that does not know of it.
+        columns: numbers of the columns that exist for the client; ``None``: all.
 
     """
 
@@ -66,6 +67,7 @@ class MessageFormat:
     lengths: LengthMode
     family: ClientFamily = ClientFamily.ARROW
     resume: ResumePoint | None = None
+    columns: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ class ExchangeState:
     def is_subscription(self) -> bool:
         """Whether the stream is a subscription, which continues when its client half-closes."""
         return self._subscription is not None
+
+    @property
+    def columns(self) -> tuple[int, ...] | None:
+        """Numbers of the columns that exist for the client; ``None``: all."""
+        return self._format.columns
 
     @property
     def may_resume(self) -> bool:
@@ -267,7 +274,7 @@ class ExchangeState:
         if self.table is not None:
             raise InvalidRequestError("This stream has answered snapshot requests; subscribe on a stream of its own.")
         message_format = self._format
-        self._entry = self._server_state.followers.join(table, message_format.family)
+        self._entry = self._server_state.followers.join(table, message_format.family, message_format.columns)
         feed = self._entry.feed
         since: UpdateNode | None = None
         lineage, point, resumption = "", message_format.resume, self._server_state.resumption
@@ -288,7 +295,7 @@ class ExchangeState:
     def _snapshot(self, request: SnapshotRequest, table: Table) -> None:
         if self._subscription is not None:
             raise InvalidRequestError("This stream is a subscription; ask for snapshots on a stream of their own.")
-        feed = self._server_state.followers.feed(table, self._format.family)
+        feed = self._server_state.followers.feed(table, self._format.family, self._format.columns)
         answer = snapshot_message(feed, request, table.version, self._format.lengths)
         with self._has_room:
             self._outbox.append(answer)

@@ -65,6 +65,11 @@ class ExchangeStream(OpenStream):
         self._has_asked = False
         self._computed = b""  # the digest of the ticket of a result that it is about
 
+    @property
+    def table(self) -> Table | None:
+        """What it is about; ``None`` before the first request."""
+        return self.exchange_state.table
+
     @abstractmethod
     def run_turn(self, now: float) -> float | None:
         """Write the messages due; returns the time of the next. Called on any thread, never concurrently."""
@@ -146,14 +151,14 @@ class ExchangeStream(OpenStream):
 
     def follows(self, table: Table) -> bool:
         """Whether this stream is about ``table``, about a part of it, or about a result of it."""
-        own = self.exchange_state.table
+        own = self.table
         if own is None or own is table:
             return own is not None
         return any(source_of(origin) is table for origin in self.server_state.private.origins(own))
 
     def needs(self) -> Sequence[Need]:
         """The right to read what its table shows."""
-        table = self.exchange_state.table
+        table = self.table
         return () if table is None else self.server_state.private.needs(table)
 
     def cut(self) -> bool:

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from barrage_server.engine.kinds import kind_name
+from barrage_server.server.access import Right
+from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.statistics import ServerStatistics, TableStatistics
 from barrage_server.server.streams import SubscriptionStream
 
-__all__ = ["collected"]
+__all__ = ["collected", "shown_to"]
+
+
+def shown_to(server_state: ServerState, principal: Principal) -> ServerStatistics:
+    """The current statistics, as far as ``principal`` may know them.
+
+    Raises:
+        ForbiddenError: it may know none.
+
+    """
+    access = server_state.access
+    access.check_any(principal, Right.STATISTICS)
+    figures = server_state.statistics()
+    if access.is_open:
+        return figures
+    return figures.of_tables(lambda name: access.allows(principal, name, Right.STATISTICS))
 
 
 def collected(

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from barrage_server.engine import Table
@@ -19,12 +20,15 @@ __all__ = ["FeedEntry", "TableFeeds"]
 logger = logging.getLogger("barrage_server.server")
 
 
+_Key: TypeAlias = tuple[Table, ClientFamily, tuple[int, ...] | None]
+
+
 @dataclass(slots=True)
 class FeedEntry:
     """One table, its feed, and how many streams follow it."""
 
     feed: TableFeed
-    family: ClientFamily
+    key: _Key
     signal: ChangeSignal
     count: int = 0
     stop: Callable[[], None] = lambda: None
@@ -42,31 +46,41 @@ class TableFeeds:
         self._dispatcher = dispatcher
         self._limits = limits
         self._lock = threading.Lock()
-        self._tables: dict[tuple[Table, ClientFamily], FeedEntry] = {}
+        self._tables: dict[_Key, FeedEntry] = {}
         self._warned: WeakKeyDictionary[Table, set[ClientFamily]] = WeakKeyDictionary()
 
-    def feed(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> TableFeed:
+    def feed(
+        self, table: Table, family: ClientFamily = ClientFamily.ARROW, columns: tuple[int, ...] | None = None
+    ) -> TableFeed:
         """The feed of ``table`` for a single answer: the one its subscribers share, or one of its own."""
         with self._lock:
-            entry = self._tables.get((table, family))
-        return entry.feed if entry is not None else self._new_feed(table, family)
+            entry = self._tables.get((table, family, columns))
+        return entry.feed if entry is not None else self._new_feed(table, family, columns)
 
-    def join(self, table: Table, family: ClientFamily = ClientFamily.ARROW) -> FeedEntry:
+    def join(
+        self, table: Table, family: ClientFamily = ClientFamily.ARROW, columns: tuple[int, ...] | None = None
+    ) -> FeedEntry:
         """Subscribe to ``table`` as clients of ``family`` see it; :meth:`leave` must be called at the end.
+
+        Args:
+            table: the table.
+            family: the kind of the client.
+            columns: numbers of the columns that exist for the subscriber; ``None``: all.
 
         Raises:
             InternalError: the table failed in a cycle, so that there is nothing to follow.
 
         """
         table.check_usable()
-        feed = self.feed(table, family)  # made outside of the lock, because it takes long
+        key = (table, family, columns)
+        feed = self.feed(*key)  # made outside of the lock, because it takes long
         with self._lock:
-            entry = self._tables.get((table, family))
+            entry = self._tables.get(key)
             if entry is None:
                 signal = ChangeSignal()
-                entry = FeedEntry(feed, family, signal)
+                entry = FeedEntry(feed, key, signal)
                 entry.stop = table.add_listener(lambda *_: self._dispatcher.changed(signal))
-                self._tables[table, family] = entry
+                self._tables[key] = entry
             entry.count += 1
             return entry
 
@@ -76,7 +90,7 @@ class TableFeeds:
             entry.count -= 1
             if not entry.count:
                 entry.stop()
-                del self._tables[entry.table, entry.family]
+                del self._tables[entry.key]
 
     def tidy(self, now: float) -> None:
         """Free what feeds keep and do not need any more. To be called about once a second."""
@@ -88,11 +102,11 @@ class TableFeeds:
     def count(self, table: Table) -> int:
         """Streams that follow ``table``, or a part of it."""
         with self._lock:
-            return sum(entry.count for (followed, _), entry in self._tables.items() if source_of(followed) is table)
+            return sum(entry.count for (followed, _, _), entry in self._tables.items() if source_of(followed) is table)
 
-    def _new_feed(self, table: Table, family: ClientFamily) -> TableFeed:
+    def _new_feed(self, table: Table, family: ClientFamily, columns: tuple[int, ...] | None) -> TableFeed:
         """A feed. Logs, once for each table and family, the columns without a conversion."""
-        feed = TableFeed(table, self._limits, family)
+        feed = TableFeed(table, self._limits, family, columns)
         if not feed.view.left_out:
             return feed
         with self._lock:
@@ -101,11 +115,11 @@ class TableFeeds:
             warned.add(family)
         if is_first:
             types = dict(zip(table.schema.names, table.schema.types, strict=True))
-            columns = ", ".join(f"{name} ({types[name]})" for name in feed.view.left_out)
+            told = ", ".join(f"{name} ({types[name]})" for name in feed.view.left_out)
             logger.warning(
                 "%s clients get %s without the columns that they have no type for: %s",
                 family.name,
                 table.name,
-                columns,
+                told,
             )
         return feed

@@ -16,7 +16,7 @@ from barrage_server.public import public
 from barrage_server.subscription.message import EncodedMessage, MessageEncoder
 from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.subscription.viewport_group import GroupMessage, ViewportGroup
-from barrage_server.subscription.window import Window
+from barrage_server.subscription.window import Window, check_columns
 from barrage_server.wire.families import ClientFamily, ColumnView, attributes_for
 from barrage_server.wire.metadata import UpdateMetadata
 from barrage_server.wire.schema import barrage_schema
@@ -145,6 +145,12 @@ class TableFeed:
     Subscribers with one update interval send at the same ticks, multiples of the interval; the first of them at a tick
     fixes the version that all of them send, so that they share messages.
 
+    Args:
+        table: the table.
+        limits: bounds of what a subscription may cost.
+        family: the kind of the clients.
+        columns: numbers of the columns that exist for these subscribers, of those that the family sees; ``None``: all.
+
     Attributes:
         table: the table.
         limits: bounds of what a subscription may cost.
@@ -155,17 +161,24 @@ class TableFeed:
     """
 
     def __init__(
-        self, table: Table, limits: SubscriptionLimits | None = None, family: ClientFamily = ClientFamily.ARROW
+        self,
+        table: Table,
+        limits: SubscriptionLimits | None = None,
+        family: ClientFamily = ClientFamily.ARROW,
+        columns: tuple[int, ...] | None = None,
     ) -> None:
         self.table = table
         self.limits = limits or SubscriptionLimits()
-        self.view = view = ColumnView.of(table.schema, family)
+        view = ColumnView.of(table.schema, family)
+        self.view = view = view if columns is None else view.only(check_columns(columns, len(view.sources)))
         names, key_columns = table.schema.names, frozenset(table.key_columns)
         keys = [
             name for number, name in zip(view.sources, view.schema.names, strict=True) if names[number] in key_columns
         ]
         attributes = attributes_for(table.attributes, family)
-        self.schema: pa.Schema = barrage_schema(view.schema, attributes=attributes, key_columns=keys)
+        self.schema: pa.Schema = view.schema
+        if family is not ClientFamily.BROWSER:  # a page is told about columns in words of its own
+            self.schema = barrage_schema(view.schema, attributes=attributes, key_columns=keys)
         self._lock = threading.Lock()
         self._groups: dict[Hashable, SubscriberGroup] = {}
         self._viewport_groups: dict[Hashable, ViewportGroup] = {}

@@ -7,7 +7,7 @@ nulls, or reads correctly for some values only, counts as unreadable.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -134,6 +134,15 @@ class ColumnView:
         if not any(converters) and sent.equals(schema, check_metadata=True):
             return plain
         return cls(sent, tuple(sources), tuple(left_out), False, tuple(converters))
+
+    def only(self, numbers: Sequence[int]) -> ColumnView:
+        """The view on the columns with these numbers of this view, which are 0, 1, 2 and so on in it."""
+        return ColumnView(
+            pa.schema([self.schema.field(number) for number in numbers], metadata=self.schema.metadata),
+            tuple(self.sources[number] for number in numbers),
+            is_plain=False,
+            converters=tuple(None if self.is_plain else self.converters[number] for number in numbers),
+        )
 
     def convert(self, number: int, array: pa.Array) -> pa.Array:
         """Values of the view's column ``number`` in its type on the wire. Most columns are returned unchanged.

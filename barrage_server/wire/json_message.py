@@ -3,7 +3,7 @@
 A field is a string, a 64-bit integer, a boolean, a list of strings or of such integers (``tuple[str, ...]``), a member
 of a ``StrEnum``, an Arrow schema, or a list of further such dataclasses. A field without a default is required. For
 others an absent field and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to numbers,
-and to an enumeration the name of its values in errors.
+:data:`MAY_BE_EMPTY` to strings, and to an enumeration the name of its values in errors.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ import pyarrow as pa
 from barrage_server.errors import WireFormatError
 from barrage_server.wire.json_object import JsonObject, json_bytes, schema_to_base64
 
-__all__ = ["REQUIRED", "AtLeast", "JsonMessage", "json_fields", "read_json_fields"]
+__all__ = ["MAY_BE_EMPTY", "REQUIRED", "AtLeast", "JsonMessage", "json_fields", "read_json_fields"]
 
 REQUIRED: Final[Mapping[str, bool]] = {"required": True}
 """Metadata of a field that must be sent although it has a default in Python."""
+
+MAY_BE_EMPTY: Final = object()
+"""In ``Annotated``: the string may be empty."""
 
 Message = TypeVar("Message")
 
@@ -143,7 +146,7 @@ def _reader(name: str, hint: Any) -> _Reader:
         return functools.partial(_member, hint, called)
     if hint not in _READERS and typing.get_origin(hint) is tuple:
         return functools.partial(_objects, typing.get_args(hint)[0])
-    reader = _READERS[hint]
+    reader = JsonObject.any_text if MAY_BE_EMPTY in notes else _READERS[hint]
     for note in notes:
         if isinstance(note, AtLeast):
             reader = functools.partial(_at_least, note)

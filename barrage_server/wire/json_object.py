@@ -68,6 +68,13 @@ class JsonObject:
             raise self._wrong(name, "a string that is not empty")
         return value
 
+    def any_text(self, name: str) -> str:
+        """A string, which may be empty."""
+        value = self._fields.get(name)
+        if not isinstance(value, str):
+            raise self._wrong(name, "a string")
+        return value
+
     def integer(self, name: str) -> int:
         """An integer within int64."""
         value = self._fields.get(name)

@@ -6,7 +6,9 @@ so is a field that a message does not have.
 
 from __future__ import annotations
 
+import json
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Annotated, Final, TypeAlias, get_args
@@ -14,7 +16,7 @@ from typing import Annotated, Final, TypeAlias, get_args
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
-from barrage_server.wire.json_message import REQUIRED, AtLeast, JsonMessage, read_json_fields
+from barrage_server.wire.json_message import MAY_BE_EMPTY, REQUIRED, AtLeast, JsonMessage, read_json_fields
 from barrage_server.wire.json_object import JsonObject
 
 __all__ = [
@@ -23,9 +25,11 @@ __all__ = [
     "SUBPROTOCOL",
     "UNKNOWN_AGE",
     "Ack",
+    "CellFilter",
     "CellRequest",
     "Close",
     "FrameKind",
+    "Health",
     "Hello",
     "Move",
     "Open",
@@ -34,6 +38,8 @@ __all__ = [
     "Pause",
     "Ping",
     "Resume",
+    "SortKey",
+    "columns_message",
     "frame",
     "parse_page_message",
     "schema_frame",
@@ -80,7 +86,7 @@ class Hello(JsonMessage):
     message_name = "hello"
 
     version: int
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     user: str | None = None
 
 
@@ -108,14 +114,43 @@ class Move(_Window):
 
 
 @dataclass(frozen=True, slots=True)
+class SortKey:
+    """A column to sort by."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CellFilter:
+    """Picks the rows whose cell in ``column`` is the one that a page writes as ``equals``; ``None``: null."""
+
+    column: str
+    equals: Annotated[str, MAY_BE_EMPTY] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Open(_Window):
-    """Opens a stream about ``table``. ``interval``: milliseconds between updates; ``None``: the server's default."""
+    """Opens a stream about a table, or about what is computed from it.
+
+    Attributes:
+        table: its name.
+        kind: what the stream is for.
+        interval: milliseconds between updates; ``None``: the server's default.
+        where: conditions that rows must meet, each a formula.
+        filters: cells that rows must have.
+        sort: the order of the rows, most significant first; empty: the table's.
+
+    """
 
     message_name = "open"
 
     table: str = field(default="", metadata=REQUIRED)
     kind: OpenKind = OpenKind.FOLLOW
     interval: Annotated[int, AtLeast(0, "interval must be 0 or more")] | None = None
+    where: tuple[str, ...] = ()
+    filters: tuple[CellFilter, ...] = ()
+    sort: tuple[SortKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +210,16 @@ class Ping(JsonMessage):
     n: int
 
 
-PageMessage: TypeAlias = Hello | Open | Move | Pause | Resume | Close | Ack | CellRequest | Ping
+@dataclass(frozen=True, slots=True)
+class Health(JsonMessage):
+    """Asks for the state of the server once a second, from now on or (``on`` unset) no more."""
+
+    message_name = "health"
+
+    on: bool
+
+
+PageMessage: TypeAlias = Health | Hello | Open | Move | Pause | Resume | Close | Ack | CellRequest | Ping
 _MESSAGES: Final[dict[str, type[PageMessage]]] = {kind.message_name: kind for kind in get_args(PageMessage)}
 
 
@@ -212,6 +256,13 @@ def frame(stream: int, kind: FrameKind, age_ms: int, metadata: bytes | None, mes
     told = b"" if metadata is None else metadata
     padding = b"\0" * (-len(told) % 8)
     return b"".join((_HEAD.pack(stream, kind, len(told), min(age_ms, UNKNOWN_AGE)), told, padding, message))
+
+
+def columns_message(stream: int, columns: Sequence[int]) -> str:
+    """The text frame before the schema of a stream that has some columns of a wide table only: their numbers there.
+    The stream begins anew with it, and numbers these columns from 0.
+    """
+    return json.dumps({"type": "columns", "stream": stream, "columns": list(columns)}, separators=(",", ":"))
 
 
 def schema_frame(stream: int, schema: pa.Schema) -> bytes:

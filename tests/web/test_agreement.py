@@ -16,6 +16,8 @@ from tests.properties.sources import SCHEMA, SOURCES, Source
 from tests.web.frames import Recording, feed_of
 from tests.web.node import answer
 
+pytestmark = pytest.mark.slow
+
 CASES = 20
 STEPS = 60
 
@@ -68,6 +70,29 @@ def test_a_page_sees_the_view_of_the_table(kind: type[Source], tmp_path: Path) -
         assert len(seen) == len(page.expected), (seed, seen[-1:])
         for number, (expected, got) in enumerate(zip(page.expected, seen, strict=True)):
             assert got == expected, f"seed {seed}, look {number}"
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(SOURCES))
+def test_pages_that_share_messages_see_their_own_views(kind: type[Source], tmp_path: Path) -> None:
+    """Messages of many viewports of one table are made together; some pages have the same one, and share its bytes."""
+    chance = random.Random(3)
+    source = kind(UpdateGraph())
+    for _ in range(8):
+        source.change(chance)
+    feed = feed_of(source.table)
+    options = SubscriptionOptions(columns_as_list=True, min_update_interval_ms=1)
+    every = tuple(range(len(SCHEMA)))
+    pages = [
+        Recording(feed, Window(every, RowSet.from_range(first % 6, first % 6 + 3), first % 4 == 3), options)
+        for first in range(24)
+    ]
+    for _ in range(25):
+        for page in pages:
+            page.serve()
+        source.change(chance)
+    for page, seen in zip(pages, answer("replay", [page.case() for page in pages], tmp_path), strict=True):
+        assert seen == page.expected
+    assert len({tuple(page.frames[2:]) for page in pages}) < len(pages)
 
 
 def test_damaged_frames_are_refused_or_read_as_other_values(tmp_path: Path) -> None:

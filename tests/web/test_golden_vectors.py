@@ -82,9 +82,8 @@ class Page:
         for number, message in enumerate(scenario.messages):
             self._play(message)
             for step in scenario.steps:
-                if step.messages_so_far == number + 1 and step.expected is not None and self._reader is not None:
-                    self.looks.append(len(self.frames) - 1)
-                    self.checks.append((step, self.request))
+                if step.messages_so_far == number + 1:
+                    self._look(step)
 
     def _play(self, message: CapturedMessage) -> None:
         parts = decode_flight_data(message.data)
@@ -97,6 +96,11 @@ class Page:
             header = BatchHeader.decode(parts.data_header)
             columns = decode_ragged_batch(parts.data_header, bytes(parts.data_body or b""), self._on_the_wire)
             self._take(self._reader.feed_columns(columns, header.length, parts.app_metadata), parts.app_metadata)
+
+    def _look(self, step: Step) -> None:
+        if step.expected is not None and self.frames:
+            self.looks.append(len(self.frames) - 1)
+            self.checks.append((step, self.request))
 
     def _ask(self, request: object) -> None:
         assert isinstance(request, SubscriptionRequest)

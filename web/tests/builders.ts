@@ -10,7 +10,7 @@ export const COLUMNS: readonly Column[] = [
   { name: "price", type: "double", form: "float" },
   { name: "name", type: "string", form: "text" },
 ];
-const TYPES: readonly (() => DataType)[] = [int64, float64, utf8];
+export const TYPES: readonly (() => DataType)[] = [int64, float64, utf8];
 
 /** A field of a flatbuffer's table, by its bytes or what it refers to. */
 export type Field =
@@ -140,12 +140,12 @@ function frame(stream: number, kind: number, about: Uint8Array, message: Uint8Ar
   return bytes.buffer;
 }
 
-export function schemaFrame(stream: number): ArrayBuffer {
-  return frame(stream, 0, new Uint8Array(0), arrowMessages([[], [], []])[0] ?? new Uint8Array(0), 0);
+export function schemaFrame(stream: number, types = TYPES): ArrayBuffer {
+  return frame(stream, 0, new Uint8Array(0), arrowMessages(types.map(() => []), types)[0] ?? new Uint8Array(0), 0);
 }
 
-export function updateFrame(stream: number, facts: UpdateFacts, columns: readonly (readonly Value[])[], age = 10): ArrayBuffer {
-  return frame(stream, 1, metadata(facts), arrowMessages(columns)[1] ?? new Uint8Array(0), age);
+export function updateFrame(stream: number, facts: UpdateFacts, columns: readonly (readonly Value[])[], age = 10, types = TYPES): ArrayBuffer {
+  return frame(stream, 1, metadata(facts), arrowMessages(columns, types)[1] ?? new Uint8Array(0), age);
 }
 
 export function furtherFrame(stream: number, columns: readonly (readonly Value[])[]): ArrayBuffer {

@@ -28,7 +28,10 @@ test("integers and decimals to the last digit", () => {
   assert.equal(cellText(decimal, "-0.4", { digits: 0 }), "-0");
   assert.equal(cellText(decimal, "0.5", { digits: 0 }), "1");
   assert.equal(cellText(decimal, "7", { digits: 2 }), "7.00");
-  assert.equal(cellText(decimal, "1.5E+7", { digits: 2 }), "1.5E+7");
+  assert.equal(cellText(decimal, "1.5E+7", { digits: 2 }), "15000000.00");
+  const exponents = { "0E-10": "0.0000000000", "-1E-7": "-0.0000001", "1.23E-9": "0.00000000123", "1E+2": "100", "0E+3": "0", "12.345E+1": "123.45" };
+  for (const [sent, shown] of Object.entries(exponents)) assert.equal(cellText(decimal, sent), shown);
+  assert.equal(direction(decimal, "1E-7", "0E-10"), -1);
 });
 
 test("floats: the shortest digits that read back", () => {

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { Value } from "../src/cells/column.ts";
 import { type Clock, Link, type WebSocketLike } from "../src/link/link.ts";
 import type { View } from "../src/link/view.ts";
-import { COLUMNS, schemaFrame, updateFrame } from "./builders.ts";
+import { COLUMNS, schemaFrame, updateFrame, TYPES } from "./builders.ts";
 
 class FakeClock implements Clock {
   time = 1000;
@@ -181,6 +181,39 @@ test("a view shows its rows after its snapshot, and acknowledges what is painted
   assert.deepEqual([world.link.state, view.error], ["live", undefined], "what was on its way is ignored");
 });
 
+test("a wide table's stream begins anew with the columns in view, by the table's numbers", () => {
+  const world = new World();
+  world.connect();
+  const view = world.open({ ...VIEW, columns: [1] });
+  world.socket.say({ type: "opened", stream: 1, columns: COLUMNS, kind: "keyed", rows: 10 });
+  const show = (columns: readonly number[], values: readonly (readonly Value[])[]): void => {
+    const types = columns.map((column) => TYPES[column] ?? assert.fail());
+    world.socket.say({ type: "columns", stream: 1, columns });
+    world.socket.frame(schemaFrame(1, types));
+    const facts = { size: 10, snapshot: true, viewport: [0, 1], columns: columns.map((_, place) => place), added: [[0, 1]] } as const;
+    world.socket.frame(updateFrame(1, facts, values, 10, types));
+  };
+  show([1], [[1.5, 2.5]]);
+  assert.deepEqual([view.window?.columns, view.window?.value(1, 1), view.window?.value(1, 0)], [[1], 2.5, undefined]);
+  view.move({ ...VIEW, columns: [0, 2] });
+  show([0, 2], [[7n, 8n], ["x", "y"]]);
+  assert.deepEqual([view.window?.columns, view.window?.value(0, 0), view.window?.value(1, 2)], [[0, 2], 7n, "y"]);
+  world.socket.frame(updateFrame(1, { size: 10, modified: [[], [[1, 1]]] }, [[], ["z"]], 10, [TYPES[0] ?? assert.fail(), TYPES[2] ?? assert.fail()]));
+  assert.deepEqual([view.window?.value(1, 2), view.window?.changedAt(1, 2)?.direction], ["z", 0]);
+  assert.equal(world.link.state, "live");
+});
+
+test("columns that a table does not have, or that do not rise, end the connection", () => {
+  for (const columns of [[3], [1, 1], [2, 1], [-1], [0.5], "1"]) {
+    const world = new World();
+    world.connect();
+    world.open();
+    world.opened(1);
+    world.socket.say({ type: "columns", stream: 1, columns });
+    assert.equal(world.link.state, "lost");
+  }
+});
+
 test("one move is under way, and the newest waits", () => {
   const world = new World();
   world.connect();
@@ -201,6 +234,17 @@ test("one move is under way, and the newest waits", () => {
   view.move({ ...VIEW, first: 4 });
   assert.deepEqual(world.socket.taken(), []);
   assert.equal(view.window?.first, 4);
+  view.move({ ...VIEW, first: 6 });
+  world.socket.taken();
+  world.answer(1, 6, ROWS, true);
+  view.move({ ...VIEW, first: 7 });
+  view.move({ ...VIEW, first: 3 });
+  world.answer(1, 7, ROWS, true);
+  world.answer(1, 3, ROWS, true);
+  view.move({ ...VIEW, first: 6 });
+  world.socket.taken();
+  world.answer(1, 6, ROWS, true);
+  assert.deepEqual(world.socket.taken(), [], "nothing waits any more");
 });
 
 test("lag is age, half a round trip, and the time until the paint", () => {
@@ -266,6 +310,24 @@ test("attempts wait longer each time, up to ten seconds, and at once when asked"
   assert.equal(world.sockets.length, 11, "an attempt is under way");
 });
 
+test("a connection that has lasted makes the next attempt a first one", () => {
+  for (const [lasted, wait] of [[5000, 250], [4000, 2000]] as const) {
+    const world = new World();
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      world.socket.onclose?.();
+      world.clock.pass(250 * 2 ** attempt);
+    }
+    world.connect();
+    world.clock.pass(lasted);
+    world.socket.onclose?.();
+    const count = world.sockets.length;
+    world.clock.pass(wait - 1);
+    assert.equal(world.sockets.length, count);
+    world.clock.pass(1);
+    assert.equal(world.sockets.length, count + 1);
+  }
+});
+
 test("five silent seconds are a lost connection, and a beat is none", () => {
   const world = new World();
   world.connect();
@@ -329,21 +391,69 @@ test("an ended view says why, and opens again when its table is back", () => {
   world.socket.say({ type: "tables", tables: [table] });
   assert.deepEqual(world.socket.taken().map(({ type, stream }) => [type, stream]), [["open", 2]]);
   world.opened(2);
+  world.answer(2);
+  view.painted();
+  assert.deepEqual(world.socket.taken(), [{ type: "ack", stream: 2, updates: 1 }], "of this stream alone");
   assert.equal(view.error, undefined);
 });
 
-test("a pause outlives the connection", () => {
+test("a view that was refused opens again when it asks for something else", () => {
   const world = new World();
   world.connect();
-  const view = world.open();
-  view.pause();
-  view.pause();
+  const view = world.open({ ...VIEW, count: 1000 });
+  world.socket.say({ type: "ended", stream: 1, error: "LimitError", text: "A stream shows 100 rows at most." });
+  world.socket.taken();
+  view.move({ ...VIEW, count: 1000 });
+  assert.deepEqual(world.socket.taken(), []);
+  view.move(VIEW);
+  assert.deepEqual(world.socket.taken().map(({ type, count }) => [type, count]), [["open", 2]]);
+  world.opened(2);
+  assert.equal(view.error, undefined);
+});
+
+test("a table that comes back between the opening and the list is opened", () => {
+  const world = new World();
+  world.connect();
+  const table = { name: "t", kind: "keyed", rows: 5, rate: 0, columns: [] };
+  world.socket.say({ type: "tables", all: true, tables: [table] });
+  world.open();
   world.socket.onclose?.();
   world.clock.pass(250);
   world.connect();
-  assert.deepEqual(world.socket.taken().slice(1).map(({ type }) => type), ["open", "pause"]);
+  world.socket.say({ type: "ended", stream: 2, error: "UnknownTableError", text: "There is no table t." });
+  world.socket.taken();
+  world.socket.say({ type: "tables", all: true, tables: [table] });
+  assert.deepEqual(world.socket.taken().map(({ type }) => type), ["open"]);
+});
+
+test("a paused view can be moved, and its pause outlives the connection", () => {
+  const world = new World();
+  world.connect();
+  const view = world.open();
+  const types = (): unknown[] => world.socket.taken().map(({ type }) => type);
+  view.pause();
+  view.pause();
+  assert.deepEqual(types(), ["hello", "open"]);
+  world.opened(1);
+  world.answer(1);
+  assert.deepEqual(types(), ["pause"]);
+  view.move({ ...VIEW, first: 2 });
+  view.move({ ...VIEW, first: 4 });
+  assert.deepEqual(types(), ["resume", "move"]);
+  world.answer(1, 2, ROWS, true);
+  assert.deepEqual(types(), ["move"]);
+  world.answer(1, 4, ROWS, true);
+  assert.deepEqual(types(), ["pause"]);
+  world.socket.onclose?.();
+  world.clock.pass(250);
+  world.connect();
+  assert.deepEqual(types(), ["hello", "open"]);
+  world.opened(2);
+  world.answer(2, 4);
+  assert.deepEqual([types(), view.paused], [["pause"], true]);
   view.resume();
-  assert.deepEqual([world.socket.taken().map(({ type }) => type), view.paused], [["resume"], false]);
+  view.resume();
+  assert.deepEqual([types(), view.paused], [["resume"], false]);
 });
 
 test("whole cells come by request, or a sentence does", async () => {

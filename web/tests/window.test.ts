@@ -120,6 +120,8 @@ test("what contradicts itself is refused, and changes nothing", () => {
   const wrong: readonly Facts[] = [
     { size: 10, removed: [[3, 3]] },
     { size: 10, removed: [[0, 0]] },
+    { size: 10, removed: [[3, 3]], added: [[0, 0]], adds: [[1n], [1], ["a"]] },
+    { size: 10, removed: [[2, 2 ** 52]] },
     { size: 10, added: [[0, 0]], adds: [[1n], [1], ["a"]] },
     { size: 3 },
     { size: 10, removed: [[0, 0]], added: [[3, 3]], adds: [[1n], [1], ["a"]] },

@@ -7,6 +7,7 @@ import { float16, float32, int8, int32, uint64, utf8, int64, float64, bool } fro
 
 import { decodeBatch, decodeSchema } from "../src/wire/arrow.ts";
 import { WireError } from "../src/wire/error.ts";
+import { FlatTable } from "../src/wire/flat.ts";
 import { decodeFrame } from "../src/wire/frame.ts";
 import { decodeMetadata } from "../src/wire/metadata.ts";
 import { parseMessage } from "../src/wire/parse.ts";
@@ -98,6 +99,63 @@ test("frames out of order, and updates that are too large, are refused", () => {
   assert.throws(after(schema, updateFrame(1, { ...facts, added: [[0, 2 ** 52]] }, row)), WireError);
   assert.throws(after(schema, updateFrame(1, { ...facts, modified: [[]] }, row)), WireError);
   assert.doesNotThrow(after(schema, updateFrame(1, facts, row), updateFrame(1, facts, row)));
+});
+
+test("as many rows as a view may have, and no more", () => {
+  const take = (rows: number) => () => {
+    const reader = new StreamReader(3, LIMITS);
+    reader.take(decodeFrame(schemaFrame(1)));
+    const facts = { size: rows, snapshot: true, viewport: [0, 999] as const, columns: [0], added: [[0, rows - 1]] as const };
+    reader.take(decodeFrame(updateFrame(1, facts, [Array.from({ length: rows }, (_, n) => BigInt(n)), [], []])));
+  };
+  assert.doesNotThrow(take(100));
+  assert.throws(take(101), /more than 100 rows/);
+});
+
+test("record batches that contradict themselves are refused", () => {
+  const [schema, whole] = arrowMessages([["ab", null, "c"], ["d", "e", "f"]], [utf8, utf8]);
+  assert.ok(schema && whole);
+  const types = decodeSchema(schema);
+  /** The batch, with a 64-bit number of its nodes (slot 1) or buffers (slot 2) changed. */
+  const changed = (slot: 1 | 2, place: number, value: bigint): Uint8Array => {
+    const batch = whole.slice();
+    const head = new DataView(batch.buffer).getUint32(4, true);
+    const structs = FlatTable.root(batch.subarray(8, 8 + head)).table(2)?.structs(slot, 16);
+    assert.ok(structs);
+    new DataView(structs.buffer, structs.byteOffset).setBigInt64(8 * place, value, true);
+    return batch;
+  };
+  assert.deepEqual(decodeBatch(types, changed(1, 0, 1n), 100)[1], ["d", "e", "f"]);
+  // Nodes: list, texts, list, texts; each a length and a number of nulls.
+  for (const [place, value] of [[0, 2n], [1, 1n], [2, 2n], [2, -1n], [2, 2n ** 40n], [3, 2n], [3, 4n], [3, -1n]] as const) {
+    assert.throws(() => decodeBatch(types, changed(1, place, value), 100), WireError, `node ${place} ${value}`);
+  }
+  // Buffers: of a list validity and offsets, of its texts validity, offsets and bytes; each a place and a length.
+  for (const [place, value] of [[2, -8n], [2, 2n ** 40n], [3, 2n ** 40n], [3, 4n], [5, 0n], [7, 12n], [8, 2n ** 62n], [9, 1n], [9, 2n ** 53n]] as const) {
+    assert.throws(() => decodeBatch(types, changed(2, place, value), 100), WireError, `buffer ${place} ${value}`);
+  }
+  assert.throws(() => decodeBatch(types, whole.subarray(0, -8), 100), WireError);
+  assert.throws(() => decodeBatch(types, new Uint8Array([...whole, ...new Uint8Array(8)]), 100), /not as long as it says/);
+});
+
+test("columns that share their bytes do not make a small message expensive", () => {
+  const long = "x".repeat(3000);
+  const [schema, batch] = arrowMessages([[long], ["a"], ["b"]], [utf8, utf8, utf8]);
+  assert.ok(schema && batch);
+  const types = decodeSchema(schema);
+  const head = new DataView(batch.buffer).getUint32(4, true);
+  const structs = FlatTable.root(batch.subarray(8, 8 + head)).table(2)?.structs(2, 16);
+  assert.ok(structs);
+  const buffers = new DataView(structs.buffer, structs.byteOffset);
+  assert.deepEqual(decodeBatch(types, batch, 100), [[long], ["a"], ["b"]]);
+  // Five buffers a column, the fourth the offsets of its texts, the fifth their bytes: those of the first column for all.
+  const body = new DataView(batch.buffer, 8 + head);
+  for (const column of [1, 2]) {
+    buffers.setBigInt64(16 * (5 * column + 4), buffers.getBigInt64(16 * 4, true), true);
+    buffers.setBigInt64(16 * (5 * column + 4) + 8, 3000n, true);
+    body.setInt32(Number(buffers.getBigInt64(16 * (5 * column + 3), true)) + 4, 3000, true);
+  }
+  assert.throws(() => decodeBatch(types, batch, 100), /overlap/);
 });
 
 test("metadata: what a view does not have is refused", () => {

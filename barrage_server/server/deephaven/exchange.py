@@ -37,7 +37,7 @@ _LIGHT_BYTES: Final = 1 << 10
 """A request of more bytes is decoded and served on another thread than the event loop's."""
 
 
-class RawExchange(BundledExchange):
+class RawExchange(BundledExchange[bytes]):
     """A stream of subscription or snapshot requests over plain gRPC.
 
     Args:
@@ -202,9 +202,9 @@ class RawExchange(BundledExchange):
 
     # On a thread of the dispatcher.
 
-    def opening(self) -> bytes:
+    def opening(self) -> list[bytes]:
         """The schema, as the first message."""
-        return schema_flight_data(self.exchange_state.schema)
+        return [schema_flight_data(self.exchange_state.schema)]
 
     def pieces_of(self, message: Message) -> Iterator[bytes]:
         """The messages of an update."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import math
+import threading
 from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Final, ParamSpec, TypeVar
@@ -13,15 +15,20 @@ from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
 import barrage_server
+from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
+from barrage_server.plan.plan import Plan
 from barrage_server.process import most_connections
 from barrage_server.server.authentication import Credentials
 from barrage_server.server.event_loop import EventLoop
+from barrage_server.server.figures import shown_to
 from barrage_server.server.log_ins import LogIns
+from barrage_server.server.plans import compute
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.files import page_file, response, text_response
 from barrage_server.server.web.front import SocketLimits, WebFront
+from barrage_server.server.web.health import ProcessFigures, health_message
 from barrage_server.server.web.hosts import is_known_host, is_own_page
 from barrage_server.server.web.session import PageLimits
 from barrage_server.server.web.socket import PageSocket
@@ -40,7 +47,10 @@ Result = TypeVar("Result")
 _LIVE_PATH: Final = "/live"
 _WORKERS: Final = 8
 """Threads for what would hold the event loop up."""
+_PLAN_THREADS: Final = 4
+"""Threads that compute tables for pages."""
 _BEAT_SECONDS: Final = 1.0
+_FRESH_SECONDS: Final = 0.9 * _BEAT_SECONDS
 _RESTS: Final = 10.0
 """The list of tables is made again after this multiple of the time that making it took, at the earliest."""
 _CLOSE_SECONDS: Final = 5.0
@@ -85,6 +95,9 @@ class PageDoor:
         self.tables: Final = TableList(server_state.access, server_state.clock)
         self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
         self._workers = Workers(_WORKERS, "barrage-web")
+        self._plans = Workers(_PLAN_THREADS, "barrage-web-plans")
+        self._health: dict[object, tuple[float, str]] = {}  # by what callers may see: when it was made, and the message
+        self._process: ProcessFigures | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._loop = EventLoop("barrage-web")
         self._front = _PageFront(self, names, is_encrypted=tls is not None)
@@ -116,6 +129,7 @@ class PageDoor:
         except concurrent.futures.TimeoutError:
             logger.error("the web port does not close")
         self._workers.shutdown()
+        self._plans.shutdown()
         self._loop.stop()
 
     # For the websockets, on the event loop.
@@ -125,6 +139,25 @@ class PageDoor:
     ) -> Result:
         """``function(*args, **keywords)``, called on a thread."""
         return await asyncio.wrap_future(self._workers.submit(function, *args, **keywords))
+
+    async def computed(self, principal: Principal, plan: Plan) -> Table:
+        """The result of a plan with one output, computed on a thread while the caller is there.
+
+        Raises:
+            BarrageError: the error of the operation that failed.
+
+        """
+        gone = threading.Event()
+        try:
+            (outcome,) = await asyncio.wrap_future(
+                self._plans.submit(compute, self.server_state, principal, plan, gone.is_set)
+            )
+        except asyncio.CancelledError:
+            gone.set()
+            raise
+        if isinstance(outcome, BarrageError):
+            raise outcome
+        return outcome
 
     def leave_aside(self, stream: PageStream) -> None:
         """Have a stream leave that a thread is still busy with."""
@@ -151,6 +184,27 @@ class PageDoor:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
         await asyncio.shield(self._refreshing)
+
+    async def health(self, principal: Principal) -> str:
+        """The message about the state of the server, for who may know it; made at most about once a second.
+
+        Raises:
+            ForbiddenError: the caller may not.
+
+        """
+        key, now = self.tables.key(principal), asyncio.get_running_loop().time()
+        made_at, known = self._health.get(key, (-math.inf, ""))
+        if now - made_at < _FRESH_SECONDS:
+            return known
+        found = await self.aside(self._make_health, principal)
+        self._health = {other: made for other, made in self._health.items() if now - made[0] < _FRESH_SECONDS}
+        self._health[key] = (now, found)
+        return found
+
+    def _make_health(self, principal: Principal) -> str:
+        figures = shown_to(self.server_state, principal)
+        before, self._process = self._process, ProcessFigures.now()
+        return health_message(figures, self.server_state.limits, self._process, before)
 
     async def _refresh(self) -> None:
         principals = [socket.principal for socket in self._front.pages if socket.is_known]

@@ -8,6 +8,7 @@ from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.server.limits import Limits
 from barrage_server.wire.page_messages import (
     PAGE_VERSION,
+    Health,
     Hello,
     Move,
     Open,
@@ -86,17 +87,23 @@ class PageSession:
             if message.stream <= self._last:
                 raise WireFormatError("A stream has a higher number than those before it.")
             self._last = message.stream
-        elif not isinstance(message, Ping):
+        elif not isinstance(message, Ping | Health):
             if message.stream > self._last:
                 raise WireFormatError(f"Stream {message.stream} was never opened.")
             if message.stream not in self._cells:
                 return None
         return message
 
-    def check_open(self) -> None:
-        """Raise LimitError when the page may open no further stream."""
+    def begin(self, stream: int) -> None:
+        """Note that a stream opens, which shows nothing yet.
+
+        Raises:
+            LimitError: the page may open no further one.
+
+        """
         if len(self._cells) >= self.limits.streams:
             raise LimitError(f"One page has {self.limits.streams:,} streams at most (page_streams); close one.")
+        self._cells[stream] = 0
 
     def look(self, message: Open | Move, columns: int) -> None:
         """Note what a stream shows from now on.

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -13,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
+from websockets.protocol import State
 
 from barrage_server.engine import Table
 from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.restricted import source_of
-from barrage_server.errors import BarrageError, InvalidRequestError, WireFormatError
+from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, WireFormatError
 from barrage_server.log import about
 from barrage_server.server.access import Right
 from barrage_server.server.authentication import Credentials
@@ -27,6 +29,7 @@ from barrage_server.server.stall import StallWatch
 from barrage_server.server.translate import safe_error
 from barrage_server.server.web.front import close_reason, peer_of
 from barrage_server.server.web.progress import ProgressWatch
+from barrage_server.server.web.query import OPERATIONS, plan_of
 from barrage_server.server.web.session import PageSession
 from barrage_server.server.web.stream import PageStream
 from barrage_server.wire.browser_types import form_of, whole_text
@@ -35,6 +38,7 @@ from barrage_server.wire.page_messages import (
     Ack,
     CellRequest,
     Close,
+    Health,
     Hello,
     Move,
     Open,
@@ -51,6 +55,8 @@ __all__ = ["PageSocket"]
 
 _LIGHT_COLUMNS: Final = 256
 """Columns of a table from which opening it is left to a thread."""
+_MOST_WAITING: Final = 64
+"""Messages for a stream that is not open yet."""
 _MOST_CELL: Final = 1 << 20
 """Characters of a whole cell."""
 
@@ -72,9 +78,11 @@ class PageSocket:
         self._door = door
         self._session = PageSession(door.page_limits)
         self._streams: dict[int, PageStream] = {}
+        self._opening: dict[int, _Opening] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self._edition = 0
+        self._wants_health = False
         self._is_known = False
         self._gone = asyncio.Event()
 
@@ -148,7 +156,16 @@ class PageSocket:
         self._edition = edition
         if news:
             await self._send(news)
+        if self._wants_health:
+            await self._tell_health()
         await self._tell({"type": "beat"})
+
+    async def _tell_health(self) -> None:
+        try:
+            await self._send(await self._door.health(self.principal))
+        except BarrageError as error:
+            self._wants_health = False
+            await self._tell({"type": "health", "error": type(error).__name__, "text": str(error)})
 
     # What the page sends.
 
@@ -156,8 +173,30 @@ class PageSocket:
         match message:
             case Hello():
                 await self._greet(message)
+                return
             case Open():
-                await self._open(message)
+                self._begin(message)
+                return
+            case Ping(number):
+                await self._tell({"type": "pong", "n": number})
+                return
+            case Health(is_on):
+                self._wants_health = is_on
+                if is_on:
+                    await self._tell_health()
+                return
+        opening = self._opening.get(message.stream)
+        if opening is None:
+            await self._of_stream(message)
+        elif isinstance(message, Close):
+            opening.task.cancel()
+        elif len(opening.waiting) >= _MOST_WAITING:
+            raise LimitError(f"A stream that opens takes {_MOST_WAITING} messages at most.")
+        else:
+            opening.waiting.append(message)
+
+    async def _of_stream(self, message: PageMessage) -> None:
+        match message:
             case Move():
                 await self._move(message)
             case Ack(stream, updates):
@@ -174,8 +213,6 @@ class PageSocket:
                     self._streams[stream].settle(None)
             case CellRequest():
                 await self._cell(message)
-            case Ping(number):
-                await self._tell({"type": "pong", "n": number})
 
     async def _greet(self, message: Hello) -> None:
         if message.token is None:
@@ -192,39 +229,67 @@ class PageSocket:
                 "version": PAGE_VERSION,
                 "server": self._door.server_name,
                 "limits": asdict(self._session.limits),
-                "operations": [],
+                "operations": OPERATIONS,
             }
         )
         await self._door.refresh_tables()
         await self._tell_news()
 
-    async def _open(self, message: Open) -> None:
-        stream: PageStream | None = None
+    def _begin(self, message: Open) -> None:
+        """Open a stream beside what else the page does: its table may have to be computed."""
         try:
-            self._session.check_open()
+            self._session.begin(message.stream)
+        except LimitError as error:
+            self._start(self._tell_ended(message.stream, error))
+            return
+        opening = _Opening(message.stream)
+        opening.task = asyncio.get_running_loop().create_task(self._open(message, opening))
+        self._opening[message.stream] = opening
+        self._tasks.add(opening.task)
+        opening.task.add_done_callback(self._tasks.discard)
+        opening.task.add_done_callback(lambda _: self._give_up(opening))
+
+    def _give_up(self, opening: _Opening) -> None:
+        """The opening of a stream was cancelled before it had begun."""
+        if self._opening.pop(opening.stream, None) is not None:
+            self._session.ended(opening.stream)
+            self._start(self._tell_ended(opening.stream, None))
+
+    async def _open(self, message: Open, opening: _Opening) -> None:
+        stream: PageStream | None = None
+        reason: BarrageError | None = None
+        try:
             self._door.server_state.request_rate.admit(self.principal)
-            table = await self._table(message.table)
+            table = await self._table(message)
             self._session.look(message, len(table.schema))
             stream = self._new_stream(message)
             self._door.server_state.streams.admit(stream)
             self._streams[message.stream] = stream
             await self._tell(_opened(message.stream, table))
             await self._ask(stream, message, table)
+            while opening.waiting:
+                await self._of_stream(opening.waiting.popleft())
+            return
+        except asyncio.CancelledError:
+            if self._connection.state is not State.OPEN:
+                raise
         except Exception as error:  # the boundary: other streams of the page go on
-            safe = safe_error(error, "a stream", self.peer)
-            if stream is not None and message.stream in self._streams:
-                stream.settle(safe)
-                return
-            if stream is not None:
-                self._door.server_state.dispatcher.remove(stream.scheduled)
-                stream.exchange_state.close()
-            self._session.ended(message.stream)
-            await self._tell_ended(message.stream, safe)
+            reason = safe_error(error, "a stream", self.peer)
+        finally:
+            self._opening.pop(message.stream, None)
+        if stream is not None and message.stream in self._streams:
+            stream.settle(reason)
+            return
+        if stream is not None:
+            self._door.server_state.dispatcher.remove(stream.scheduled)
+            stream.exchange_state.close()
+        self._session.ended(message.stream)
+        await self._tell_ended(message.stream, reason)
 
     async def _move(self, message: Move) -> None:
-        stream = self._streams[message.stream]
-        table = stream.exchange_state.table
-        if table is None:
+        stream = self._streams.get(message.stream)
+        table = None if stream is None else stream.table
+        if stream is None or table is None:
             return
         try:
             self._session.look(message, len(table.schema))
@@ -235,7 +300,7 @@ class PageSocket:
 
     async def _ask(self, stream: PageStream, message: Open | Move, table: Table) -> None:
         dispatcher = self._door.server_state.dispatcher
-        light = len(table.schema) <= _LIGHT_COLUMNS and is_light(stream.request(message), table)
+        light = len(table.schema) <= _LIGHT_COLUMNS and is_light(stream.request(message, message.columns), table)
         if light:
             stream.ask(message, table)
             dispatcher.run(stream.scheduled)
@@ -243,20 +308,24 @@ class PageSocket:
             await self._door.aside(stream.ask, message, table)
             dispatcher.wake(stream.scheduled)
 
-    async def _table(self, name: str) -> Table:
-        access = self._door.server_state.access
+    async def _table(self, message: Open) -> Table:
+        """What a page opens: a table, or what is computed from one."""
+        access, name = self._door.server_state.access, message.table
         if access.takes_long(self.principal, name):
-            return await self._door.aside(access.get, self.principal, name, Right.READ)
-        return access.get(self.principal, name, Right.READ)
+            table = await self._door.aside(access.get, self.principal, name, Right.READ)
+        else:
+            table = access.get(self.principal, name, Right.READ)
+        plan = plan_of(message, table.schema)
+        return table if plan is None else await self._door.computed(self.principal, plan)
 
     async def _cell(self, message: CellRequest) -> None:
-        stream = self._streams[message.stream]
+        stream = self._streams.get(message.stream)
         answer: dict[str, Any] = {"type": "cell", "request": message.request}
         try:
             self._door.server_state.request_rate.admit(self.principal)
-            table = stream.exchange_state.table
+            table = None if stream is None else stream.table
             if table is None:
-                raise InvalidRequestError("The stream shows nothing yet.")
+                raise InvalidRequestError("The stream shows nothing.")
             answer["text"] = await self._door.aside(_whole_cell, table, message.row, message.column)
         except Exception as error:  # the boundary: the stream goes on
             safe = safe_error(error, "a cell", self.peer)
@@ -270,10 +339,10 @@ class PageSocket:
             self._door.server_state, self.principal, self.peer, self.stall, message, self._deliver, self._ended
         )
 
-    def _deliver(self, stream: PageStream, bundle: list[bytes]) -> None:
+    def _deliver(self, stream: PageStream, bundle: list[bytes | str]) -> None:
         self._start(self._write(stream, bundle))
 
-    async def _write(self, stream: PageStream, bundle: list[bytes]) -> None:
+    async def _write(self, stream: PageStream, bundle: list[bytes | str]) -> None:
         with contextlib.suppress(ConnectionClosed):
             await self._send(*bundle)
             stream.delivered()
@@ -324,6 +393,15 @@ class PageSocket:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class _Opening:
+    """A stream that opens, and what the page has sent for it meanwhile."""
+
+    def __init__(self, stream: int) -> None:
+        self.stream = stream
+        self.task: asyncio.Task[None]
+        self.waiting: deque[PageMessage] = deque()
 
 
 def _opened(stream: int, table: Table) -> dict[str, Any]:

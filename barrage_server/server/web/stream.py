@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
 from barrage_server.rowset import RowSet
 from barrage_server.server.bundled_exchange import BundledExchange
-from barrage_server.server.exchange_state import MessageFormat
+from barrage_server.server.exchange_state import ExchangeState, MessageFormat
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
 from barrage_server.subscription import Dialect
 from barrage_server.subscription.feed import Message
+from barrage_server.subscription.window import check_columns
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
 from barrage_server.wire.metadata import SubscriptionOptions, SubscriptionRequest
@@ -24,6 +27,7 @@ from barrage_server.wire.page_messages import (
     Move,
     Open,
     OpenKind,
+    columns_message,
     frame,
     schema_frame,
 )
@@ -33,10 +37,12 @@ __all__ = ["PageStream"]
 
 _MOST_UNPAINTED: Final = 2
 """Updates that a page has not acknowledged: one that it paints, and one on its way."""
+_WIDE: Final = 64
+"""Columns of a table up to which a stream numbers all of them."""
 _FORMAT: Final = MessageFormat(Dialect.FLATTENED, LengthMode.RAGGED, ClientFamily.BROWSER)
 
 
-class PageStream(BundledExchange):
+class PageStream(BundledExchange[bytes | str]):
     """See the module.
 
     Args:
@@ -57,7 +63,7 @@ class PageStream(BundledExchange):
         peer: str,
         stall: StallWatch,
         opening: Open,
-        deliver: Callable[[PageStream, list[bytes]], object],
+        deliver: Callable[[PageStream, list[bytes | str]], object],
         ended: Callable[[PageStream, BarrageError | None], object],
     ) -> None:
         super().__init__(server_state, principal, peer, _FORMAT, stall)
@@ -68,12 +74,21 @@ class PageStream(BundledExchange):
         self._tell_ended = ended
         self._is_settled = False
         self.exchange_state.report(ReadingReport(messages=0, unread=_MOST_UNPAINTED))
+        self._latest = self.exchange_state  # of the last request; one before it may have something to send
+        self._chosen: tuple[int, ...] | None = None
+        self._is_paused = False
+        self._told_at = -math.inf  # of the last message: when its newest change was signalled
 
-    def request(self, window: Open | Move) -> SubscriptionRequest:
-        """The request for a window."""
+    @property
+    def table(self) -> Table | None:
+        """What it is about; ``None`` before the first request."""
+        return self._latest.table
+
+    def request(self, window: Open | Move, columns: tuple[int, ...] | None) -> SubscriptionRequest:
+        """The request for a window, and for columns by the numbers that they have for the stream."""
         return SubscriptionRequest(
             b"",
-            columns=window.columns,
+            columns=columns,
             viewport=RowSet.from_range(window.first, window.first + window.count - 1),
             options=SubscriptionOptions(columns_as_list=True, min_update_interval_ms=self._interval),
             reverse_viewport=window.reverse,
@@ -87,31 +102,58 @@ class PageStream(BundledExchange):
             UnknownTableError: the table was dropped meanwhile.
 
         """
-        request = self.request(window)
-        was_subscription = self.exchange_state.is_subscription
         self._has_asked = True
-        self.exchange_state.serve(request, table)
+        columns = window.columns
+        if len(table.schema) <= _WIDE:
+            self._follow(self.exchange_state, self.request(window, columns), table)
+            return
+        # A wide table is, for the stream, one of the columns in view: all others would be named in each message.
+        columns = check_columns(columns, len(table.schema))
+        request = self.request(window, None)
+        if columns == self._chosen:
+            self._follow(self._latest, request, table)
+            return
+        self._chosen = columns
+        state = ExchangeState(self.server_state, self.scheduled, replace(_FORMAT, columns=columns))
+        state.report(ReadingReport(messages=0, unread=_MOST_UNPAINTED))
+        state.pause(paused=self._is_paused)
+        self._latest = state
+        try:
+            self._follow(state, request, table)
+        except BaseException:
+            state.close()
+            raise
+        self.replace(state)
+
+    def _follow(self, state: ExchangeState, request: SubscriptionRequest, table: Table) -> None:
+        was_subscription = state.is_subscription
+        state.serve(request, table)
         self.served(request, table, was_subscription)
 
     def painted(self, updates: int) -> None:
         """The page has painted so many updates: there may be more."""
-        self.exchange_state.report(ReadingReport(messages=updates))
+        self._latest.report(ReadingReport(messages=updates))
         self.server_state.dispatcher.wake(self.scheduled)
 
     def pause(self, *, paused: bool) -> None:
         """Have no updates made, or have them made again."""
-        self.exchange_state.pause(paused=paused)
+        self._is_paused = paused
+        self._latest.pause(paused=paused)
         self.server_state.dispatcher.wake(self.scheduled)
 
     # On a thread of the dispatcher.
 
-    def opening(self) -> bytes:
-        """The schema of the batches."""
-        return schema_frame(self.number, self.exchange_state.schema)
+    def opening(self) -> list[bytes | str]:
+        """Which columns the batches have, where these are not all, and the schema of the batches."""
+        columns = self.exchange_state.columns
+        told = [] if columns is None else [columns_message(self.number, columns)]
+        return [*told, schema_frame(self.number, self.exchange_state.schema)]
 
-    def pieces_of(self, message: Message) -> Iterator[bytes]:
+    def pieces_of(self, message: Message) -> Iterator[bytes | str]:
         """The frames of an update."""
-        age = UNKNOWN_AGE if message.is_snapshot else self._age()
+        age = self._age()
+        if message.is_snapshot:
+            age = UNKNOWN_AGE
         kind = FrameKind.UPDATE
         for metadata, batch in message.encapsulated():
             yield frame(self.number, kind, age, metadata, batch)
@@ -123,13 +165,16 @@ class PageStream(BundledExchange):
             self.on_loop(self._end_if_read)
 
     def _age(self) -> int:
-        """Milliseconds since the table changed last, as far as the stream was told."""
-        age = self.server_state.clock() - self.scheduled.signal.changed_at
-        return UNKNOWN_AGE if age > UNKNOWN_AGE / 1000 else max(0, int(age * 1000))
+        """Milliseconds since the newest change of an update."""
+        changed_at, told = self.scheduled.signal.changed_at, self._told_at
+        self._told_at = changed_at
+        if changed_at in (told, -math.inf):  # a change is in the table that has not been signalled yet
+            return 0
+        return max(0, int((self.server_state.clock() - changed_at) * 1000))
 
     # On the event loop.
 
-    def take(self, bundle: list[bytes]) -> None:
+    def take(self, bundle: list[bytes | str]) -> None:
         """Have the frames written."""
         if not self._is_settled:
             self._deliver(self, bundle)

@@ -6,19 +6,23 @@ export function floatText(value: number, bits: 16 | 32 | 64, digits?: number): s
   if (digits !== undefined) return fixed(value, digits);
   if (value === 0) return Object.is(value, -0) ? "-0" : "0";
   if (bits === 64) return String(value);
-  const isSame = bits === 32 ? (other: number) => Math.fround(other) === value : (other: number) => Math.abs(other - value) < halfGap(value);
-  for (let precision = 1; precision <= 9; precision += 1) {
+  const rounded = bits === 32 ? Math.fround : toHalf;
+  // Fewer digits than these, where they suffice, come out with zeros behind them, which Number drops.
+  const least = Math.abs(value) < (bits === 32 ? 2 ** -126 : 2 ** -14) ? 1 : bits === 32 ? 6 : 3;
+  for (let precision = least; precision <= 9; precision += 1) {
     const shorter = Number(value.toPrecision(precision));
-    if (isSame(shorter)) return String(shorter);
+    if (rounded(shorter) === value) return String(shorter);
   }
   return String(value);
 }
 
-/** Numbers nearer to a float of 16 bits than this read back as it. */
-function halfGap(value: number): number {
+/** The float of 16 bits that is nearest to `value`, the even one of two. */
+function toHalf(value: number): number {
   const exponent = Math.max(Math.floor(Math.log2(Math.abs(value))), -14);
-  const isPower = Math.abs(value) === 2 ** exponent; // the gap below is half as wide
-  return 2 ** (exponent - 10) / (isPower ? 4 : 2);
+  const unit = 2 ** (exponent - 10);
+  const below = Math.floor(value / unit);
+  const rest = value / unit - below;
+  return (rest > 0.5 || (rest === 0.5 && below % 2 !== 0) ? below + 1 : below) * unit;
 }
 
 function fixed(value: number, digits: number): string {
@@ -29,8 +33,23 @@ function fixed(value: number, digits: number): string {
 
 const DECIMAL = /^(-?)(\d+)(?:\.(\d+))?$/;
 
+const SCIENTIFIC = /^(-?)(\d+)(?:\.(\d+))?E([+-]?\d{1,4})$/;
+
+/** A decimal without an exponent, which Arrow writes for small numbers ("0E-10", "1E-7") and negative scales ("1E+2"). */
+export function plainDecimal(text: string): string {
+  const found = SCIENTIFIC.exec(text);
+  if (found === null) return text;
+  const [, sign = "", whole = "", fraction = "", exponent = ""] = found;
+  const digits = whole + fraction;
+  const point = whole.length + Number(exponent);
+  if (point <= 0) return `${sign}0.${"0".repeat(-point)}${digits}`;
+  if (point < digits.length) return `${sign}${digits.slice(0, point)}.${digits.slice(point)}`;
+  return sign + String(BigInt(digits.padEnd(point, "0")));
+}
+
 /** A decimal; with `digits`, rounded to that many after the point, halves away from zero. */
-export function decimalText(text: string, digits?: number): string {
+export function decimalText(value: string, digits?: number): string {
+  const text = plainDecimal(value);
   const found = DECIMAL.exec(text);
   if (digits === undefined || found === null) return text;
   const [, sign = "", whole = "", fraction = ""] = found;

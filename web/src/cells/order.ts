@@ -1,6 +1,7 @@
 // Which of two values is larger.
 
 import { type Column, type Value, isOrdered } from "./column.ts";
+import { plainDecimal } from "./number.ts";
 
 const DECIMAL = /^(-?)(\d+)(?:\.(\d+))?$/;
 
@@ -14,7 +15,7 @@ export function direction(column: Column, before: Value, after: Value): -1 | 0 |
 
 /** The same for decimals as text, however many digits they have. */
 function decimals(before: string, after: string): -1 | 0 | 1 {
-  const [left, right] = [DECIMAL.exec(before), DECIMAL.exec(after)];
+  const [left, right] = [DECIMAL.exec(plainDecimal(before)), DECIMAL.exec(plainDecimal(after))];
   if (left === null || right === null) return 0;
   const places = Math.max(left[3]?.length ?? 0, right[3]?.length ?? 0);
   const [a, b] = [scaled(left, places), scaled(right, places)];

@@ -21,7 +21,9 @@ const CUT_AT = 512;
  * apart by `value === null`; empty text is "". Characters that would not be seen, or would move others, are symbols.
  */
 export function cellText(column: Column, value: Value, format: Format = {}): string {
-  return value === null ? "null" : visible(textOf(column, value, format));
+  if (value === null) return "null";
+  const text = textOf(column, value, format);
+  return typeof value === "string" ? visible(text) : text;
 }
 
 /** What is copied of a cell: characters of text as they are, "" for null. */

@@ -23,6 +23,12 @@ export interface Geometry {
   readonly rows: number;
 }
 
+/** Width of the row numbers of a table with so many rows, thousands grouped. */
+export function gutterWidth(rows: number): number {
+  const digits = String(rows).length;
+  return Math.max(44, Math.ceil(18 + digits * 6.4 + Math.floor((digits - 1) / 3) * 3.4));
+}
+
 /** Pixels for columns. */
 export function columnSpace(geometry: Geometry): number {
   return Math.max(0, geometry.width - geometry.gutter);

@@ -50,6 +50,8 @@ export class Gestures {
       target.surface.addEventListener(name, run, { signal });
     };
     on("pointerdown", (event) => this.down(event));
+    // A press would otherwise take the focus from the grid.
+    on("mousedown", (event) => event.preventDefault());
     on("pointermove", (event) => this.move(event));
     on("pointerup", (event) => this.up(event));
     on("pointercancel", () => this.end());
@@ -57,7 +59,7 @@ export class Gestures {
     on("pointerleave", () => this.leave());
     on("dblclick", (event) => this.doubleClick(event));
     on("contextmenu", (event) => this.contextMenu(event));
-    signal.addEventListener("abort", () => this.end());
+    signal.addEventListener("abort", () => this.stop());
   }
 
   /** Stops what goes on by itself, such as scrolling after a touch. */
@@ -245,6 +247,7 @@ export class Gestures {
   private end(): void {
     const { target } = this;
     const kind = this.drag?.kind;
+    if (kind === undefined) return;
     this.drag = undefined;
     if (kind !== "pan") this.stop();
     if (kind === "head" || kind === "resize") target.surface.style.cursor = "";
@@ -267,6 +270,10 @@ export class Gestures {
   }
 
   private contextMenu(event: MouseEvent): void {
+    if (event.button !== 2 && (event as Partial<PointerEvent>).pointerType !== "touch") {
+      event.preventDefault(); // by a key, which has opened the menu already
+      return;
+    }
     const { at } = this.locate(event);
     const { selection } = this.target;
     if (at.part === "cell") {

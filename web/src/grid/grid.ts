@@ -1,54 +1,29 @@
 // The grid: a canvas, its scroll bars and its accessible mirror over one open view.
 
-import type { Column, Value } from "../cells/column.ts";
+import type { Column } from "../cells/column.ts";
 import type { Format } from "../cells/text.ts";
 import type { TableWindow } from "../window/window.ts";
+import { AcrossScroll } from "./across.ts";
+import { Sheet } from "./canvas.ts";
 import { ColumnLayout } from "./columns.ts";
 import { demand } from "./demand.ts";
 import type { Demand, DemandLimits } from "./demand.ts";
 import { Gestures } from "./gestures.ts";
 import type { GestureTarget } from "./gestures.ts";
-import { HEADER_HEIGHT, ROW_HEIGHT, columnSpace, rowsInView, visibleRows } from "./geometry.ts";
+import { HEADER_HEIGHT, ROW_HEIGHT, columnLeft, columnSpace, gutterWidth, rowsInView, visibleRows } from "./geometry.ts";
 import type { Geometry } from "./geometry.ts";
 import { Highlights } from "./highlights.ts";
 import { pressKey } from "./keyboard.ts";
 import type { KeyTarget } from "./keyboard.ts";
 import { MIRROR_MS, Mirror } from "./mirror.ts";
 import { paint } from "./painter.ts";
-import { readPalette } from "./palette.ts";
-import type { Palette } from "./palette.ts";
 import { reflection } from "./reflection.ts";
 import { Scroller, around, atThumb, fineStep, followsEnd, thumb, wheelRows } from "./scroll.ts";
 import { Scrollbar } from "./scrollbar.ts";
 import { Selection } from "./selection.ts";
-import { CellTexts } from "./texts.ts";
-import { UsualWidths } from "./widths.ts";
-
-/** What the grid shows: an open view of the link is one. */
-export interface GridSource {
-  readonly table: string;
-  readonly window: TableWindow | undefined;
-  readonly columns: readonly Column[];
-  readonly kind: string;
-  readonly stale: boolean;
-  move(view: Demand): void;
-  painted(): void;
-  snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]>;
-}
-
-/** What the grid tells the page. */
-export interface GridListener {
-  /** Position, selection, columns or rows have changed. */
-  changed(): void;
-  /** The layout of the columns has changed by the user. */
-  columnsChanged(): void;
-  openCell(): void;
-  openMenu(part: "head" | "cell", x: number, y: number): void;
-  copy(): void;
-}
-
-/** Lays out columns; `usual` is the width of one that has not been resized. */
-export type MakeLayout = (columns: readonly Column[], usual: (column: number) => number) => ColumnLayout;
+import type { GridListener, GridSource, MakeLayout } from "./source.ts";
+import { Timers } from "./timers.ts";
+import { Typesetting } from "./typesetting.ts";
 
 const NO_COLUMNS: readonly Column[] = [];
 /** Rows from which the widths of columns are learnt. */
@@ -58,7 +33,6 @@ const SETTLE_MS = 120;
 
 /** A table that scrolls and ticks. It asks its source for what is in view, and paints at most once a frame. */
 export class Grid implements GestureTarget, KeyTarget {
-  readonly surface: HTMLElement;
   readonly scroller: Scroller;
   readonly selection = new Selection();
   layout = new ColumnLayout([]);
@@ -69,11 +43,12 @@ export class Grid implements GestureTarget, KeyTarget {
   limits: DemandLimits = { rows: 10_000, columns: 500, cells: 100_000 };
 
   private readonly host: HTMLElement;
-  private readonly canvas: HTMLCanvasElement;
-  private readonly context: CanvasRenderingContext2D;
+  private readonly sheet: Sheet;
+  private readonly type: Typesetting;
   private readonly mirror: Mirror;
   private readonly down: Scrollbar;
-  private readonly across: Scrollbar;
+  private readonly acrossBar: Scrollbar;
+  private readonly across = new AcrossScroll();
   private readonly listener: GridListener;
   private readonly stop = new AbortController();
   private readonly motion = matchMedia("(prefers-reduced-motion: reduce)");
@@ -84,19 +59,13 @@ export class Grid implements GestureTarget, KeyTarget {
   private seenWindow: TableWindow | undefined;
   private asked: Demand | undefined;
   private highlights = new Highlights();
-  private palette: Palette;
-  private texts: CellTexts;
-  private format: Format | undefined;
-  private scrolled = 0;
-  private size = { width: 0, height: 0 };
   private frame = 0;
   private jumpedAt = 0;
   private mirroredAt = 0;
-  private readonly timers = new Map<string, number>();
+  private readonly timers = new Timers();
   private told = "";
   /** Whether the user has chosen the active cell. */
   private chosen = false;
-  private readonly widths: UsualWidths;
   private learnt = false;
 
   /** @param kind of the table: whether its end is followed at first */
@@ -104,42 +73,37 @@ export class Grid implements GestureTarget, KeyTarget {
     this.host = host;
     this.listener = listener;
     this.scroller = new Scroller(followsEnd(kind));
-    this.canvas = document.createElement("canvas");
-    this.surface = document.createElement("div");
-    this.surface.className = "surface";
     this.mirror = new Mirror(id);
-    this.canvas.append(this.mirror.element);
-    this.surface.append(this.canvas);
+    this.sheet = new Sheet(this.mirror.element);
+    this.type = new Typesetting(host, this.sheet.context);
     this.down = new Scrollbar(true, {
       drag: (start) => this.jump(() => this.scroller.to(atThumb(start, this.scroller.extent, this.down.track))),
       fine: (pixels) => this.scrollBy(pixels * fineStep(this.scroller.extent, this.down.track), 0),
       page: (direction) => this.scrollBy(direction * Math.max(1, this.scroller.extent.visible - 1), 0),
       release: () => this.invalidate(),
     });
-    this.across = new Scrollbar(false, {
-      drag: (start) => this.scrollAcross((start / this.acrossRange().free) * this.acrossRange().most),
+    this.acrossBar = new Scrollbar(false, {
+      drag: (start) => {
+        this.across.toThumb(start, this.acrossBar.track);
+        this.invalidate();
+      },
       fine: (pixels) => this.scrollBy(0, pixels),
       page: (direction) => this.scrollBy(0, direction * columnSpace(this.geometry) * 0.9),
       release: () => this.invalidate(),
     });
-    host.append(this.surface, this.down.element, this.across.element);
-    const context = this.canvas.getContext("2d", { alpha: false });
-    if (context === null) throw new Error("This browser has no canvas.");
-    this.context = context;
-    this.palette = readPalette(host);
-    this.texts = this.makeTexts();
-    this.widths = new UsualWidths({
-      head: (text) => this.textWidth(text, this.palette.headFont),
-      cell: (text) => this.textWidth(text, this.palette.cellFont),
-    });
+    host.append(this.surface, this.down.element, this.acrossBar.element);
     this.gestures = new Gestures(this, this.stop.signal);
     this.listen();
   }
 
+  /** What pointers act on. */
+  get surface(): HTMLElement {
+    return this.sheet.element;
+  }
+
   get geometry(): Geometry {
     const rows = this.source?.window?.size ?? this.expectedRows;
-    const digits = String(rows).length;
-    return { ...this.size, gutter: Math.max(44, 18 + digits * 7), position: this.scroller.position, scrolled: this.scrolled, rows };
+    return { ...this.sheet.size, gutter: gutterWidth(rows), position: this.scroller.position, scrolled: this.across.pixels, rows };
   }
 
   get isFocused(): boolean {
@@ -153,8 +117,8 @@ export class Grid implements GestureTarget, KeyTarget {
 
   /** What to ask for at first: the columns are not known yet, but `width` of them are. */
   firstDemand(width: number): Demand {
-    this.measure();
-    const visible = Math.max(10, Math.ceil(visibleRows(this.size.height)) + 1);
+    this.sheet.measure();
+    const visible = Math.max(10, Math.ceil(visibleRows(this.sheet.size.height)) + 1);
     const columns = width > 64 ? Array.from({ length: 32 }, (_, column) => column) : undefined;
     const first = this.scroller.following ? 0 : this.scroller.position.row;
     this.asked = { columns, first, count: 2 * visible, reverse: this.scroller.following };
@@ -187,20 +151,18 @@ export class Grid implements GestureTarget, KeyTarget {
 
   /** Takes over changed colours and fonts. */
   restyle(): void {
-    this.palette = readPalette(this.host);
-    this.texts = this.makeTexts();
+    this.type.restyle();
     this.invalidate();
   }
 
   setFormat(format: Format | undefined): void {
-    this.format = format;
-    this.texts = this.makeTexts();
+    this.type.setFormat(format);
     this.invalidate();
   }
 
   scrollBy(rows: number, pixels: number): void {
     if (rows !== 0) this.scroller.by(rows);
-    if (pixels !== 0) this.scrollAcross(this.scrolled + pixels);
+    if (pixels !== 0) this.across.to(this.across.pixels + pixels);
     this.invalidate();
   }
 
@@ -208,10 +170,13 @@ export class Grid implements GestureTarget, KeyTarget {
   goTo(row: number): void {
     const { rows } = this.geometry;
     const target = Math.max(0, Math.min(row, rows - 1));
-    this.jump(() => this.scroller.to(around(target, this.scroller.extent)));
-    this.scroller.following = false;
+    this.chosen = true;
+    this.mirroredAt = 0;
     this.selection.moveTo({ row: target, place: this.selection.active.place });
-    this.invalidate();
+    this.jump(() => {
+      this.scroller.to(around(target, this.scroller.extent));
+      this.scroller.following = false;
+    });
   }
 
   /** Makes a column, by its number in the schema, the active one, and shows it. */
@@ -221,7 +186,7 @@ export class Grid implements GestureTarget, KeyTarget {
       this.layoutChanged();
     }
     this.selection.moveTo({ row: this.selection.active.row, place: this.layout.place(column) });
-    this.scrollAcross(this.layout.reveal(this.selection.active.place, this.scrolled, columnSpace(this.geometry)));
+    this.revealColumn();
     this.invalidate();
   }
 
@@ -232,6 +197,7 @@ export class Grid implements GestureTarget, KeyTarget {
 
   selected(): void {
     this.chosen = true;
+    this.mirroredAt = 0;
     this.reveal();
   }
 
@@ -259,8 +225,10 @@ export class Grid implements GestureTarget, KeyTarget {
 
   openMenuHere(part: "head" | "cell"): void {
     this.enter();
-    const { x, y } = this.activePoint();
-    this.openMenu(part, x, y);
+    const box = this.surface.getBoundingClientRect();
+    const { geometry } = this;
+    const left = columnLeft(geometry, this.layout, this.selection.active.place);
+    this.openMenu(part, box.left + Math.max(geometry.gutter, Math.min(left, geometry.width - 40)), box.top + HEADER_HEIGHT);
   }
 
   openMenu(part: "head" | "cell", x: number, y: number): void {
@@ -274,35 +242,16 @@ export class Grid implements GestureTarget, KeyTarget {
     const column = number === undefined ? undefined : this.columns[number];
     if (number === undefined || column === undefined) return;
     const { from, to } = rowsInView(this.geometry);
-    this.layout.resize(number, this.widths.fitted(column, this.textsOf(number, from, to)));
+    const texts = this.type.textsOf(this.source?.window, column, number, from, to);
+    this.layout.resize(number, this.type.widths.fitted(column, texts));
     this.layoutChanged();
   }
 
   close(): void {
     this.stop.abort();
     cancelAnimationFrame(this.frame);
-    for (const timer of this.timers.values()) clearTimeout(timer);
+    this.timers.cancelAll();
     this.host.replaceChildren();
-  }
-
-  private makeTexts(): CellTexts {
-    return new CellTexts((text) => this.textWidth(text, this.palette.cellFont), this.format);
-  }
-
-  private textWidth(text: string, font: string): number {
-    this.context.font = font;
-    return this.context.measureText(text).width;
-  }
-
-  /** Texts of the cells of a column that are here, in rows [from, to). */
-  private textsOf(number: number, from: number, to: number): readonly string[] {
-    const column = this.columns[number];
-    const texts: string[] = [];
-    for (let row = from; row < to && column !== undefined; row++) {
-      const value = this.source?.window?.value(row, number);
-      if (value !== undefined) texts.push(this.texts.whole(column, value));
-    }
-    return texts;
   }
 
   private listen(): void {
@@ -340,61 +289,26 @@ export class Grid implements GestureTarget, KeyTarget {
     this.invalidate();
   }
 
-  /** A point of the page below the head of the active column. */
-  private activePoint(): { x: number; y: number } {
-    const box = this.surface.getBoundingClientRect();
-    const geometry = this.geometry;
-    const left = geometry.gutter + this.layout.left(this.selection.active.place);
-    const x = this.selection.active.place < this.layout.pinnedCount ? left : left - this.scrolled;
-    return { x: box.left + Math.max(geometry.gutter, Math.min(x, geometry.width - 40)), y: box.top + HEADER_HEIGHT };
-  }
-
   private reveal(): void {
-    const { row, place } = this.selection.active;
+    const { row } = this.selection.active;
     const before = this.scroller.position.row;
     this.scroller.reveal(row);
-    if (Math.abs(this.scroller.position.row - before) > 2 * this.scroller.extent.visible) this.jumpedAt = performance.now();
-    this.scrollAcross(this.layout.reveal(place, this.scrolled, columnSpace(this.geometry)));
+    if (Math.abs(this.scroller.position.row - before) > 2 * this.scroller.extent.visible) this.jump(() => undefined);
+    this.revealColumn();
     this.invalidate();
   }
 
   private jump(move: () => void): void {
     move();
     this.jumpedAt = performance.now();
+    if (this.source !== undefined) this.ask(this.source);
     this.invalidate();
   }
 
-  private scrollAcross(pixels: number): void {
-    this.scrolled = this.clampedAcross(pixels);
-    this.invalidate();
-  }
-
-  private clampedAcross(pixels: number): number {
-    const most = Math.max(0, this.layout.total - columnSpace(this.geometry));
-    return Math.round(Math.max(0, Math.min(most, Number.isFinite(pixels) ? pixels : 0)));
-  }
-
-  /** Most pixels scrolled, and pixels of the track that the thumb can move. */
-  private acrossRange(): { most: number; free: number; length: number } {
+  private revealColumn(): void {
     const space = columnSpace(this.geometry);
-    const { total } = this.layout;
-    const { track } = this.across;
-    const length = total <= space ? track : Math.max(28, (track * space) / total);
-    return { most: Math.max(0, total - space), free: Math.max(1, track - length), length };
-  }
-
-  private measure(): number {
-    const ratio = devicePixelRatio || 1;
-    const width = this.surface.clientWidth;
-    const height = this.surface.clientHeight;
-    this.size = { width, height };
-    const pixelsWide = Math.round(width * ratio);
-    const pixelsHigh = Math.round(height * ratio);
-    if (this.canvas.width !== pixelsWide || this.canvas.height !== pixelsHigh) {
-      this.canvas.width = pixelsWide;
-      this.canvas.height = pixelsHigh;
-    }
-    return ratio;
+    this.across.resize(this.layout.total, space);
+    this.across.to(this.layout.reveal(this.selection.active.place, this.across.pixels, space));
   }
 
   private takeColumns(): void {
@@ -403,9 +317,9 @@ export class Grid implements GestureTarget, KeyTarget {
       this.columns = columns;
       this.layout = this.columnsFor(columns, (number) => {
         const column = columns[number];
-        return column === undefined ? 0 : this.widths.usual(column);
+        return column === undefined ? 0 : this.type.widths.usual(column);
       });
-      this.texts = this.makeTexts();
+      this.type.forget();
       this.learnt = false;
     }
     const { window } = this.source ?? {};
@@ -414,41 +328,43 @@ export class Grid implements GestureTarget, KeyTarget {
     let changed = false;
     for (const number of window.columns) {
       const column = columns[number];
-      const texts = this.textsOf(number, window.first, window.first + Math.min(window.count, MOST_LEARNT));
-      if (column !== undefined && this.widths.learn(column, texts)) changed = true;
+      if (column === undefined) continue;
+      const texts = this.type.textsOf(window, column, number, window.first, window.first + Math.min(window.count, MOST_LEARNT));
+      if (this.type.widths.learn(column, texts)) changed = true;
     }
     if (changed) this.layout.arrange();
   }
 
   private paint(now: number): void {
     this.frame = 0;
-    const ratio = this.measure();
+    const ratio = this.sheet.measure();
     const { source } = this;
-    if (source === undefined || this.size.width === 0 || this.size.height === 0) return;
+    const { width, height } = this.sheet.size;
+    if (source === undefined || width === 0 || height === 0) return;
     this.takeColumns();
     const { window } = source;
     if (window !== this.seenWindow) {
       this.seenWindow = window;
       this.highlights = new Highlights(!this.motion.matches);
     }
-    const visible = visibleRows(this.size.height);
+    const visible = visibleRows(height);
     this.scroller.resize({ rows: this.geometry.rows, visible });
     this.selection.resize({ rows: this.geometry.rows, places: this.layout.shown.length, page: Math.max(1, visible - 1) });
-    this.scrolled = this.clampedAcross(this.scrolled);
+    this.across.resize(this.layout.total, columnSpace(this.geometry));
     this.ask(source);
     if (window !== undefined) this.highlights.note(window.version, now);
     const geometry = this.geometry;
-    paint(this.context, {
+    const glows = paint(this.sheet.context, {
       geometry, layout: this.layout, columns: this.columns, held: window, selection: this.selection, highlights: this.highlights,
-      texts: this.texts, palette: this.palette, now, stale: source.stale, focused: this.isFocused, hover: this.hover,
+      texts: this.type.texts, labels: this.type.labels, palette: this.type.palette, now, stale: source.stale, focused: this.isFocused, hover: this.hover,
       drop: this.drop, ratio,
     });
     if (window !== undefined) source.painted();
     this.down.show(thumb(this.scroller.position, this.scroller.extent, this.down.track));
-    const across = this.acrossRange();
-    this.across.element.hidden = across.most === 0;
-    this.across.show(across.most === 0 ? undefined : { start: (this.scrolled / across.most) * across.free, length: across.length });
-    const fade = this.highlights.next(now);
+    const thumbAcross = this.across.thumb(this.acrossBar.track);
+    this.acrossBar.element.hidden = thumbAcross === undefined;
+    this.acrossBar.show(thumbAcross);
+    const fade = glows ? this.highlights.next(now) : undefined;
     if (fade !== undefined) this.later("fade", fade);
     this.reflect(geometry, now);
     this.tell();
@@ -459,7 +375,7 @@ export class Grid implements GestureTarget, KeyTarget {
     const jumping = since < SETTLE_MS;
     if (jumping) this.later("settle", SETTLE_MS - since);
     if (this.columns.length === 0) return;
-    const across = { scrolled: this.scrolled, width: columnSpace(this.geometry) };
+    const across = { scrolled: this.across.pixels, width: columnSpace(this.geometry) };
     const wanted = demand(this.scroller, this.layout, across, this.limits, jumping, this.asked);
     if (wanted === this.asked) return;
     this.asked = wanted;
@@ -468,24 +384,21 @@ export class Grid implements GestureTarget, KeyTarget {
 
   /** Repaints in `ms`; a later call under the same name replaces this one. */
   private later(name: string, ms: number): void {
-    clearTimeout(this.timers.get(name));
-    this.timers.set(name, window.setTimeout(() => this.invalidate(), ms));
+    this.timers.later(name, ms, () => this.invalidate());
   }
 
   private reflect(geometry: Geometry, now: number): void {
-    if (this.mirroredAt !== 0 && now - this.mirroredAt < MIRROR_MS) {
-      this.later("mirror", MIRROR_MS - (now - this.mirroredAt));
-      return;
-    }
+    const since = now - this.mirroredAt;
+    if (this.mirroredAt !== 0 && since < MIRROR_MS) return this.later("mirror", MIRROR_MS - since);
     this.mirroredAt = now;
-    clearTimeout(this.timers.get("mirror"));
+    this.timers.cancel("mirror");
     this.mirror.update(reflection({
       table: this.source?.table ?? "",
       geometry,
       layout: this.layout,
       columns: this.columns,
       selection: this.selection,
-      texts: this.texts,
+      texts: this.type.texts,
       value: (row, column) => this.source?.window?.value(row, column),
     }));
   }

@@ -46,10 +46,10 @@ export class Highlights {
     return this.fading ? Math.min(1, Math.ceil(left * STEPS) / STEPS) : 1;
   }
 
-  /** Milliseconds until something that glows looks different; undefined: nothing glows. */
+  /** Milliseconds after which what glows at `now` has to be painted again; undefined: nothing glows. */
   next(now: number): number | undefined {
-    if (this.paints.length === 0) return undefined;
-    const step = this.fading ? GLOW_MS / STEPS : GLOW_MS;
-    return Math.max(1, Math.min(...this.paints.map((paint) => step - ((now - paint.at) % step))));
+    const oldest = this.paints[0];
+    if (oldest === undefined) return undefined;
+    return this.fading ? GLOW_MS / STEPS : Math.max(1, GLOW_MS - (now - oldest.at));
   }
 }

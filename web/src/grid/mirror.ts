@@ -37,7 +37,7 @@ export class Mirror {
     this.element.setAttribute("aria-readonly", "true");
     this.head = part("div", "rowgroup");
     this.body = part("div", "rowgroup");
-    this.element.append(this.head, this.body);
+    this.element.setAttribute("aria-busy", "true");
   }
 
   update(reflection: Reflection): void {
@@ -45,6 +45,13 @@ export class Mirror {
     set(this.element, "aria-label", reflection.label);
     set(this.element, "aria-rowcount", String(reflection.rows + 1));
     set(this.element, "aria-colcount", String(reflection.columns));
+    set(this.element, "aria-busy", String(heads.length === 0));
+    if (heads.length === 0) {
+      this.element.replaceChildren();
+      this.element.removeAttribute("aria-activedescendant");
+      return;
+    }
+    if (this.head.parentElement === null) this.element.append(this.head, this.body);
     this.updateRow(child(this.head, 0, "row"), 1, heads.map((head) => head.text), reflection, "columnheader");
     trim(this.head, 1);
     lines.forEach((line, at) => {

@@ -10,8 +10,7 @@ import type { Geometry } from "./geometry.ts";
 import type { Highlights } from "./highlights.ts";
 import type { Palette } from "./palette.ts";
 import type { Rectangle, Selection } from "./selection.ts";
-import type { CellTexts } from "./texts.ts";
-import { fit } from "./texts.ts";
+import type { CellTexts, Labels } from "./texts.ts";
 import { PADDING } from "./widths.ts";
 import { shownName } from "./names.ts";
 
@@ -31,6 +30,7 @@ export interface Picture {
   readonly selection: Selection;
   readonly highlights: Highlights;
   readonly texts: CellTexts;
+  readonly labels: Labels;
   readonly palette: Palette;
   /** Milliseconds, for the highlights. */
   readonly now: number;
@@ -49,8 +49,8 @@ const BASELINE = 16.5;
 
 type Context = CanvasRenderingContext2D;
 
-/** Paints one frame. */
-export function paint(context: Context, picture: Picture): void {
+/** Paints one frame; true if a change glows in it, and has to be painted again when it has faded. */
+export function paint(context: Context, picture: Picture): boolean {
   const { geometry, layout, palette, ratio } = picture;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.fillStyle = palette.back;
@@ -59,12 +59,14 @@ export function paint(context: Context, picture: Picture): void {
   context.textBaseline = "alphabetic";
   const rows = rowsInView(geometry);
   const places = placesInView(geometry, layout);
-  for (const place of places) paintColumn(context, picture, place, rows);
+  let glows = false;
+  for (const place of places) if (paintColumn(context, picture, place, rows)) glows = true;
   paintRowLines(context, picture, rows);
   paintSelection(context, picture);
   paintGutter(context, picture, rows);
   paintHeader(context, picture, places);
   paintEdges(context, picture);
+  return glows;
 }
 
 /** A length rounded to device pixels. */
@@ -87,16 +89,17 @@ function clipColumn(context: Context, picture: Picture, place: number, top: numb
   return true;
 }
 
-function paintColumn(context: Context, picture: Picture, place: number, rows: { from: number; to: number }): void {
+function paintColumn(context: Context, picture: Picture, place: number, rows: { from: number; to: number }): boolean {
   const { geometry, layout, palette, held, texts, highlights, now } = picture;
   const number = layout.shown[place];
   const column = number === undefined ? undefined : picture.columns[number];
-  if (number === undefined || column === undefined) return;
-  if (!clipColumn(context, picture, place, HEADER_HEIGHT, geometry.height)) return;
+  if (number === undefined || column === undefined) return false;
+  if (!clipColumn(context, picture, place, HEADER_HEIGHT, geometry.height)) return false;
   const left = columnLeft(geometry, layout, place);
   const width = layout.left(place + 1) - layout.left(place);
   const numeric = isNumber(column);
-  const glows = !picture.stale && highlights.any;
+  const mayGlow = !picture.stale && highlights.any;
+  let glows = false;
   const textX = numeric ? left + width - PADDING : left + PADDING;
   context.font = palette.cellFont;
   context.textAlign = numeric ? "right" : "left";
@@ -107,10 +110,13 @@ function paintColumn(context: Context, picture: Picture, place: number, rows: { 
       paintPlaceholder(context, palette, left, top, width, row + number, numeric);
       continue;
     }
-    const change = glows ? held?.changedAt(row, number) : undefined;
+    const change = mayGlow ? held?.changedAt(row, number) : undefined;
     if (change !== undefined) {
       const strength = highlights.strength(change.at, now);
-      if (strength > 0) paintChange(context, palette, change.direction, strength, left, top, width, numeric);
+      if (strength > 0) {
+        glows = true;
+        paintChange(context, palette, change.direction, strength, left, top, width, numeric);
+      }
     }
     const painted = texts.painted(number, column, value, width - 2 * PADDING);
     context.fillStyle = value === null || picture.stale ? palette.muted : palette.text;
@@ -130,6 +136,7 @@ function paintColumn(context: Context, picture: Picture, place: number, rows: { 
     if (value === null) context.font = palette.cellFont;
   }
   context.restore();
+  return glows;
 }
 
 function paintPlaceholder(
@@ -260,14 +267,15 @@ function paintHead(context: Context, picture: Picture, place: number): void {
   const menu = picture.hover === place ? MENU_WIDTH : 0;
   const space = width - 2 * PADDING - menu;
   const x = numeric ? left + width - PADDING - menu : left + PADDING;
-  const measure = (text: string): number => context.measureText(text).width;
+  const name = picture.labels.cut(shownName(column.name), space, palette.headFont);
+  const type = picture.labels.cut(shownName(column.type), space, palette.smallFont);
   context.textAlign = numeric ? "right" : "left";
   context.font = palette.headFont;
   context.fillStyle = palette.headText;
-  context.fillText(fit(shownName(column.name), space, measure), x, 18);
+  context.fillText(name, x, 18);
   context.font = palette.smallFont;
   context.fillStyle = palette.muted;
-  context.fillText(fit(shownName(column.type), space, measure), x, 33);
+  context.fillText(type, x, 33);
   if (selection.active.place === place && picture.focused) {
     context.fillStyle = palette.accent;
     context.fillRect(left, HEADER_HEIGHT - 3, width, 3);

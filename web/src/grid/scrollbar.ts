@@ -46,7 +46,7 @@ export class Scrollbar {
   }
 
   private listen(actions: ScrollbarActions): void {
-    let from: { pointer: number; thumb: number } | undefined;
+    let from: { pointer: number; thumb: number; last: number } | undefined;
     const at = (event: PointerEvent): number => (this.vertical ? event.clientY : event.clientX);
     this.element.addEventListener("pointerdown", (event) => {
       if (event.button !== 0 || this.shown === undefined) return;
@@ -56,19 +56,21 @@ export class Scrollbar {
       if (point < this.shown.start) actions.page(-1);
       else if (point > this.shown.start + this.shown.length) actions.page(1);
       else {
-        from = { pointer: at(event), thumb: this.shown.start };
+        from = { pointer: at(event), thumb: this.shown.start, last: at(event) };
         this.element.setPointerCapture(event.pointerId);
         this.element.classList.add("dragged");
       }
     });
     this.element.addEventListener("pointermove", (event) => {
       if (from === undefined) return;
-      const way = at(event) - from.pointer;
+      const point = at(event);
       if (event.shiftKey) {
-        actions.fine(way);
-        from = { pointer: at(event), thumb: this.shown?.start ?? 0 };
+        actions.fine(point - from.last);
+        // Without Shift it goes on from here.
+        from = { pointer: point, thumb: this.shown?.start ?? 0, last: point };
       } else {
-        actions.drag(from.thumb + way);
+        actions.drag(from.thumb + point - from.pointer);
+        from.last = point;
       }
     });
     const release = (): void => {

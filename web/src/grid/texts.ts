@@ -13,9 +13,14 @@ export interface Painted {
 }
 
 const SIMPLE = /^[\x20-\x7e\u2026]*$/;
-/** Texts that are kept for one column, and columns. */
-const KEPT_TEXTS = 4096;
+const DIGITS = /^[0-9.,:+ -]*$/;
+/** Most pixels of a character at the size of cells: of printable ASCII, and of digits. No need to measure below. */
+const WIDEST = 13.5;
+const WIDEST_DIGIT = 8;
+/** Texts that are kept for one column, columns, and labels. */
+const KEPT_TEXTS = 512;
 const KEPT_COLUMNS = 256;
+const KEPT_LABELS = 1024;
 const ELLIPSIS = "\u2026";
 
 /** The longest beginning of `text` that fits `width` with an ellipsis; all of it if it fits. */
@@ -87,7 +92,30 @@ export class CellTexts {
 
   private make(column: Column, value: Value, width: number): Painted {
     const whole = cellText(column, value, this.format);
+    const simple = SIMPLE.test(whole);
+    if (simple && whole.length * (DIGITS.test(whole) ? WIDEST_DIGIT : WIDEST) <= width) return { text: whole, simple };
     const text = (isNumber(column) && value !== null ? fitNumber : fit)(whole, width, this.measure);
-    return { text, simple: SIMPLE.test(text) };
+    return { text, simple: simple || SIMPLE.test(text) };
+  }
+}
+
+/** Names that are cut to the width of their column, kept. */
+export class Labels {
+  private readonly kept = new Map<string, string>();
+  private readonly measure: (text: string, font: string) => number;
+
+  constructor(measure: (text: string, font: string) => number) {
+    this.measure = measure;
+  }
+
+  cut(text: string, width: number, font: string): string {
+    const key = `${width} ${font} ${text}`;
+    let cut = this.kept.get(key);
+    if (cut === undefined) {
+      if (this.kept.size >= KEPT_LABELS) this.kept.clear();
+      cut = fit(text, width, (part) => this.measure(part, font));
+      this.kept.set(key, cut);
+    }
+    return cut;
   }
 }

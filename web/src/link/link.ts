@@ -33,6 +33,8 @@ export class Link {
   lostSince: number | undefined;
   /** Why the server has refused the log-in, as a sentence. */
   refusal: string | undefined;
+  /** The class of that error, such as "AuthenticationError". */
+  refusalError: string | undefined;
   /** What was wrong with what the server sent when the connection was given up, as a sentence. */
   problem: string | undefined;
   limits: Limits = { streams: 16, rows: 10_000, columns: 500, cells: 100_000 };
@@ -130,6 +132,7 @@ export class Link {
       case "refused":
         this.state = "refused";
         this.refusal = message.text;
+        this.refusalError = message.error;
         this.connection?.close();
         this.drop();
         this.changed();
@@ -139,6 +142,9 @@ export class Link {
         break;
       case "opened":
         this.streamOf(message.stream)?.opened(message);
+        break;
+      case "columns":
+        this.streamOf(message.stream)?.chose(message.columns);
         break;
       case "ended":
         this.ended(message);
@@ -167,7 +173,7 @@ export class Link {
   }
 
   private learn(message: ServerMessage & { readonly type: "tables" }): void {
-    const before = new Set(this.known.keys());
+    const before = new Set(message.all ? [] : this.known.keys());
     const earlier = new Map(this.known);
     if (message.all) this.known.clear();
     for (const name of message.dropped) this.known.delete(name);
@@ -175,7 +181,7 @@ export class Link {
       const { columns, width } = earlier.get(table.name) ?? { columns: [], width: 0 };
       this.known.set(table.name, { columns, width, ...table });
     }
-    // A view that has ended opens again when its table is there again.
+    // A view that has ended opens again when its table is there again; the whole list comes once in a connection.
     const back = (view: LiveView): boolean => this.known.has(view.table) && !before.has(view.table);
     for (const view of this.views) if (view.number === undefined && back(view)) view.begin();
     this.changed();

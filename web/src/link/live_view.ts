@@ -35,6 +35,7 @@ export class LiveView implements OpenView {
   private kindNow = "";
   private problem: string | undefined;
   private isPaused = false;
+  private isServerPaused = false; // it makes nothing then, not even the answer to a move
   private isClosed = false;
   private unpainted = 0;
   private newest: { readonly delay: number | undefined; readonly arrived: number } | undefined;
@@ -88,11 +89,15 @@ export class LiveView implements OpenView {
 
   move(view: View): void {
     if (this.isClosed) return;
-    if (this.stream === undefined) this.asked = view; // it goes with the next opening
-    else if (this.isUnderWay) this.waiting = isSame(view, this.asked) ? undefined : view;
+    if (this.stream === undefined) {
+      const isOther = !isSame(view, this.asked);
+      this.asked = view;
+      if (isOther && this.problem !== undefined && this.host.isLive) this.begin(); // as after a limit: this one may do
+    } else if (this.isUnderWay) this.waiting = isSame(view, this.asked) ? undefined : view;
     else if (!isSame(view, this.asked)) {
       this.asked = view;
       this.isUnderWay = true;
+      this.tellPaused();
       this.host.send({ type: "move", stream: this.stream.number, ...request(view) });
     }
   }
@@ -136,12 +141,12 @@ export class LiveView implements OpenView {
     if (this.waiting !== undefined) this.asked = this.waiting;
     this.waiting = undefined;
     this.isUnderWay = true;
+    this.isServerPaused = false;
     this.unpainted = 0;
     this.stream = new Stream(this.host.nextStream(), this.host.limits);
     const { interval } = this.asked;
     const about = { type: "open", stream: this.stream.number, kind: "follow", table: this.table } as const;
     this.host.send({ ...about, ...request(this.asked), ...(interval === undefined ? {} : { interval }) });
-    if (this.isPaused) this.host.send({ type: "pause", stream: this.stream.number });
   }
 
   opened(message: ServerMessage & { readonly type: "opened" }): void {
@@ -150,6 +155,10 @@ export class LiveView implements OpenView {
     this.kindNow = message.kind;
     this.problem = undefined;
     this.listener();
+  }
+
+  chose(columns: readonly number[]): void {
+    this.stream?.chose(columns);
   }
 
   frame(frame: Frame): void {
@@ -166,6 +175,7 @@ export class LiveView implements OpenView {
       const next = this.waiting;
       this.waiting = undefined;
       if (next !== undefined) this.move(next);
+      this.tellPaused();
     }
     this.listener();
   }
@@ -188,8 +198,16 @@ export class LiveView implements OpenView {
   private setPaused(paused: boolean): void {
     if (this.isClosed || this.isPaused === paused) return;
     this.isPaused = paused;
-    if (this.stream !== undefined) this.host.send({ type: paused ? "pause" : "resume", stream: this.stream.number });
+    this.tellPaused();
     this.listener();
+  }
+
+  /** Have the server pause, but for what was asked of it: a paused view can be scrolled, and comes back after a lost connection. */
+  private tellPaused(): void {
+    const paused = this.isPaused && !this.isUnderWay;
+    if (this.stream === undefined || paused === this.isServerPaused) return;
+    this.isServerPaused = paused;
+    this.host.send({ type: paused ? "pause" : "resume", stream: this.stream.number });
   }
 }
 

@@ -31,6 +31,10 @@ export class Snapshot {
     this.stream.opened(message);
   }
 
+  chose(columns: readonly number[]): void {
+    this.stream.chose(columns);
+  }
+
   frame(frame: Frame): void {
     if (this.stream.take(frame) !== undefined) this.send({ type: "ack", stream: this.stream.number, updates: 1 });
   }

@@ -40,6 +40,13 @@ export class Stream {
     this.replica = new TableWindow(message.columns, this.limits.rows);
   }
 
+  /** The stream begins anew, with these columns of a wide table only. */
+  chose(columns: readonly number[]): void {
+    if (this.replica === undefined) throw new WireError("A stream has columns before it is opened.");
+    this.reader = new StreamReader(this.columns.length, this.limits, columns);
+    this.replica = new TableWindow(this.columns, this.limits.rows);
+  }
+
   /** Applies the update that the frame completes; undefined: more is to come. */
   take(frame: Frame): Applied | undefined {
     if (this.reader === undefined || this.replica === undefined) throw new WireError("A stream has frames before it is opened.");

@@ -32,9 +32,9 @@ export class LogIn {
     this.element = make("main", { class: "log-in" }, form);
   }
 
-  /** Shows why the server has refused; the field is empty again. */
-  refused(text: string): void {
-    setText(this.refusal, text);
+  /** Shows why the server has refused a token; undefined: none has been entered. The field is empty again. */
+  refused(text: string | undefined): void {
+    setText(this.refusal, text ?? "");
     this.submit.disabled = false;
     this.field.value = "";
   }

@@ -107,7 +107,7 @@ class Page {
     if (link.state === "refused") {
       storeToken(undefined);
       this.leaveTable();
-      this.logIn.refused(link.refusal ?? "The server has refused the log-in.");
+      this.logIn.refused(refusalText(link, this.token));
       if (this.show("log-in", this.logIn.element)) this.logIn.focus();
       return;
     }
@@ -183,6 +183,13 @@ class Page {
     setText(this.status, text);
     document.body.classList.toggle("lost", state === "lost");
   }
+}
+
+/** Why the log-in is refused, in the words of the page; undefined: no token has been tried, so that none is wrong. */
+function refusalText(link: Link, token: string | undefined): string | undefined {
+  if (link.refusalError !== "AuthenticationError") return link.refusal ?? "The server has refused the log-in.";
+  if (token === undefined) return undefined;
+  return "The server does not accept this token. Copy it anew from the link that the server has printed.";
 }
 
 function statusText(link: Link): readonly [state: string, text: string] {

@@ -3,7 +3,7 @@
 import { button, make, setText } from "./dom.ts";
 
 /** Milliseconds that a sentence without a button stays. */
-const STAY_MS = 6_000;
+const STAY_MS = 4_000;
 
 export class Notice {
   readonly element: HTMLElement;

@@ -39,6 +39,8 @@ export interface TablePage {
   open(table: string): void;
 }
 
+/** Milliseconds without rows after which the page says so. */
+const EMPTY_MS = 700;
 /** Milliseconds between two updates of the line below the grid. */
 const LINE_MS = 250;
 
@@ -59,6 +61,8 @@ export class TableView {
   private format: Format | undefined;
   private kind: string;
   private lineTimer = 0;
+  private emptyTimer = 0;
+  private wasEmpty = false;
 
   /** @param place where the view is shown: the grid measures itself */
   constructor(place: HTMLElement, page: TablePage, table: string, address: Address) {
@@ -106,6 +110,7 @@ export class TableView {
 
   close(): void {
     clearTimeout(this.lineTimer);
+    clearTimeout(this.emptyTimer);
     this.stop.abort();
     this.view.close();
     this.grid.close();
@@ -160,10 +165,26 @@ export class TableView {
 
   private showCover(): void {
     const { view, grid } = this;
-    const text = coverText(this.table, view, grid.layout);
+    const isLost = this.page.link.state !== "live" && view.window !== undefined;
+    const text = isLost ? undefined : coverText(this.table, view, grid.layout, this.isEmpty(view));
     this.cover.hidden = text === undefined;
     this.body.classList.toggle("stale", view.stale);
     if (text !== undefined) setText(this.cover, text);
+  }
+
+  /** Whether there have been no rows for a moment: a blink table has none again and again. */
+  private isEmpty(view: OpenView): boolean {
+    if (view.window === undefined || view.window.size > 0) {
+      clearTimeout(this.emptyTimer);
+      this.emptyTimer = 0;
+      this.wasEmpty = false;
+    } else if (this.emptyTimer === 0) {
+      this.emptyTimer = window.setTimeout(() => {
+        this.wasEmpty = true;
+        this.showCover();
+      }, EMPTY_MS);
+    }
+    return this.wasEmpty;
   }
 
   private showBar(): void {
@@ -182,17 +203,20 @@ export class TableView {
   private showLine(): void {
     const { grid, view } = this;
     const { position, extent } = grid.scroller;
-    const rows = grid.geometry.rows;
+    const { rows } = extent;
     const last = Math.min(rows, position.row + Math.max(1, Math.floor(position.fraction + extent.visible)));
     const inView = rows === 0 ? "" : `${count(position.row + 1)}\u2013${count(last)} of `;
     const areas = grid.selection.areas;
     const selected = areas.reduce((sum, area) => sum + cells(area), 0);
     const info = this.page.link.tables.get(this.table);
-    const behind = view.paused ? "paused" : view.stale ? "old" : lag(view.lag());
+    const held = view.window;
+    const isHeld = held !== undefined && (rows === 0 || (held.first <= position.row && held.first + held.count >= last));
+    const paused = isHeld ? "paused" : "paused; other rows come when you go on";
+    const behind = view.paused ? paused : view.stale ? "old" : lag(view.lag());
     this.bar.showLine({
       rows: `${inView}${counted(rows, "row")}`,
       selected: selected > 1 ? `${counted(selected, "cell")} selected` : "",
-      rate: info === undefined ? "" : `${rate(info.rate)} changes/s`,
+      rate: info?.rate === undefined ? "" : `${rate(info.rate)} changes/s`,
       lag: view.window === undefined ? "" : behind,
     });
   }
@@ -314,11 +338,11 @@ export class TableView {
 }
 
 /** The sentence over the grid; undefined: there is something to see. */
-function coverText(table: string, view: OpenView, layout: ColumnLayout): string | undefined {
-  if (view.error !== undefined) return view.error;
+function coverText(table: string, view: OpenView, layout: ColumnLayout, isEmpty: boolean): string | undefined {
+  if (view.error !== undefined) return view.window === undefined ? view.error : `${view.error} It is shown again as soon as it is back.`;
   if (view.window === undefined) return `Waiting for the first rows of ${shownName(table)}\u2026`;
   if (view.columns.length === 0) return "This table has no columns.";
   if (layout.columns.length > 0 && layout.shown.length === 0) return "All columns are hidden. Press \u201cColumns\u201d to show some.";
-  if (view.window.size === 0) return "This table has no rows yet. They appear here as soon as they are published.";
+  if (isEmpty) return `This table has no rows${view.kind === "blink" ? " at the moment" : " yet"}. They appear here as soon as they are published.`;
   return undefined;
 }

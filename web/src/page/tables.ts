@@ -135,8 +135,8 @@ export class TableList {
     const columns = line.shown?.columns;
     line.shown = table;
     setText(line.kind, table.kind);
-    setText(line.rows, count(table.rows));
-    setText(line.rate, table.rate === 0 ? "\u2013" : rate(table.rate));
+    setText(line.rows, table.rows === undefined ? "\u2013" : count(table.rows));
+    setText(line.rate, !table.rate ? "\u2013" : rate(table.rate));
     setText(line.width, count(table.width));
     if (columns === table.columns) return;
     setText(line.preview, table.columns.slice(0, PREVIEWED).map(([name]) => shownName(name)).join(" \u00b7 "));

@@ -18,9 +18,9 @@ export function rate(value: number): string {
   return RATE.format(value);
 }
 
-/** How far what is painted is behind the server: in words and ms. */
+/** How far what is painted is behind the server: in words and ms. undefined: nothing has changed yet. */
 export function lag(ms: number | undefined): string {
-  if (ms === undefined) return "lag unknown";
+  if (ms === undefined) return "live";
   const exact = `${COUNT.format(Math.round(ms))} ms`;
   if (ms < 250) return `live, ${exact}`;
   if (ms < 2_000) return `a moment behind, ${exact}`;

@@ -13,12 +13,12 @@ export interface Limits {
   readonly cells: number;
 }
 
-/** A table in the list of tables. `rate`: rows changed a second. `columns`: name and type, at most the first 100 of `width`. */
+/** A table in the list of tables. `rows` and `rate`, rows changed a second, are undefined of a table that is seen in part. `columns`: name and type, at most the first 100 of `width`. */
 export interface TableInfo {
   readonly name: string;
   readonly kind: string;
-  readonly rows: number;
-  readonly rate: number;
+  readonly rows: number | undefined;
+  readonly rate: number | undefined;
   readonly columns: readonly (readonly [name: string, type: string])[];
   readonly width: number;
 }
@@ -27,8 +27,8 @@ export interface TableInfo {
 export interface TableChange {
   readonly name: string;
   readonly kind: string;
-  readonly rows: number;
-  readonly rate: number;
+  readonly rows: number | undefined;
+  readonly rate: number | undefined;
   readonly columns?: readonly (readonly [name: string, type: string])[];
   readonly width?: number;
 }
@@ -38,6 +38,7 @@ export type ServerMessage =
   | { readonly type: "refused"; readonly error: string; readonly text: string }
   | { readonly type: "tables"; readonly all: boolean; readonly tables: readonly TableChange[]; readonly dropped: readonly string[] }
   | { readonly type: "opened"; readonly stream: number; readonly columns: readonly Column[]; readonly kind: string; readonly rows: number }
+  | { readonly type: "columns"; readonly stream: number; readonly columns: readonly number[] }
   | { readonly type: "ended"; readonly stream: number; readonly error?: string; readonly text?: string }
   | { readonly type: "cell"; readonly request: number; readonly text: string | null }
   | { readonly type: "failed"; readonly request: number; readonly error: string; readonly text: string }

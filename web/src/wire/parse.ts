@@ -27,6 +27,8 @@ export function parseMessage(data: string): ServerMessage | undefined {
       return { type, all: from["all"] === true, tables: list(from["tables"] ?? []).map(table), dropped: texts(from["dropped"] ?? []) };
     case "opened":
       return { type, stream: count(from, "stream"), columns: list(from["columns"]).map(column), kind: text(from, "kind"), rows: count(from, "rows") };
+    case "columns":
+      return { type, stream: count(from, "stream"), columns: rising(from["columns"]) };
     case "ended": {
       const stream = count(from, "stream");
       return from["error"] === undefined ? { type, stream } : { type, stream, error: text(from, "error"), text: text(from, "text") };
@@ -50,9 +52,10 @@ function limits(from: Fields): Limits {
 
 function table(value: unknown): TableChange {
   const from = fields(value);
-  const rate = from["rate"] ?? 0;
-  if (typeof rate !== "number" || !(rate >= 0)) throw new WireError("A table's rate is no number.");
-  const about = { name: text(from, "name"), kind: text(from, "kind"), rows: count(from, "rows"), rate };
+  const rate = from["rate"];
+  if (rate !== undefined && (typeof rate !== "number" || !(rate >= 0))) throw new WireError("A table's rate is no number.");
+  const rows = from["rows"] === undefined ? undefined : count(from, "rows");
+  const about = { name: text(from, "name"), kind: text(from, "kind"), rows, rate };
   if (from["columns"] === undefined) return about;
   const columns = list(from["columns"]).map((pair) => {
     const [name, type] = texts(pair);
@@ -98,6 +101,16 @@ function list(value: unknown): readonly unknown[] {
 function texts(value: unknown): string[] {
   return list(value).map((item) => {
     if (typeof item !== "string") throw new WireError("A list in a message has something else than text.");
+    return item;
+  });
+}
+
+/** Column numbers, each larger than the one before. */
+function rising(value: unknown): number[] {
+  let last = -1;
+  return list(value).map((item) => {
+    if (typeof item !== "number" || !Number.isSafeInteger(item) || item <= last) throw new WireError("Column numbers do not rise.");
+    last = item;
     return item;
   });
 }

@@ -5,6 +5,7 @@ import { type WireType, decodeBatch, decodeSchema } from "./arrow.ts";
 import { WireError } from "./error.ts";
 import type { Frame } from "./frame.ts";
 import { type UpdateMetadata, decodeMetadata } from "./metadata.ts";
+import { RowSet } from "./rowset.ts";
 
 /** A whole update. Per column of the table the values of the added rows, and of its own modified rows; [] where it is not in view. */
 export interface Update extends UpdateMetadata {
@@ -29,16 +30,19 @@ export interface UpdateLimits {
   readonly cells: number;
 }
 
-/** Assembles the frames of one stream. `width`: columns of the table. */
+/** Assembles the frames of one stream. `width`: columns of the table. `columns`: those that the frames number from 0; undefined: all. */
 export class StreamReader {
   private readonly width: number;
   private readonly limits: UpdateLimits;
+  private readonly table: { readonly width: number; readonly columns: readonly number[] } | undefined;
   private types: WireType[] | undefined;
   private pending: Pending | undefined;
   private inView: readonly number[] | undefined;
 
-  constructor(width: number, limits: UpdateLimits) {
-    this.width = width;
+  constructor(width: number, limits: UpdateLimits, columns?: readonly number[]) {
+    if ((columns?.at(-1) ?? -1) >= width) throw new WireError(`There is no column ${columns?.at(-1)} of ${width}.`);
+    this.width = columns?.length ?? width;
+    this.table = columns && { width, columns };
     this.limits = limits;
   }
 
@@ -59,7 +63,25 @@ export class StreamReader {
     }
     if (!isComplete(pending, columns)) return undefined;
     this.pending = undefined;
-    return { ...pending.metadata, adds: pending.adds, mods: pending.mods, age: pending.age };
+    return this.numbered({ ...pending.metadata, adds: pending.adds, mods: pending.mods, age: pending.age });
+  }
+
+  /** The update with the table's numbers of columns. */
+  private numbered(update: Update): Update {
+    if (this.table === undefined) return update;
+    const { width, columns } = this.table;
+    const spread = <T>(from: readonly T[], nothing: T): T[] => {
+      const found = Array.from({ length: width }, () => nothing);
+      columns.forEach((column, place) => (found[column] = from[place] ?? nothing));
+      return found;
+    };
+    return {
+      ...update,
+      columns: update.columns?.map((place) => columns[place] ?? width) ?? columns,
+      modified: spread(update.modified, RowSet.EMPTY),
+      adds: spread(update.adds, []),
+      mods: spread(update.mods, []),
+    };
   }
 
   /** Whether any column is in view. Without one an update may have any number of batches, all of them empty; the first suffices. */

@@ -35,7 +35,7 @@ test("a repaint is due when something looks different, and none after all has fa
   const highlights = new Highlights();
   highlights.note(1, 0);
   highlights.note(2, 1_000);
-  assert.equal(highlights.next(1_030), 70);
+  assert.equal(highlights.next(1_030), 100);
   highlights.note(2, 1_700);
   assert.equal(highlights.next(1_700), undefined);
 });

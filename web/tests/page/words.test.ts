@@ -7,7 +7,7 @@ import { enteredRow } from "../../src/page/toolbar.ts";
 import { counted, lag, rate } from "../../src/page/words.ts";
 
 test("lag in words and ms", () => {
-  assert.equal(lag(undefined), "lag unknown");
+  assert.equal(lag(undefined), "live");
   assert.equal(lag(12.4), "live, 12 ms");
   assert.equal(lag(800), "a moment behind, 800 ms");
   assert.equal(lag(5_400), "5 seconds behind, 5,400 ms");

@@ -1,0 +1,71 @@
+"""What a page asks for beside a table's name: some of its rows, in an order. Nothing is sorted in the browser."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import pyarrow as pa
+
+from barrage_server.errors import InvalidRequestError, UnknownColumnError
+from barrage_server.plan.condition import Column, Compare, Comparison, Condition, IsNan, IsNull
+from barrage_server.plan.operation import Sort, SortColumn, Where
+from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step
+from barrage_server.wire.browser_types import form_of
+from barrage_server.wire.page_messages import CellFilter, Open
+
+__all__ = ["OPERATIONS", "plan_of"]
+
+OPERATIONS: Final = ("sort", "filter")
+"""What the header's menu offers."""
+
+
+def plan_of(opening: Open, schema: pa.Schema) -> Plan | None:
+    """The plan for what a page opens; ``None`` for a table as it is.
+
+    Args:
+        opening: names the table, conditions and columns.
+        schema: the table's.
+
+    Raises:
+        InvalidRequestError: a cell is not of its column's type, or of one that rows cannot be picked by.
+        UnknownColumnError: the table lacks a column.
+
+    """
+    conditions = (*opening.where, *(_condition(one, schema) for one in opening.filters))
+    steps: list[Step] = []
+    source: Source = NamedTable(opening.table)
+    if conditions:
+        steps.append(Step(Where(conditions), (source,)))
+        source = Result(0)
+    if opening.sort:
+        columns = tuple(SortColumn(key.column, descending=key.descending) for key in opening.sort)
+        steps.append(Step(Sort(columns), (source,)))
+    return Plan(tuple(steps), (len(steps) - 1,)) if steps else None
+
+
+def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:
+    """Whether a cell is the same as the one that the page shows."""
+    number = schema.get_field_index(chosen.column)
+    if number < 0:
+        raise UnknownColumnError(f"The table has no column '{chosen.column[:100]}'.")
+    column = Column(chosen.column)
+    if chosen.equals is None:
+        return IsNull(column)
+    form, text = form_of(schema.types[number])["form"], chosen.equals
+    try:
+        match form:
+            case "text":
+                return Compare(Comparison.EQUAL, column, text)
+            case "int":
+                return Compare(Comparison.EQUAL, column, int(text))
+            case "bool" if text in ("true", "false"):
+                return Compare(Comparison.EQUAL, column, text == "true")
+            case "float":
+                value = float(text)
+                return IsNan(column) if math.isnan(value) else Compare(Comparison.EQUAL, column, value)
+    except ValueError:
+        raise InvalidRequestError(f"{text[:50]!r} is no value of column '{chosen.column}' ({form}).") from None
+    raise InvalidRequestError(
+        f"Rows are not picked by a cell of column '{chosen.column}' ({form}); write a condition instead."
+    )

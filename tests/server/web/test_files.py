@@ -1,0 +1,73 @@
+"""The page's files over plain HTTP: what is sent with them, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+import barrage_server as bs
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[bs.Server]:
+    with bs.Server(web_port=0, token="secret", web_hosts=["tables.example.com"]) as made:
+        yield made
+
+
+def get(server: bs.Server, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    address = urlsplit(server.web_uri or "")
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    found = answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    connection.close()
+    return found
+
+
+def test_the_page_needs_no_token_and_has_no_unsafe_policy(server: bs.Server) -> None:
+    status, headers, body = get(server, "/")
+    assert status == 200
+    assert body.lower().startswith(b"<!doctype html>")
+    policy = headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+    assert "set-cookie" not in headers
+
+
+def test_files_are_compressed_for_who_reads_that(server: bs.Server) -> None:
+    _, plain_headers, plain = get(server, "/static/page.js")
+    status, headers, body = get(server, "/static/page.js", Accept_Encoding="gzip, br")
+    assert (status, headers["content-encoding"]) == (200, "gzip")
+    assert gzip.decompress(body) == plain
+    assert "content-encoding" not in plain_headers
+    assert len(body) < 80 << 10
+
+
+def test_what_is_unchanged_is_not_sent_again(server: bs.Server) -> None:
+    _, headers, _ = get(server, "/static/page.js")
+    status, _, body = get(server, "/static/page.js", If_None_Match=headers["etag"])
+    assert (status, body) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/static/", "/static/../door.py", "/static/%2e%2e/door.py", "//", "/live"]
+)
+def test_nothing_else_is_there(server: bs.Server, path: str) -> None:
+    assert get(server, path)[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/?token=secret", "/static/page.js?v=1"])
+def test_a_query_is_refused_so_that_no_token_gets_into_one(server: bs.Server, path: str) -> None:
+    status, _, body = get(server, path)
+    assert status == 400
+    assert b"secret" not in body
+
+
+@pytest.mark.parametrize(("host", "status"), [("evil.example", 421), ("tables.example.com:1", 200), ("localhost", 200)])
+def test_a_foreign_name_is_refused(server: bs.Server, host: str, status: int) -> None:
+    assert get(server, "/", Host=host)[0] == status
