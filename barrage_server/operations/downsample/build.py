@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -28,12 +29,13 @@ from barrage_server.operations.traits import route_of
 from barrage_server.plan.downsample import MOST_PIXELS, MOST_SERIES, Place
 from barrage_server.plan.downsample import Downsample as Plan
 
-__all__ = ["downsample"]
+__all__ = ["downsample", "is_sorted"]
 
 Known = TypeVar("Known")
 
 _shared: Final[WeakKeyDictionary[Table, WeakValueDictionary[Hashable, Any]]] = WeakKeyDictionary()
 """What results know of the columns of a table, as long as one of them is there."""
+_operators: Final[WeakKeyDictionary[Table, Downsample]] = WeakKeyDictionary()
 _NANOSECONDS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY: Final = 86_400 * 1_000_000_000
 _LONGEST_TEXT: Final = 100
@@ -63,7 +65,15 @@ def downsample(parents: Sequence[Table], operation: Plan, *, name: str | None = 
         in_order = InOrder(span, places, [_blocks(table, number, by_key) for number in series])
     by_value = ByValue(span, axis, x, series)
     operator = Downsample(table.schema, x, series, in_order, by_value, by_key=by_key)
-    return make([table], operator.name, operator, TableTraits(stated=route_of(traits)), name=name)
+    made = make([table], operator.name, operator, TableTraits(stated=route_of(traits)), name=name)
+    _operators[made] = operator
+    return made
+
+
+def is_sorted(table: Table) -> bool:
+    """Whether the rows of a plot are sorted, as they are not in the order of its x; False for other tables."""
+    operator = _operators.get(table)
+    return operator is not None and not operator.is_in_order
 
 
 def _blocks(table: Table, number: int, by_key: bool) -> Blocks:
@@ -134,17 +144,27 @@ def _number(
         digits = text.removeprefix("-")
         if digits.isascii() and digits.isdigit() and len(digits) <= 19:
             value = int(text)
-        else:
+        elif is_time(data_type):
             return _parsed(text, what, data_type, is_distance=is_distance)
+        else:
+            value = _decimal(text, what)
     if axis.is_whole:
         whole = int(value)
         return whole + 1 if what == "first" and whole < value else whole
     return float(value)
 
 
-def _parsed(text: str, what: str, data_type: pa.DataType, *, is_distance: bool) -> int:
-    if not is_time(data_type):
+def _decimal(text: str, what: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
         raise InvalidRequestError(f"{what} must be a number, as x is one, not {shown(text)}.")
+    return found
+
+
+def _parsed(text: str, what: str, data_type: pa.DataType, *, is_distance: bool) -> int:
     reads_duration = is_distance or pat.is_duration(data_type)
     example = "PT5M" if reads_duration else "2024-06-15T10:00:00Z"
     try:

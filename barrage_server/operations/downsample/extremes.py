@@ -56,8 +56,8 @@ def first_places(
     """The place of the first hit in each run; -1 without one."""
     places = np.append(np.flatnonzero(hits), len(hits))
     found = places[np.searchsorted(places, offsets)]
-    where: Int64Array = np.where(found < offsets + lengths, found, -1)
-    return where
+    places_found: Int64Array = np.where(found < offsets + lengths, found, -1)
+    return places_found
 
 
 def expanded(starts: Int64Array, lengths: Int64Array) -> Int64Array:
@@ -68,4 +68,4 @@ def expanded(starts: Int64Array, lengths: Int64Array) -> Int64Array:
 
 def run_starts(values: Int64Array) -> Int64Array:
     """The places at which runs of equal values begin, of which there is one at least."""
-    return np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
+    return np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1).astype(np.int64, copy=False)

@@ -157,6 +157,5 @@ class ColumnPlaces(Places):
 
 def _first_of_blocks(values: NumberArray, start: int) -> NumberArray:
     """The value of the first row of each block, and of the first row there is."""
-    at_borders = values[-start % BLOCK :: BLOCK]
-    found: NumberArray = at_borders if start % BLOCK == 0 else np.append(values[:1], at_borders)
-    return found
+    places = np.arange(-start % BLOCK, len(values), BLOCK)
+    return values[places if start % BLOCK == 0 else np.append(0, places)]
