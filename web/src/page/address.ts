@@ -1,5 +1,8 @@
 // The view that the address names: table, columns, position, follow. Never the token.
 
+import { MOST_SERIES, parseRange, rangeText } from "../plot/spec.ts";
+import type { PlotSpec } from "../plot/spec.ts";
+
 /** What of a view can be sent as a link. */
 export interface Address {
   /** Absent: the list of tables. */
@@ -10,6 +13,8 @@ export interface Address {
   readonly follow?: boolean;
   /** Names of the shown columns, in order; absent: as usual. */
   readonly columns?: readonly string[];
+  /** A plot instead of the grid. */
+  readonly plot?: PlotSpec;
 }
 
 /** Columns that an address names at most. */
@@ -20,7 +25,7 @@ export function parseAddress(hash: string): Address {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const table = fields.get("table");
   if (table === null) return {};
-  const address: { table: string; row?: number; follow?: boolean; columns?: string[] } = { table };
+  const address: { table: string; row?: number; follow?: boolean; columns?: string[]; plot?: PlotSpec } = { table };
   const row = fields.get("row");
   if (row !== null && /^[0-9]{1,16}$/.test(row)) {
     const number = Number(row) - 1;
@@ -31,6 +36,10 @@ export function parseAddress(hash: string): Address {
   else if (address.row !== undefined) address.follow = false;
   const columns = fields.getAll("column");
   if (columns.length > 0) address.columns = columns.slice(0, MOST_NAMED_COLUMNS);
+  if (fields.has("plot")) {
+    const x = fields.get("x");
+    address.plot = { ...(x === null ? {} : { x }), ys: fields.getAll("y").slice(0, MOST_SERIES), range: parseRange(fields.get("plot") ?? "") };
+  }
   return address;
 }
 
@@ -42,6 +51,11 @@ export function formatAddress(address: Address): string {
   if (address.follow === true) fields.set("follow", "end");
   else if (address.row !== undefined) fields.set("row", String(address.row + 1));
   for (const column of (address.columns ?? []).slice(0, MOST_NAMED_COLUMNS)) fields.append("column", column);
+  if (address.plot !== undefined) {
+    fields.set("plot", rangeText(address.plot.range));
+    if (address.plot.x !== undefined) fields.set("x", address.plot.x);
+    for (const y of address.plot.ys) fields.append("y", y);
+  }
   return `#${fields.toString()}`;
 }
 

@@ -10,6 +10,7 @@ import { LogIn } from "./login.ts";
 import { closeMenu } from "./menu.ts";
 import { Notice } from "./notice.ts";
 import { notYet } from "./operations.ts";
+import { PlotView } from "./plotview.ts";
 import { localStore, storeToken, storedToken } from "./storage.ts";
 import { TableView } from "./table.ts";
 import { TableList } from "./tables.ts";
@@ -30,7 +31,7 @@ class Page {
   private readonly list = new TableList();
   private readonly logIn = new LogIn((token) => this.begin(token));
   private link: Link | undefined;
-  private table: TableView | undefined;
+  private table: TableView | PlotView | undefined;
   private shown = "";
   private address: Address = {};
   private waitTimer = 0;
@@ -141,6 +142,16 @@ class Page {
   private openTable(link: Link, table: string): void {
     document.title = `${shownName(table)} \u2013 barrage-server`;
     this.show("table", undefined);
+    if (this.address.plot !== undefined) {
+      this.table = new PlotView(this.content, {
+        link,
+        moved: (address) => this.moved(address),
+        close: () => {
+          location.hash = formatAddress({ table });
+        },
+      }, table, this.address.plot);
+      return;
+    }
     this.table = new TableView(this.content, {
       link,
       notice: this.notice,
@@ -149,6 +160,9 @@ class Page {
       moved: (address) => this.moved(address),
       open: (name) => {
         location.hash = formatAddress({ table: name });
+      },
+      plot: (name) => {
+        location.hash = formatAddress({ table: name, plot: { ys: [], range: { kind: "all" } } });
       },
     }, table, this.address);
   }

@@ -37,6 +37,8 @@ export interface TablePage {
   moved(address: Address): void;
   /** Goes to another table. */
   open(table: string): void;
+  /** Goes to a plot of a table. */
+  plot(table: string): void;
 }
 
 /** Milliseconds without rows after which the page says so. */
@@ -130,6 +132,7 @@ export class TableView {
         this.showBar();
       },
       columns: () => this.openPanel(this.panel === "columns" ? undefined : "columns"),
+      plot: () => this.page.plot(this.table),
       cell: () => this.openPanel(this.panel === "cell" ? undefined : "cell"),
       copy: (form) => this.copy(form),
       format: () => this.format,
