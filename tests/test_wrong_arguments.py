@@ -94,11 +94,13 @@ class World:
         self.keyed = server.keyed_table("keyed", SCHEMA, key="k")
         self.replaced = server.replaced_table("replaced", SCHEMA)
         self.parted = self.append.partition_by("k")
+        self.grouped = self.append.agg_by(bs.agg.partition("rows"), "k")
         self.lists = self.append.group_by("k")
         self.ring = server.ring_table("ring", SCHEMA, capacity=3)
         self.publication = client.publish_live("published", bs.table(ROWS))
         self.followed = server.follow(f"{upstream.uri}/up")
         self.remote = client.table("t").where("x > 0")
+        self.remote_parted = client.table("t").partition_by("k")
         updates = live.updates(20)
         live.set_viewport(0, 1)
         server.table("t").append(ROWS)  # type: ignore[attr-defined]
@@ -246,6 +248,21 @@ def calls(world: World) -> dict[str, Case]:
                 "on_update": "function",
             },
         ),
+        "RemoteTable.partition_by": (  # a server is asked whether there is such a column
+            lambda **given: world.remote.partition_by(**given).keys().to_arrow(),
+            {"by": "k"},
+            {"by": "names", "drop_keys": "text"},
+        ),
+        "RemotePartitionedTable.get_constituent": (
+            world.remote_parted.get_constituent,
+            {"key_values": "a"},
+            {"key_values": "key"},
+        ),
+        "RemotePartitionedTable.transform": (
+            world.remote_parted.transform,
+            {"func": lambda each: each},
+            {"func": "function"},
+        ),
         "RemoteTable.bind": (world.remote.bind, {"name": "n"}, {"name": "text"}),
         "Client.publish": (
             client.publish,
@@ -307,6 +324,11 @@ def calls(world: World) -> dict[str, Case]:
         "AppendTable.to_arrow": (world.append.to_arrow, {}, {"columns": "columns"}),
         **operations(world),
         "AppendTable.partition_by": (world.append.partition_by, {"by": "k"}, {"by": "names", "drop_keys": "text"}),
+        "PartitionedTable.from_partitioned_table": (
+            bs.PartitionedTable.from_partitioned_table,
+            {"table": world.grouped},
+            {"table": "table", "constituent_column": "text"},
+        ),
         "PartitionedTable.get_constituent": (
             world.parted.get_constituent,
             {"key_values": "a"},
@@ -505,6 +527,7 @@ CLASSES = [
     bs.Server,
     bs.Client,
     bs.LiveTable,
+    bs.RemotePartitionedTable,
     bs.RemoteTable,
     bs.Publication,
     bs.FollowedTable,

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from barrage_server.client.remote_partitions import RemotePartitionedTable
+
 __all__ = ["RemoteTable", "planned", "remote_table"]
 
 T = TypeVar("T")
@@ -161,6 +163,20 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
             if other._session is not self._session:
                 raise InvalidRequestError(f"The table '{other.name}' belongs to another client.")
         return planned(self._session, operation, (self, *others))
+
+    def partition_by(self, by: Sequence[str] | str, drop_keys: bool = False) -> RemotePartitionedTable:
+        """This table as one table for each key, which the server computes as they are asked for.
+
+        >>> acme = client.table("trades").partition_by("sym").get_constituent("ACME")
+
+        Args:
+            by: the columns with the keys.
+            drop_keys: whether these tables are without them.
+
+        """
+        from barrage_server.client.remote_partitions import RemotePartitionedTable  # which is made of tables
+
+        return RemotePartitionedTable(self, by, drop_keys)
 
     # What is read of it.
 

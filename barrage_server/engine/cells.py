@@ -294,13 +294,18 @@ def _by_page(keys: Int64Array, page_bits: int) -> Iterable[tuple[int, Int64Array
     if low == high:
         yield low, keys & mask, slice(None)
         return
+    steps = np.diff(numbers)
+    if (steps >= 0).all():
+        edges = np.flatnonzero(steps) + 1
+        for start, stop in pairwise([0, *edges.tolist(), len(keys)]):
+            yield int(numbers[start]), keys[start:stop] & mask, slice(start, stop)
+        return
     # Few pages: pick the rows of each. The page numbers fit 16 bits then, for which numpy has a linear stable sort.
     order = np.argsort((numbers - low).astype(np.uint16) if high - low < 1 << 16 else numbers, kind="stable")
-    ordered = keys[order]
-    edges = np.flatnonzero(np.diff(ordered >> page_bits)) + 1
+    edges = np.flatnonzero(np.diff(numbers[order])) + 1
     for start, stop in pairwise([0, *edges.tolist(), len(keys)]):
-        part = ordered[start:stop]
-        yield int(part[0]) >> page_bits, part & mask, order[start:stop]
+        chosen = order[start:stop]
+        yield int(numbers[chosen[0]]), keys[chosen] & mask, chosen
 
 
 def _no_cells(plan: ReadPlan) -> RowSetError:

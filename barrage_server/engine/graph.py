@@ -78,6 +78,7 @@ class UpdateGraph:
         self._turn = threading.Condition(self._lock)
         self._sleepers = 0  # threads that wait for their turn
         self._holder: object = None  # the identity of the thread that runs a cycle, or attaches a table
+        self._adopts_at: int | None = None  # the step from which on tables follow that this turn makes
         self._halted = False  # whether only the main thread may have a turn
         self._waiting: list[Commit] = []
         self._running: list[Commit] = []
@@ -217,19 +218,46 @@ class UpdateGraph:
             InvalidRequestError: it was attached before.
 
         """
-        self._check_not_computing()
+        adopts = self._adopts()
+        if not adopts:
+            self._check_not_computing()
         if table.number:
             raise InvalidRequestError(f"Table '{table.name}' was attached before. Make another one.")
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(0 if adopts else _MOST_ROUNDS):
             if table.catch_up() <= _FEW_ROWS:
                 break
         with self._alone():
             table.check_parents()
-            table.catch_up()
+            step = self._step
+            if adopts and self._adopts_at is not None:
+                step = self._adopts_at
+            else:
+                table.catch_up()
             self._attached += 1
-            table.enter(self._step, self._attached)
+            table.enter(step, self._attached)
             for parent in dict.fromkeys(table.parents):
                 parent.children.add(table)
+
+    @contextmanager
+    def adopting(self, step: int) -> Iterator[None]:
+        """Let tables that the ``with`` body makes be attached at once, in the turn that this thread has.
+
+        They begin with what the turn has led to so far: within a cycle the versions that are not visible yet. Their
+        parents must be among the tables that the cycle has computed, or does not change.
+
+        Args:
+            step: the step of these versions.
+
+        """
+        before, self._adopts_at = self._adopts_at, step
+        try:
+            yield
+        finally:
+            self._adopts_at = before
+
+    def _adopts(self) -> bool:
+        """Whether the calling thread attaches tables within its turn."""
+        return self._adopts_at is not None and self._holder is self._thread.identity
 
     def join(self, table: Table, step: int) -> None:
         """Take ``table``, whose own steps have reached ``step``, from another graph, which runs no cycle meanwhile.
@@ -285,6 +313,8 @@ class UpdateGraph:
 
     def versions(self, tables: Sequence[Table]) -> tuple[TableVersion, ...]:
         """The current versions of several tables, all as of one cycle."""
+        if self._adopts():
+            return tuple(table.peek() for table in tables)
         with self._visible_lock:
             return tuple(table.version for table in tables)
 
@@ -296,6 +326,9 @@ class UpdateGraph:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Exclude cycles and other holders during the ``with`` body."""
+        if self._adopts():  # it has its turn already
+            yield
+            return
         self._check_not_computing()
         try:
             with self._lock:

@@ -10,7 +10,7 @@ that rows are ordered by are not stored: the caller compares, and may give codes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from barrage_server.engine.order_leaves import (
     first_slots,
     packed,
 )
+from barrage_server.engine.order_moves import Moves, OrderRows
 from barrage_server.engine.order_places import Fitted, Places
 from barrage_server.engine.order_windows import FILLED, Hot, ranges, windows_of
 from barrage_server.engine.plan import Int64Array, ReadPlan
@@ -51,21 +52,6 @@ _BLOCK: Final = 1 << 16
 MAP_SCHEMA: Final = pa.schema([("row", pa.int64())])
 
 
-class Moves(NamedTuple):
-    """What a change has done to row keys.
-
-    Attributes:
-        removed: the keys of rows that have gone, and of changed rows that now have another place.
-        added: the keys of new rows, and of changed rows in their new place.
-        shifted: how the keys of others have moved.
-
-    """
-
-    removed: RowSet
-    added: RowSet
-    shifted: RowSetShiftData
-
-
 class OrderIndex:
     """The order of some rows.
 
@@ -76,7 +62,6 @@ class OrderIndex:
 
     Attributes:
         store: one column: the key that the row in a slot has in its table.
-        rows: the slots that hold rows: their row keys.
 
     """
 
@@ -88,13 +73,23 @@ class OrderIndex:
         self._slots = Cells(np.int64)  # by the key of the row
         self._first = _MIDDLE
         self._masks: Masks = np.zeros(0, np.uint32)  # of the leaves from the first on
-        self.rows = RowSet.empty()
+        self._rows = OrderRows()
         self._is_new = True
 
     @property
     def nbytes(self) -> int:
         """Bytes of the order."""
-        return self.store.nbytes + self._slots.nbytes + self._masks.nbytes + self._fences.nbytes
+        return self.store.nbytes + self._slots.nbytes + self._masks.nbytes + self._fences.nbytes + self._rows.nbytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no rows."""
+        return not len(self._masks)
+
+    @property
+    def rows(self) -> RowSet:
+        """The slots that hold rows: their row keys."""
+        return self._rows.get(self._first, self._masks)
 
     def view(self) -> StoredView:
         """The present map from slots to rows, for a version."""
@@ -141,9 +136,9 @@ class OrderIndex:
         self._masks = packed(counts)
         begins = (self._first + np.arange(leaves)) << BITS
         if self._follows:
-            self.rows = RowSet.from_ranges(begins, begins + counts - 1)
+            self._rows.set(RowSet.from_ranges(begins, begins + counts - 1))
         else:
-            self.rows = RowSet.from_range(self._first << BITS, (self._first << BITS) + count - 1)
+            self._rows.set(RowSet.from_range(self._first << BITS, (self._first << BITS) + count - 1))
         self._write_all(rows, order, (begins[:, None] + np.arange(width)).ravel()[:count] if self._follows else None)
         self._is_new = False
 
@@ -156,7 +151,13 @@ class OrderIndex:
             self._slots.scatter_any(after, slots)
 
     def change(
-        self, gone: Int64Array, new: Int64Array, was: Int64Array, before: Before, codes: OrderCodes | None = None
+        self,
+        gone: Int64Array,
+        new: Int64Array,
+        was: Int64Array,
+        before: Before,
+        codes: OrderCodes | None = None,
+        behind: Int64Array | None = None,
     ) -> Moves:
         """Take rows out, and others in, which may be the same rows in another place.
 
@@ -166,16 +167,21 @@ class OrderIndex:
             was: for each of them its slot among ``gone``, if it goes and comes back; otherwise -1.
             before: compares the latter with rows that stay. It is a strict order: no two rows are equal.
             codes: spare most comparisons. They are learned anew after a call without them.
+            behind: where it is known, the key of the row that stays and comes directly before; otherwise -1.
 
         """
-        if not self.rows:
+        if self.is_empty:
             rows = RowSet.from_keys(new)
             self.fill(rows, rows.find(new))
-            return Moves(RowSet.empty(), self.rows, RowSetShiftData.empty())
+            return Moves.of(RowSet.empty(), self.rows, RowSetShiftData.empty())
         if not len(gone) and not len(new):
-            return Moves(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty())
+            return Moves.of(RowSet.empty(), RowSet.empty(), RowSetShiftData.empty())
         rest = Rest(self._first, self._masks, gone)
-        places = self._places(len(new), before, rest, codes)
+        known = np.zeros(0, np.int64) if behind is None else np.flatnonzero(behind >= 0)
+        if behind is None or not len(known):
+            places = self._places(len(new), before, rest, codes)
+        else:
+            places = self._places_behind(behind, known, before, rest, codes)
         moves = self._take_in(rest, new, was, places, gone, codes)
         self._trim()
         return moves
@@ -217,12 +223,29 @@ class OrderIndex:
             high[some[~is_behind]] -= 1
         return Places.of(leaves, _search(low, high, within, before), occupied, number)
 
+    def _places_behind(
+        self, behind: Int64Array, known: Int64Array, before: Before, rest: Rest, codes: OrderCodes | None
+    ) -> Places:
+        """The places of rows, of which some are ``known`` to be directly behind others."""
+        local = self.slots_of(behind[known]) - (self._first << BITS)
+        leaves, slots = local >> BITS, local & (SLOTS - 1)
+        offsets, until = rest.until(leaves, slots)
+        found = Places(leaves, offsets, slots, until)
+        others = np.flatnonzero(behind < 0)
+        if not len(others):
+            return found
+        if codes is not None:
+            codes = OrderCodes([part[others] for part in codes.own], codes.of)
+        sought = self._places(len(others), lambda items, rows: before(others[items], rows), rest, codes)
+        return Places.joined(known, found, others, sought)
+
     # Making room.
 
     def _take_in(
         self, rest: Rest, new: Int64Array, was: Int64Array, places: Places, gone: Int64Array, codes: OrderCodes | None
     ) -> Moves:
         """Give the new rows slots: in their leaves, or in leaves that are laid out anew."""
+        places = places.spilled(rest.masks)
         fitted = Fitted.of(places, was - (self._first << BITS), rest.masks)
         totals = counts_of(rest.masks) + np.bincount(places.leaves, minlength=len(rest.masks))
         is_laid = np.zeros(len(totals), np.bool_)
@@ -256,13 +279,17 @@ class OrderIndex:
         slots = slots[order]
         self._write(slots, np.concatenate((new, self._keys(before)))[order])
         self._fence(rest, (places.leaves, laid.members), slots, codes)
-        stays = movement.keep(came, was)
-        in_place = came[stays]
-        removed = np.setdiff1d(gone, in_place, assume_unique=True) if len(in_place) else gone
-        left = RowSet.from_sorted_keys(np.sort(np.concatenate((removed, before)), kind="stable"))
-        self.rows = (self.rows - left) | RowSet.from_sorted_keys(slots)
-        shifted = movement.shifts(in_place, is_laid, self._first)
-        return Moves(RowSet.from_sorted_keys(removed), RowSet.from_sorted_keys(came[~stays]), shifted)
+        self._rows.change(np.sort(np.concatenate((gone, before)), kind="stable"), slots, len(masks))
+        first = self._first
+
+        def found() -> tuple[RowSet, RowSet, RowSetShiftData]:
+            stays = movement.keep(came, was)
+            in_place = came[stays]
+            removed = np.setdiff1d(gone, in_place, assume_unique=True) if len(in_place) else gone
+            shifted = movement.shifts(in_place, is_laid, first)
+            return RowSet.from_sorted_keys(removed), RowSet.from_sorted_keys(came[~stays]), shifted
+
+        return Moves(found)
 
     def _fence(
         self, rest: Rest, touched: tuple[Int64Array, ...], written: Int64Array, codes: OrderCodes | None
@@ -294,6 +321,8 @@ class OrderIndex:
 
     def _trim(self) -> None:
         """Forget leaves without rows at both ends."""
+        if self._masks[0] and self._masks[-1]:
+            return
         filled = np.flatnonzero(self._masks)
         if not len(filled):
             self._masks = self._masks[:0]

@@ -109,12 +109,18 @@ class Rest:
         """The first slot that leaves have had, within the leaf, or 32."""
         return first_slots(self._former[leaves])
 
+    def until(self, leaves: Int64Array, slots: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Of leaves the number of rows up to a slot, that one included, and the slot of the next one, or 32."""
+        masks, up_to = self.masks[leaves], packed(slots + 1)
+        return counts_of(masks & up_to), first_slots(masks & ~up_to)
+
     def resized(self, front: int, total: int) -> Rest:
         """The same with ``front`` more leaves in front, of ``total`` then."""
-        back = total - front - len(self.masks)
-        if front or back:
-            self.masks = np.pad(self.masks, (front, back))
-            self._former = np.pad(self._former, (front, back))
+        if total > len(self.masks):
+            there = slice(front, front + len(self.masks))
+            masks, former = np.zeros(total, np.uint32), np.zeros(total, np.uint32)
+            masks[there], former[there] = self.masks, self._former
+            self.masks, self._former = masks, former
             self.leaves = self.leaves + front
             self.first -= front
         return self

@@ -5,7 +5,7 @@ Most of them come between rows that have free slots between them, or move some r
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from barrage_server.engine.order_windows import ranges
 from barrage_server.engine.plan import Int64Array
 
 __all__ = ["Fitted", "Places"]
+
+_SPILLS: Final = 4
+"""Free leaves that rows at the end of one are spread over."""
 
 _BoolArray = npt.NDArray[np.bool_]
 
@@ -49,6 +52,16 @@ class Places(NamedTuple):
         none = np.zeros(count, np.int64)
         return cls(none, none, none - 1, none + SLOTS)
 
+    @classmethod
+    def joined(cls, first: Int64Array, these: Places, second: Int64Array, those: Places) -> Self:
+        """Places by their positions: ``these`` are at ``first``, ``those`` at ``second``."""
+        parts = []
+        for one, other in zip(these, those, strict=True):
+            whole = np.empty(len(first) + len(second), np.int64)
+            whole[first], whole[second] = one, other
+            parts.append(whole)
+        return cls(*parts)
+
     def chosen(self, which: Any) -> Places:
         """Some of them."""
         return Places(*(part[which] for part in self))
@@ -56,6 +69,31 @@ class Places(NamedTuple):
     def with_front(self, more: int) -> Places:
         """The same with ``more`` leaves in front."""
         return self._replace(leaves=self.leaves + more) if more else self
+
+    def spilled(self, masks: Masks) -> Places:
+        """The same, but those for which there is no room at the end of their leaf are in the next one, if it is free.
+
+        Args:
+            masks: all leaves, with the rows that stay.
+
+        """
+        places = self
+        for _ in range(_SPILLS):
+            begins = places.begins()
+            rows = np.diff(np.append(begins, len(places.leaves)))
+            room = SLOTS - 1 - places.behind[begins]
+            following = places.leaves[begins] + 1
+            is_free = (following < len(masks)) & (masks[np.minimum(following, len(masks) - 1)] == 0)
+            spills = (places.until[begins] == SLOTS) & (rows > room) & is_free
+            if not spills.any():
+                break
+            number = np.arange(len(places.leaves)) - np.repeat(begins, rows)
+            moves = np.repeat(spills, rows) & (number >= np.repeat(room, rows))
+            leaves, offsets, behind, until = (part.copy() for part in places)
+            leaves[moves] += 1
+            offsets[moves], behind[moves] = 0, -1
+            places = Places(leaves, offsets, behind, until)
+        return places
 
     def begins(self) -> Int64Array:
         """Of places in ascending order, where each different one begins."""

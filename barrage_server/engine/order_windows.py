@@ -8,7 +8,7 @@ taken by the next ones without moving others.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -96,6 +96,8 @@ def windows_of(totals: Int64Array, touched: Int64Array, hot: Hot, first: int) ->
     if count > _FEW_LEAVES and load * _THIN < count * SLOTS:  # most of the storage is unused
         size = max(1, -(-load // FILLED))
         return Windows(np.zeros(1, np.int64), np.array([count]), np.array([size]), np.zeros(1, np.bool_), count, 0)
+    if not len(totals) or int(totals.max()) <= SLOTS:
+        return Windows(touched, touched + 1, np.ones_like(touched), np.zeros(len(touched), np.bool_), count, 0)
     front = back = 0
     if totals[-1] > SLOTS:  # rows behind the last leaf get leaves of their own
         back = -(-int(totals[-1]) // _PACKED) - 1
@@ -140,9 +142,7 @@ class _Spread:
 
     def __init__(self, rows: Int64Array, heat: Int64Array, origin: int) -> None:
         self._count, self._origin = len(rows), origin
-        self._rows = np.concatenate(([0], np.cumsum(rows)))
-        self._heat = np.concatenate(([0], np.cumsum(heat)))
-        self._free = np.concatenate(([0], np.cumsum(rows == 0)))
+        self._rows, self._heat, self._free = map(_summed, (rows, heat, rows == 0))
 
     def near(self, crowded: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The windows of leaves of which each begins with a crowded one, and takes free ones; they are disjoint."""
@@ -268,6 +268,13 @@ def ranges(starts: Int64Array, ends: Int64Array) -> Int64Array:
     """All numbers from each start up to its end."""
     sizes = ends - starts
     return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+
+
+def _summed(numbers: np.ndarray[tuple[int], np.dtype[Any]]) -> Int64Array:
+    """The sums of the first numbers, of none at first."""
+    found = np.zeros(len(numbers) + 1, np.int64)
+    np.cumsum(numbers, out=found[1:])
+    return found
 
 
 def _overlap(

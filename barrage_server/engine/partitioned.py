@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
-from typing import Any, Final
-from weakref import WeakValueDictionary
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import pyarrow as pa
 
@@ -17,18 +17,45 @@ from barrage_server.engine.static import StaticTable
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
-from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnsupportedOperationError
+from barrage_server.errors import InvalidRequestError, SchemaMismatchError
 from barrage_server.plan.operable import merge
-from barrage_server.plan.operation import HeadBy
+from barrage_server.plan.partition import MergeConstituents, merged_rows
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
-__all__ = ["PartitionedTable"]
+__all__ = ["Constituents", "PartitionedTable", "constituents_of", "set_constituents"]
 
-_ALL_ROWS: Final = (1 << 62) - 1
-_NAME: Final = re.compile(r"[^\W\d][\w$]*")
 
 Transform = Callable[[Table], Table]
+
+
+class Constituents(NamedTuple):
+    """What the cells of a column stand for.
+
+    Attributes:
+        table: the table that was partitioned.
+        by: its columns with the keys.
+        drop_keys: whether constituents are without them.
+
+    """
+
+    table: Table
+    by: tuple[str, ...]
+    drop_keys: bool
+
+
+_of_columns: Final[WeakKeyDictionary[Table, dict[str, Constituents]]] = WeakKeyDictionary()
+"""The columns of constituents that tables have; a table keeps the one that it was made of alive anyway."""
+
+
+def set_constituents(made: Table, column: str, table: Table, by: tuple[str, ...], *, drop_keys: bool) -> None:
+    """Let the cells of ``column`` of ``made`` stand for the constituents of ``table``, from which it was made."""
+    _of_columns.setdefault(made, {})[column] = Constituents(table, by, drop_keys)
+
+
+def constituents_of(table: Table) -> dict[str, Constituents]:
+    """The columns of constituents of a table, by name."""
+    return _of_columns.get(table, {})
 
 
 @public
@@ -67,6 +94,35 @@ class PartitionedTable:
         self._made: WeakValueDictionary[int, Table] = WeakValueDictionary()
         self._numbers = GroupIndex(self._keys.schema)  # of the keys in _made
         self._lock = Lock()
+
+    @classmethod
+    def from_partitioned_table(cls, table: Table, constituent_column: str | None = None) -> PartitionedTable:
+        """The tables that the cells of a column stand for, which ``bs.agg.partition`` has made.
+
+        Args:
+            table: the result of the aggregation itself, not one that was made from it.
+            constituent_column: the column; needed if there are several.
+
+        Raises:
+            InvalidRequestError: there is no such column, or there are several.
+
+        """
+        if not isinstance(table, Table):
+            raise InvalidRequestError(f"table must be a table of the engine, not {shown(table)}.")
+        there = constituents_of(table)
+        if not there:
+            raise InvalidRequestError(
+                f"Table '{table.name}' has no column of constituents: it must be the result of an agg_by with "
+                f"bs.agg.partition itself."
+            )
+        if constituent_column is None and len(there) > 1:
+            raise InvalidRequestError(f"constituent_column must be given: there are {', '.join(there)}.")
+        wanted = next(iter(there)) if constituent_column is None else constituent_column
+        if not isinstance(wanted, str) or wanted not in there:
+            raise InvalidRequestError(
+                f"constituent_column must be one of {', '.join(there)}, not {shown(constituent_column)}."
+            )
+        return cls(*there[wanted])
 
     def __repr__(self) -> str:
         return f"<PartitionedTable {self.table.name!r} by={list(self.key_columns)} keys={self._keys.size}>"
@@ -118,40 +174,29 @@ class PartitionedTable:
     def merge(self) -> Table:
         """The rows of all constituents, one behind the other, in the order of :meth:`keys`.
 
-        Keys that come later are in it, too. That of transformed constituents can be made only while no key can come.
+        Keys that come later are in it, too. The constituents that are transformed are then made, and follow, all at
+        once; that of a new key is made in the cycle that brings it.
 
         Raises:
-            UnsupportedOperationError: the constituents are transformed, and the table may change.
-            InvalidRequestError: there is no constituent, or transformed ones differ in their columns.
+            InvalidRequestError: transformed constituents differ in their columns; or there is none, and the table never
+                changes.
 
         """
         if not self._transforms:
             return self._merged()
         if self.table.is_refreshing:
-            raise UnsupportedOperationError(
-                f"Transformed constituents can be merged if the table never changes, as new keys would be left out; "
-                f"'{self.table.name}' may change. Use merge() before what 'transform' does, agg_by or head_by, or "
-                f"partition table.snapshot()."
-            )
+            sample = partial(self._made_anew, None)
+            return self._keys.operate(MergeConstituents(self._made_anew, sample))
         found = self.constituents
         if not found:
             raise InvalidRequestError(f"Table '{self.table.name}' has no rows, and so no constituents to merge.")
         return merge(found)
 
     def _merged(self) -> Table:
-        keys = list(self.key_columns)
-        grouped = self.table.operate(HeadBy(_ALL_ROWS, self.key_columns))
-        if self.drop_keys:
-            return grouped.drop_columns(keys)
-        order = self.table.schema.names
-        if grouped.schema.names == order:
-            return grouped
-        if not all(_NAME.fullmatch(name) and name not in ("true", "false", "null") for name in order):
-            raise InvalidRequestError(
-                f"Where key columns are not the first ones, a merge takes names of letters, digits and '_'. Rename "
-                f"columns of '{self.table.name}' before."
-            )
-        return grouped.view(order)
+        columns, made = self.table.schema.names, self.table
+        for operation in merged_rows(columns, self.key_columns, self.table.name, drop_keys=self.drop_keys):
+            made = made.operate(operation)
+        return made
 
     def _rows(self, key: Sequence[pa.Array]) -> Table:
         """The rows of one key, which need not be there."""
@@ -159,13 +204,22 @@ class PartitionedTable:
             number = int(self._numbers.add(key, 1)[0])
             found = self._made.get(number)
             if found is None or found.failure is not None:
-                self._made[number] = found = self.table.where_in(self._of_one(key), list(self.key_columns))
+                self._made[number] = found = self._where_in(key)
             return found
 
-    def _of_one(self, key: Sequence[pa.Array]) -> Table:
+    def _made_anew(self, key: Sequence[pa.Array] | None) -> Table:
+        """The constituent of one key, or of none, whether or not it is there. It takes no lock, as cycles call it."""
+        return self._transformed(self._where_in(key))
+
+    def _where_in(self, key: Sequence[pa.Array] | None) -> Table:
+        """The rows of one key, or of none."""
+        return self.table.where_in(self._of_key(key), list(self.key_columns))
+
+    def _of_key(self, key: Sequence[pa.Array] | None) -> Table:
+        """The values of a key as a table of one row; of none without rows."""
         schema = self._keys.schema
-        store, rows = ColumnStore(schema, overwrites=False), RowSet.flat(1)
-        for column, values in zip(store.columns, key, strict=True):
+        store, rows = ColumnStore(schema, overwrites=False), RowSet.flat(0 if key is None else 1)
+        for column, values in zip(store.columns, key or (), strict=key is not None):
             column.write(rows, values, None)
         traits = TableTraits(is_flat=True)
         return StaticTable(self.table.graph, "key", schema, rows, store.views(), nbytes=store.nbytes, traits=traits)

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from barrage_server.formula.builtin import NUMBER_LIST, Builtin, Fixed, Signature
+from barrage_server.formula.builtin import NUMBER, NUMBER_LIST, Builtin, Fixed, Signature
 from barrage_server.formula.kinds import DOUBLE, INTEGERS, LONG, Kind
 from barrage_server.formula.segments import Numbers, item_kind, numbers_of, segments_of
-from barrage_server.formula.vectors import AnyArray, Arrow, Cells, both, from_arrow
+from barrage_server.formula.vectors import AnyArray, Arrow, Cells, both, from_arrow, present
 
 __all__ = ["FUNCTIONS"]
 
@@ -151,8 +151,32 @@ def _weighted(*, is_mean: bool) -> Callable[[tuple[Kind, ...]], Callable[[Arrow,
     return bind
 
 
+def _arguments_total(kinds: tuple[Kind, ...]) -> Kind:
+    """Of sums of arguments: long, or double if one of them is a float."""
+    return LONG if all(kind in INTEGERS for kind in kinds) else DOUBLE
+
+
+def _sum_of_arguments(kinds: tuple[Kind, ...]) -> Callable[..., Cells]:
+    dtype = np.float64 if _arguments_total(kinds) is DOUBLE else np.int64
+
+    def run(*given: Cells) -> Cells:
+        total, valid = np.zeros((), dtype), np.zeros((), np.bool_)
+        for each in given:
+            is_there = present(each)
+            total = total + np.where(is_there, each.values, 0).astype(dtype, copy=False)
+            valid = valid | is_there
+        return Cells(total, None if valid.all() else valid)
+
+    return run
+
+
 FUNCTIONS: Final = (
-    _aggregation("sum", _total, _sum, "The sum: a long, which wraps, or a double."),
+    Builtin(
+        "sum",
+        "The sum of several numbers that are not null: a long, which wraps, or a double.",
+        (Signature((NUMBER,), _arguments_total, _sum_of_arguments, binds=True, repeats=True),),
+    ),
+    _aggregation("sum", _total, _sum, "Of a list: the sum of its numbers."),
     _aggregation("product", _total, _product, "The product: a long, which wraps, or a double."),
     _aggregation("absSum", _total, _absolute(_sum), "The sum of sizes."),
     _aggregation("avg", DOUBLE, lambda numbers: numbers.answer(_mean(numbers)), "The mean."),

@@ -117,11 +117,16 @@ def _upper(values: Any, width: Any, offset: Any = 0) -> Any:
     return np.where(lower == values, values, lower + width).astype(values.dtype)
 
 
+def _of_extreme(kinds: tuple[Kind, ...]) -> Kind:
+    """Of one number its own kind."""
+    return kinds[0] if len(kinds) == 1 else _widest(kinds)
+
+
 def _extreme(function: Callable[..., Any]) -> Callable[[tuple[Kind, ...]], Callable[..., Cells]]:
     """The largest or smallest argument: nulls are left out, and NaN wins."""
 
     def bind(kinds: tuple[Kind, ...]) -> Callable[..., Cells]:
-        dtype = _widest(kinds).dtype
+        dtype = _of_extreme(kinds).dtype
 
         def run(*given: Cells) -> Cells:
             values, valid = given[0].values.astype(dtype, copy=False), present(given[0])
@@ -342,12 +347,12 @@ FUNCTIONS: Final = (
     Builtin(
         "max",
         "The largest of several numbers that are not null; NaN if one is.",
-        (Signature((NUMBER, NUMBER), _widest, _extreme(np.maximum), binds=True, repeats=True),),
+        (Signature((NUMBER,), _of_extreme, _extreme(np.maximum), binds=True, repeats=True),),
     ),
     Builtin(
         "min",
         "The smallest of several numbers that are not null; NaN if one is.",
-        (Signature((NUMBER, NUMBER), _widest, _extreme(np.minimum), binds=True, repeats=True),),
+        (Signature((NUMBER,), _of_extreme, _extreme(np.minimum), binds=True, repeats=True),),
     ),
     Builtin("isNull", "Whether a value of any type is null.", (Signature((ANY,), BOOLEAN, _is_null),)),
     Builtin(

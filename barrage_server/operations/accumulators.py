@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -36,10 +36,12 @@ class Accumulator(ABC):
 
     Attributes:
         type: the type of the result.
+        metadata: that of the column of results.
 
     """
 
     inputs: ClassVar[int] = 1
+    metadata: ClassVar[Mapping[str, str] | None] = None
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)

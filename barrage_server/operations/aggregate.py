@@ -85,7 +85,9 @@ class Aggregate(Operator):
     ) -> None:
         key_fields = [schema.field(number).with_name(name) for number, name in zip(keys, key_names, strict=True)]
         fields = [
-            pa.field(column.name, pa.int64() if column.accumulator is None else column.accumulator.type)
+            pa.field(column.name, pa.int64())
+            if column.accumulator is None
+            else pa.field(column.name, column.accumulator.type, metadata=column.accumulator.metadata)
             for column in columns
         ]
         self.schema = pa.schema([*key_fields, *fields])

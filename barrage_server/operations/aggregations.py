@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from barrage_server.arguments import text
 from barrage_server.engine import Table
+from barrage_server.engine.partitioned import set_constituents
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.types import check_key_type
 from barrage_server.errors import InvalidRequestError, UnsupportedTypeError
@@ -19,6 +20,7 @@ from barrage_server.operations import checks
 from barrage_server.operations.accumulators import FUNCTIONS, Accumulator, is_number
 from barrage_server.operations.aggregate import Aggregate, AggregatedColumn
 from barrage_server.operations.checks import check_column_names, columns_by_name, pair, unknown_column
+from barrage_server.operations.constituents import Constituents
 from barrage_server.operations.counted import CountWhere
 from barrage_server.operations.distinct import DISTINCT, CountDistinct, Distinct, Unique
 from barrage_server.operations.extremes import Extreme
@@ -51,7 +53,12 @@ def agg_by(
     columns = [column for aggregation in aggregations for column in _columns(table, aggregation, keys)]
     if not by and not columns:
         raise InvalidRequestError("Give aggregations, or columns that tell groups apart.")
-    return _grouped(table, "agg_by", columns, by, name)
+    made = _grouped(table, "agg_by", columns, by, name)
+    for aggregation in aggregations:
+        if aggregation.function == Constituents.function:
+            for column in aggregation.columns:
+                set_constituents(made, column, table, tuple(keys), drop_keys=not aggregation.with_keys)
+    return made
 
 
 def agg_all_by(
@@ -62,7 +69,7 @@ def agg_all_by(
     """
     (table,) = parents
     function = aggregation.function
-    if function in _COUNTS or aggregation.columns or (function == "formula" and not aggregation.parameter):
+    if function in _OF_ROWS or aggregation.columns or (function == "formula" and not aggregation.parameter):
         raise InvalidRequestError("agg_all_by takes an aggregation without columns, such as bs.agg.avg().")
     used = {source for _, source in map(pair, by)} | {aggregation.weight}
     takes = _TAKES.get(function, is_sortable if function in RANKED else is_number)
@@ -97,6 +104,8 @@ def _can_be_key(data_type: pa.DataType) -> bool:
 
 
 _COUNTS: Final = ("count", "count_where")
+"""The numbers of rows."""
+_OF_ROWS: Final = (*_COUNTS, Constituents.function)
 """The functions of whole rows."""
 _TAKES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     **dict.fromkeys(("first", "last", "sorted_first", "sorted_last", "group", "formula"), _any),
@@ -105,7 +114,7 @@ _TAKES: Final[dict[str, Callable[[pa.DataType], bool]]] = {
     "distinct": is_sortable,
 }
 """What functions of columns other than numbers take."""
-_NAMES: Final = (*_COUNTS, *FUNCTIONS, *RANKED, *DISTINCT, "group", "formula")
+_NAMES: Final = (*_OF_ROWS, *FUNCTIONS, *RANKED, *DISTINCT, "group", "formula")
 _Maker: TypeAlias = Callable[[Sequence[pa.DataType]], Accumulator]
 
 
@@ -139,6 +148,8 @@ def _columns(table: Table, aggregation: Aggregation, keys: Mapping[str, int]) ->
     if function in _COUNTS:
         names = [text(name, "The name of a count") for name in aggregation.columns]
         return [_count(table, name, aggregation) for name in names]
+    if function == Constituents.function:
+        return [AggregatedColumn(text(name, "col"), Constituents(()), ()) for name in aggregation.columns]
     further = _further(table, aggregation)
     make_accumulator = _maker(table, aggregation)
     known, found = columns_by_name(table.schema), []

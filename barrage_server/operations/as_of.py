@@ -20,7 +20,6 @@ from barrage_server.operations.checks import known_columns, pair
 from barrage_server.operations.grouped_rows import FEW_DEAD, living_groups
 from barrage_server.operations.history import readable_with
 from barrage_server.operations.join_columns import AddedColumns, JoinKeys, added_columns, compared_columns, join_keys
-from barrage_server.operations.nearest_rows import NearestRows
 from barrage_server.operations.ordering import Key, is_sortable, order_of
 from barrage_server.operations.result import make
 from barrage_server.operations.row_places import MappedView
@@ -97,7 +96,7 @@ class AsOfJoin(Operator):
         self._left.start(left)
         self._right.start(right)
         self._rows.expect(left.row_set)
-        nearest = NearestRows.of(self._right, right, self._groups.count, before_equal=self._equal_behind)
+        nearest = self._right.nearest(right, before_equal=self._equal_behind)
         for begin in range(0, left.size, _MANY):
             rows = left.row_set.slice(begin, begin + _MANY)
             places = None if nearest is None else nearest.places(*self._left.stamped(rows))
@@ -183,12 +182,29 @@ class AsOfJoin(Operator):
         """The right rows of left rows; ``places`` are those in the right order behind them, if they are known."""
         found = np.full(rows.size, _NO_ROW, np.int64)
         order = self._right.order
-        if not rows or order is None or not order.rows:
+        if not rows or order is None or order.is_empty:
             return found
         groups = self._left.groups_of(rows.keys())
         if places is None:
-            stamped = groups, self._left.stamps(rows)
-            places = self._right.rank(stamped, before_equal=self._equal_behind)
+            return self._sought((groups, self._left.stamps(rows)))
+        return self._at(places, groups)
+
+    def _sought(self, stamped: Stamped) -> Int64Array:
+        """The right rows of groups and stamps. Few of those that are appended need a search."""
+        groups, stamps = stamped
+        before, behind = self._right.beside(stamped, or_equal=not self._equal_behind)
+        found = before if self._is_backward else behind
+        others = np.flatnonzero(before < 0)
+        if len(others):
+            stamped = groups[others], stamps.take(pa.array(others))
+            found[others] = self._at(self._right.rank(stamped, before_equal=self._equal_behind), stamped[0])
+        return found
+
+    def _at(self, places: Int64Array, groups: Int64Array) -> Int64Array:
+        """The right rows of groups, by the places in the right order behind which they look, or before which."""
+        order = self._right.order
+        assert order is not None
+        found = np.full(len(groups), _NO_ROW, np.int64)
         if self._is_backward:
             places = places - 1
         there = np.flatnonzero((places >= 0) & (places < order.rows.size))
@@ -200,9 +216,15 @@ class AsOfJoin(Operator):
     def _left_rows(self, stamped: Stamped) -> RowSet:
         """The left rows between right stamps, which need not be there, and the next ones that are."""
         order = self._left.order
-        if order is None or not order.rows or not len(stamped[0]):
+        if order is None or order.is_empty or not len(stamped[0]):
             return RowSet.empty()
         self._left.counts.reserve(self._groups.count)
+        are_near = self._left.counts.array[stamped[0]] > 0
+        if self._is_backward:
+            are_near &= self._left.last_before(stamped, or_equal=self._equal_behind) < 0
+        if not are_near.any():
+            return RowSet.empty()
+        stamped = stamped[0][are_near], stamped[1].filter(pa.array(are_near))
         stamped, begin, end = self._near_left_rows(stamped)
         groups, _ = stamped
         if not len(groups):

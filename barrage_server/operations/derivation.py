@@ -16,6 +16,7 @@ from barrage_server.operations.copied import blink_to_append_only, ring_table
 from barrage_server.operations.downsample.build import downsample
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
+from barrage_server.operations.merged_constituents import merge_constituents
 from barrage_server.operations.multi_join import multi_join
 from barrage_server.operations.range_join import range_join
 from barrage_server.operations.snapshot_when import snapshot_when
@@ -27,6 +28,7 @@ from barrage_server.plan import copies, ranges
 from barrage_server.plan import downsample as plots
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
+from barrage_server.plan.partition import MergeConstituents
 
 __all__ = ["derive"]
 
@@ -75,6 +77,7 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     plots.Downsample: downsample,
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
+    MergeConstituents: lambda inputs, operation: merge_constituents(inputs[0], operation.make, operation.sample),
     plan.HeadBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by),
     plan.TailBy: lambda inputs, operation: head_by(inputs, operation.rows, operation.by, from_end=True),
     plan.Ungroup: lambda inputs, operation: ungroup(inputs, operation.columns, null_fill=operation.null_fill),

@@ -22,6 +22,7 @@ from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import Undo
 from barrage_server.operations.group_totals import GroupArray
 from barrage_server.operations.join_columns import key_pieces
+from barrage_server.operations.last_rows import LastRows
 from barrage_server.rowset import RowSet
 
 __all__ = ["Departure", "GroupedRows", "groups_at", "joined", "living_groups"]
@@ -71,6 +72,7 @@ class GroupedRows:
         store: one column: the group of each row.
         counts: the number of rows of each group.
         order: the rows by group, then by row key, if they are to be found.
+        last: the last row of each group in the order, if rows are compared by codes and row keys alone.
         gone: the rows that have left their group since it was set to 0.
 
     """
@@ -87,6 +89,7 @@ class GroupedRows:
         self.store = ColumnStore(_NUMBER)
         self.counts = GroupArray(np.int64)
         self.order = order
+        self.last = None if order is None else LastRows()
         self.gone = 0
         self._groups = groups
         self._columns = self._watched = tuple(columns)
@@ -97,7 +100,8 @@ class GroupedRows:
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers and the order, without the groups."""
-        return self.store.nbytes + self.counts.nbytes + (0 if self.order is None else self.order.nbytes)
+        ordered = sum(part.nbytes for part in (self.order, self.last) if part is not None)
+        return self.store.nbytes + self.counts.nbytes + ordered
 
     def start(self, version: TableVersion) -> None:
         """Take in all rows."""
@@ -108,7 +112,10 @@ class GroupedRows:
             deque(parts, maxlen=0)
         else:
             numbers = joined(list(parts))
-            self.order.fill(rows, self.sorted(version, rows, numbers)[0])
+            order, _, own = self.sorted(version, rows, numbers)
+            self.order.fill(rows, order)
+            if self.last is not None:
+                self.last.note(own, rows.keys()[order], self.counts.array)
 
     def leave(self, change: Change | None) -> Departure:
         """Take out the rows that have gone or have other keys, and follow those that shifts have moved.
@@ -123,15 +130,21 @@ class GroupedRows:
         slots = was = _NOTHING
         if self.order is not None:
             slots = self.order.slots_of(removed)
+        if self.last is not None:
+            self.last.forget(groups, removed)
         before, after = change.moved()
         if len(before):
             self.store.columns[0].move(before, after, self.store.undo if self._keeps_versions else None)
             if self.order is not None:
                 self.order.shift(before, after)
+            if self.last is not None:
+                self.last.shift(self.groups_of(after), before, after)
         rekeyed = RowSet.union_all(update.modified[number] for number in self._watched)
         former = self.groups_of(rekeyed.keys())
         if self.order is not None:
             was = self.order.slots_of(rekeyed.keys())
+        if self.last is not None:
+            self.last.forget(former, rekeyed.keys())
         for those in (groups, former):
             np.subtract.at(self.counts.array, those, 1)
         self.gone += len(groups) + len(former)
@@ -155,7 +168,15 @@ class GroupedRows:
         if departure.rekeyed:
             was[rows.find(departure.rekeyed.keys())] = departure.was
         order, before, own = self.sorted(version, rows, numbers)
-        return self.order.change(gone, rows.keys()[order], was[order], before, OrderCodes(own, self.codes_of))
+        keys, codes = rows.keys()[order], OrderCodes(own, self.codes_of)
+        if self.last is None:
+            return self.order.change(gone, keys, was[order], before, codes)
+        moves = self.order.change(gone, keys, was[order], before, codes, self.last.before(own, keys))
+        unknown = self.last.note(own, keys, self.counts.array)
+        if len(unknown) and not len(gone):  # else they may be forgotten again and again
+            keys = self.keys_at(self.bounds(unknown)[1] - 1)
+            self.last.learn(self.codes_of(keys), keys)
+        return moves
 
     def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before, Codes]:
         """The positions of ``rows`` with these groups in order, how they compare in that order with others, and their
@@ -196,9 +217,16 @@ class GroupedRows:
         first = self.order.rank(len(groups), lambda items, others: groups[items] <= self.groups_of(others), codes)
         return first, first + self.counts.array[groups]
 
+    def keys_at(self, places: Int64Array) -> Int64Array:
+        """The row keys of the rows at positions of the order."""
+        assert self.order is not None
+        return self.order.keys_at(self.order.rows.select(places))
+
     def pack(self, rows: RowSet, living: Int64Array) -> None:
         """Take over the new numbers of the groups ``living``, for all ``rows`` that can be read."""
         self.counts.pack(living)
+        if self.last is not None:
+            self.last.pack(living)
         if self.order is not None:
             self.order.forget_codes()
         for start in range(0, rows.size, _BLOCK):

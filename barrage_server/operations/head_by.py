@@ -24,7 +24,7 @@ from barrage_server.rowset import RowSet, RowSetShiftData
 
 __all__ = ["HeadBy", "head_by"]
 
-_NOTHING: Final = Moves(RowSet.EMPTY, RowSet.EMPTY, RowSetShiftData.empty())
+_NOTHING: Final = Moves.of(RowSet.EMPTY, RowSet.EMPTY, RowSetShiftData.empty())
 
 
 class HeadBy(Operator):

@@ -18,7 +18,7 @@ from barrage_server.engine.view import ColumnView
 from barrage_server.errors import LimitError
 from barrage_server.rowset import MAX_KEY, RowSet, RowSetShiftData
 
-__all__ = ["BlockView", "Blocks", "Merge"]
+__all__ = ["BlockView", "Blocks", "Merge", "size_for"]
 
 BLOCK_BITS: Final = 16
 """Blocks begin at multiples of this power of two, where pages of storage do."""
@@ -51,11 +51,11 @@ class Blocks:
     @classmethod
     def around(cls, versions: Sequence[TableVersion]) -> Blocks:
         """Blocks with room for the rows of ``versions``."""
-        return cls.of_sizes([_size_for(version.row_set, 0) for version in versions])
+        return cls.of_sizes([size_for(version.row_set, 0) for version in versions])
 
     def reaching(self, versions: Sequence[TableVersion]) -> Blocks:
         """These, or with larger ones for the tables that have outgrown theirs."""
-        sizes = [_size_for(version.row_set, size) for version, size in zip(versions, self.sizes, strict=True)]
+        sizes = [size_for(version.row_set, size) for version, size in zip(versions, self.sizes, strict=True)]
         return self if tuple(sizes) == self.sizes else Blocks.of_sizes(sizes)
 
     def split(self, rows: RowSet) -> list[tuple[int, RowSet]]:
@@ -179,7 +179,7 @@ class Merge(Operator):
         return Outcome(self._rows, views, update)
 
 
-def _size_for(rows: RowSet, size: int) -> int:
+def size_for(rows: RowSet, size: int) -> int:
     """The size of a block for ``rows``: the present one, or one with as much room again."""
     needed = rows.last_key + 1 if rows else 0
     if needed <= size:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from barrage_server.engine import TableVersion
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.sorting import sort_with_positions
-from barrage_server.operations.ordering import code_of, has_codes
-from barrage_server.operations.stamped_rows import StampedRows
+from barrage_server.operations.ordering import code_of
 
 __all__ = ["NearestRows"]
 
@@ -45,31 +41,13 @@ class NearestRows:
         self._count = count
         self._before_equal = before_equal
 
-    @classmethod
-    def of(cls, rows: StampedRows, version: TableVersion, count: int, *, before_equal: bool) -> Self | None:
-        """Those of some rows; ``None`` if there are none, or their stamps are not numbers or times, or null or NaN.
-
-        Args:
-            rows: the rows.
-            version: the version that they are of.
-            count: the number of groups.
-            before_equal: whether rows with an equal stamp are behind what is looked for.
-
-        """
-        order = rows.order
-        if order is None or not order.rows or not has_codes(rows.stamp_type):
-            return None
-        codes = code_of(rows.stamps(version.row_set))
-        if codes is None:
-            return None
-        keys = order.keys_at(order.rows.keys())
-        return cls(rows.groups_of(keys), codes[version.row_set.find(keys)], count, before_equal=before_equal)
-
     def places(self, groups: Int64Array, stamps: pa.Array) -> Int64Array | None:
         """For each group and stamp the position of the first row behind them; ``None`` if stamps are null or NaN."""
         codes = code_of(stamps)
-        if codes is None:
-            return None
+        return None if codes is None else self.places_of(groups, codes)
+
+    def places_of(self, groups: Int64Array, codes: npt.NDArray[np.uint64]) -> Int64Array:
+        """For each group and code the position of the first row behind them."""
         if self._distinct is not None:
             codes = self._numbered(codes)
         joined = self._joined(groups, codes)

@@ -29,6 +29,8 @@ from barrage_server.wire.buffers import is_valid
 
 __all__ = ["RANKED", "Ranked", "Ranking", "RowGroups"]
 
+_COUNTED: Final = 256
+"""Groups for each one whose first row is wanted, up to which the rows of all are counted; else rows are sought."""
 _GROUP: Final = pa.schema([("group", pa.int64())])
 
 
@@ -252,10 +254,21 @@ class Ranked(Accumulator):
         """The values at the positions that :meth:`place` says, null where there are none but nulls."""
         if not len(groups):
             return pa.array([], self.type)
-        first = self.ranking.firsts(groups)
+        first = self.firsts(groups)
         nulls, nans = self._nulls.array[groups], self._nans.array[groups]
         numbers = self._numbers.array[groups] - nulls - nans
         return self.shown(first + nulls, numbers, nans)
+
+    def firsts(self, groups: Int64Array) -> Int64Array:
+        """The position of the first row of each group: behind all rows of the groups before it."""
+        numbers = self._numbers.array
+        if len(groups) * _COUNTED < len(numbers):
+            return self.ranking.firsts(groups)
+        ends = np.cumsum(numbers)
+        if int(ends[-1]) != self.ranking.places.size:  # it has others
+            return self.ranking.firsts(groups)
+        found: Int64Array = (ends - numbers)[groups]
+        return found
 
     def shown(self, first: Int64Array, numbers: Int64Array, nans: Int64Array) -> pa.Array:
         """The results, for groups whose ``numbers`` of values begin at the positions ``first``.
@@ -336,7 +349,7 @@ class _First(Ranked):
         """The values of rows."""
         if not len(groups):
             return pa.array([], self.type)
-        first, numbers = self.ranking.firsts(groups), self._numbers.array[groups]
+        first, numbers = self.firsts(groups), self._numbers.array[groups]
         return self._at(self.chosen(first, first + numbers), numbers > 0)
 
     def chosen(self, first: Int64Array, end: Int64Array) -> Int64Array:  # noqa: ARG002  (of the other one)

@@ -16,7 +16,8 @@ from barrage_server.engine.order_index import Before, OrderIndex
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.redirected import pick
 from barrage_server.operations.grouped_rows import Departure, GroupedRows
-from barrage_server.operations.ordering import Key, comes_before, order_of, rough_codes
+from barrage_server.operations.nearest_rows import NearestRows
+from barrage_server.operations.ordering import Key, code_of, comes_before, has_codes, order_of, rough_codes
 from barrage_server.rowset import RowSet
 
 __all__ = ["Stamped", "StampedRows"]
@@ -63,6 +64,8 @@ class StampedRows(GroupedRows):
     def start(self, version: TableVersion) -> None:
         """Take in all rows."""
         self.version = version
+        if not has_codes(self.stamp_type):
+            self.last = None
         super().start(version)
 
     def leave(self, change: Change | None) -> Departure:
@@ -98,17 +101,57 @@ class StampedRows(GroupedRows):
 
         """
         assert self.order is not None
-        groups, stamps = stamped
-        view = self.version.views[self._stamp]
-        stamps = stamps if stamps.type == view.type else stamps.cast(view.type)
+        groups, stamps = stamped[0], self._own(stamped[1])
         ties = np.full(len(groups), before_equal)
         codes = OrderCodes((groups, *rough_codes([stamps], _KEYS)), self.codes_of)
         return self.order.rank(len(groups), self._compared(groups, stamps, lambda items, _: ties[items]), codes)
 
-    def keys_at(self, places: Int64Array) -> Int64Array:
-        """The row keys of the rows at positions of the order."""
-        assert self.order is not None
-        return self.order.keys_at(self.order.rows.select(places))
+    def nearest(self, version: TableVersion, *, before_equal: bool) -> NearestRows | None:
+        """What finds the places of many stamps; ``None`` without rows, or if stamps have no codes, or are null or NaN.
+
+        Args:
+            version: the version with the rows.
+            before_equal: whether rows with an equal stamp are behind what is looked for.
+
+        """
+        order = self.order
+        if order is None or not order.rows or not has_codes(self.stamp_type):
+            return None
+        codes = code_of(self.stamps(version.row_set))
+        if codes is None:
+            return None
+        keys = order.keys_at(order.rows.keys())
+        codes = codes[version.row_set.find(keys)]
+        return NearestRows(self.groups_of(keys), codes, self._groups.count, before_equal=before_equal)
+
+    def beside(self, stamped: Stamped, *, or_equal: bool) -> tuple[Int64Array, Int64Array]:
+        """For groups and stamps the keys of the rows before and behind them, where they are known without a search.
+
+        Args:
+            stamped: the groups and stamps.
+            or_equal: whether a row with an equal stamp is before them.
+
+        Returns:
+            The row before each, -1 if it is not known; and the next one of the group, or -1.
+
+        """
+        groups, stamps = stamped
+        if self.last is None:
+            return np.full(len(groups), -1, np.int64), np.full(len(groups), -1, np.int64)
+        return self.last.behind((groups, *rough_codes([self._own(stamps)], _KEYS)), or_equal=or_equal)
+
+    def last_before(self, stamped: Stamped, *, or_equal: bool) -> Int64Array:
+        """For groups and stamps the key of the last row of the group, if it is known to come before the stamp; or -1.
+
+        Args:
+            stamped: the groups and stamps.
+            or_equal: whether a row with an equal stamp counts as before it.
+
+        """
+        groups, stamps = stamped
+        if self.last is None:
+            return np.full(len(groups), -1, np.int64)
+        return self.last.before((groups, *rough_codes([self._own(stamps)], _KEYS)), or_equal=or_equal)
 
     def sorted(self, version: TableVersion, rows: RowSet, numbers: Int64Array) -> tuple[Int64Array, Before, Codes]:
         """The positions of ``rows`` with these groups in order, how they compare with others, and their codes."""
@@ -122,6 +165,9 @@ class StampedRows(GroupedRows):
         """The groups of rows, and the codes of their stamps, by their row keys in any order."""
         stamps = pick([self.version.views[self._stamp]], keys)
         return (self.groups_of(keys), *rough_codes(stamps, _KEYS))
+
+    def _own(self, stamps: pa.Array) -> pa.Array:
+        return stamps if stamps.type == self.stamp_type else stamps.cast(self.stamp_type)
 
     def _compared(self, groups: Int64Array, stamps: pa.Array, ties: Before) -> Before:
         def before(items: Int64Array, others: Int64Array) -> npt.NDArray[np.bool_]:

@@ -33,6 +33,7 @@ __all__ = [
     "max_",
     "median",
     "min_",
+    "partition",
     "pct",
     "sorted_first",
     "sorted_last",
@@ -81,6 +82,7 @@ class Aggregation:
         sentinel: the result for a group with several values; of ``unique``.
         formula: the formula: ``"out = avg(a)"``, or with a parameter ``"avg(each)"``; of ``formula``.
         parameter: the name in a formula that stands for the column; of ``formula``.
+        with_keys: whether constituents have the columns that tell groups apart; of ``partition``.
 
     """
 
@@ -94,6 +96,7 @@ class Aggregation:
     sentinel: str | bool | int | float | None = None
     formula: str | None = None
     parameter: str | None = None
+    with_keys: bool = True
 
 
 def sum_(cols: Texts = ()) -> Aggregation:
@@ -215,6 +218,24 @@ def unique(cols: Texts = (), include_nulls: bool = False, non_unique_sentinel: A
 def group(cols: Texts = ()) -> Aggregation:
     """All values, with nulls, as a list in the order of the rows."""
     return _of("group", cols)
+
+
+def partition(col: str, include_by_columns: bool = True) -> Aggregation:
+    """The rows of the group as a table, its *constituent*, as a column of that name.
+
+    A cell is a text that stands for the table, as Deephaven's clients see it. The tables themselves are those of
+    ``bs.PartitionedTable.from_partitioned_table`` of the result.
+
+    >>> by_sym = trades.agg_by([bs.agg.partition("rows"), bs.agg.sum_("size")], by="sym")
+    >>> bs.PartitionedTable.from_partitioned_table(by_sym).get_constituent("ACME")
+
+    Args:
+        col: the name of the column.
+        include_by_columns: whether the constituents have the columns that tell groups apart.
+
+    """
+    with_keys = _flag(include_by_columns, "include_by_columns")
+    return replace(_of("partition", text(col, "col")), with_keys=with_keys)
 
 
 def formula(formula: str | Expression, formula_param: str | None = None, cols: Texts = ()) -> Aggregation:

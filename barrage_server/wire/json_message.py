@@ -1,9 +1,9 @@
 """Messages that are one JSON object: dataclasses, whose fields define the encoding.
 
 A field is a string, a 64-bit integer, a boolean, a list of strings or of such integers (``tuple[str, ...]``), a member
-of a ``StrEnum``, an Arrow schema, a further such dataclass, or a list of them. A field without a default is required. For
-others an absent field and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to numbers,
-:data:`MAY_BE_EMPTY` to strings, and to an enumeration the name of its values in errors.
+of a ``StrEnum``, an Arrow schema, a further such dataclass, or a list of them. A field without a default is required.
+For others an absent field and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to
+numbers, :data:`MAY_BE_EMPTY` to strings, and to an enumeration the name of its values in errors.
 """
 
 from __future__ import annotations

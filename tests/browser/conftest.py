@@ -64,8 +64,7 @@ def tab(context: BrowserContext) -> Iterator[Tab]:
     with context.new_page() as page:
         made = watched(Tab(page))
         yield made
-        page.evaluate("null")  # what has been said before has arrived then
-        assert made.problems == []
+        assert made.seen() == []
 
 
 def watched(tab: Tab) -> Tab:

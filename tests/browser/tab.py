@@ -51,10 +51,19 @@ class Tab:
         self.page = page
         self.problems: list[str] = []
         self.may_lose_connections = False
+        self.provoked: str | None = None
+        """What a test brings about on purpose: a pattern."""
 
     def note(self, text: str) -> None:
-        if not (self.may_lose_connections and NETWORK.search(text)):
+        if self.may_lose_connections and NETWORK.search(text):
+            return
+        if self.provoked is None or not re.search(self.provoked, text):
             self.problems.append(text)
+
+    def seen(self) -> list[str]:
+        """The problems so far."""
+        self.page.evaluate("null")  # what has been said before arrives with the answer
+        return self.problems
 
     def open(self, server: bs.Server | str, table: str | None = None, **fields: str) -> None:
         """Go to the page, with a view of a table in its address."""
@@ -68,12 +77,14 @@ class Tab:
     def look(self) -> Look:
         return look_of(self.page.evaluate("watch.look()"))
 
-    def until(self, condition: Callable[[Look], Any], what: str = "") -> Look:
+    def until(self, condition: Callable[..., Any], what: str = "") -> Look:
         """Look until the condition holds; that look."""
         last: list[Look] = []
 
         def looked() -> bool:
             last[:] = [self.look()]
+            if self.may_lose_connections and last[0].connection.startswith("Connection lost"):
+                self.retry()
             return bool(condition(last[0]))
 
         try:
@@ -82,25 +93,32 @@ class Tab:
             raise AssertionError(f"{what or 'what was waited for'} did not come; last: {last[0]}") from error
         return last[0]
 
-    def agrees(self, table: bs.Table, columns: list[str] | None = None, what: str = "") -> Look:
+    def agrees(
+        self, table: bs.Table, columns: list[str] | None = None, what: str = "", *, is_read: bool = True
+    ) -> Look:
         """Wait until what is painted, and what screen readers get, is the table; ``columns``: those that are shown."""
         content = table.to_arrow()
         names = content.schema.names if columns is None else columns
-        return self.shows(names, [expected_texts(content, name) for name in names], content.num_rows, what)
+        expected = [expected_texts(content, name) for name in names]
+        return self.shows(names, expected, content.num_rows, what, is_read=is_read)
 
-    def shows(self, names: list[str], expected: Expected, size: int, what: str = "") -> Look:
+    def shows(self, names: list[str], expected: Expected, size: int, what: str = "", *, is_read: bool = True) -> Look:
         """The same for cells that are given: by place of the column and number of the row, ``None`` for null."""
         difference = ""
 
         def is_same(look: Look) -> bool:
             nonlocal difference
-            difference = differs(look, names, expected, size)
+            difference = differs(look, names, expected, size, is_read=is_read)
             return not difference
 
         try:
             return self.until(is_same)
         except AssertionError as error:
             raise AssertionError(f"{what} {difference} {error}") from error
+
+    def focus(self) -> None:
+        """Give the grid the keys."""
+        self.page.locator('[role="grid"]').focus()
 
     def go_to(self, row: int) -> None:
         """Enter the number of a row, from 0, into the field for it."""
@@ -124,6 +142,12 @@ class Tab:
         self.page.mouse.move(x, track["y"] + share * track["height"], steps=3)
         self.page.mouse.up()
 
+    def cell_says(self, text: str) -> None:
+        """Wait until the side view has this text, and nothing but text."""
+        value = self.page.get_by_label("Value of the cell")
+        until(lambda: value.text_content() == text, PATIENCE, what=f"the cell {text[:100]!r}")
+        assert value.locator("*").count() == 0
+
     def grid(self) -> tuple[float, float, float, float]:
         """Left, top, width and height of the grid, in pixels."""
         box = self.page.locator(".surface").bounding_box()
@@ -131,7 +155,7 @@ class Tab:
         return box["x"], box["y"], box["width"], box["height"]
 
     def retry(self) -> None:
-        """Have the page connect again now, as when the machine is on line again."""
+        """Have the page connect again now, as when the machine is on line again: it waits longer after each loss."""
         self.page.evaluate("dispatchEvent(new Event('online'))")
 
 
@@ -168,46 +192,68 @@ def look_of(found: dict[str, Any]) -> Look:
     )
 
 
-def differs(look: Look, names: list[str], expected: Expected, size: int) -> str:
-    """How what is shown is not the table; "" when it is. A cell that does not fit its column may be cut."""
+def differs(look: Look, names: list[str], expected: Expected, size: int, *, is_read: bool) -> str:
+    """How what is painted is not the table; "" when it is. A cell that does not fit its column may be cut.
+
+    ``is_read``: screen readers get the same, uncut; they get it up to a quarter of a second later.
+    """
     if look.stale:
         return "what is shown is old"
-    if look.mirror.get("rows") != size:
-        return f"{look.mirror.get('rows')} rows instead of {size}"
     if not names:
-        return "" if not look.names else f"the columns {look.names} are painted"
-    if look.mirror["columns"] != len(names):
-        return f"{look.mirror['columns']} columns instead of {len(names)}"
+        return f"the columns {look.names} are painted" if look.names else ""
+    places = found_places(look.names, [visible(name) for name in names])
+    if places is None:
+        return f"the columns {look.names} are painted"
     least = min(size, look.capacity)
     if not least <= len(look.rows) <= least + 1:
         return f"{len(look.rows)} rows are painted, {least} fit"
     numbers = sorted(look.rows)
-    if numbers and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        return f"the rows {numbers} are painted"
-    heads = [visible(name) for name in names]
-    first = heads.index(look.mirror["heads"][0]) if look.mirror["heads"] and look.mirror["heads"][0] in heads else 0
-    places = list(range(first, first + len(look.mirror["heads"])))
-    if look.mirror["heads"] != heads[first : first + len(places)]:
-        return f"the columns {look.mirror['heads']} are in view"
-    if len(look.names) != len(places) or not all(map(is_cut_of, look.names, look.mirror["heads"])):
-        return f"the columns {look.names} are painted"
-    if sorted(look.whole) != numbers:
-        return f"the rows {sorted(look.whole)} are accessible, {numbers} are painted"
+    if numbers and (numbers != list(range(numbers[0], numbers[0] + len(numbers))) or numbers[-1] >= size):
+        return f"the rows {numbers} of {size} are painted"
+    if is_read and (found := misread(look, places, len(names), numbers, size)):
+        return found
     for number, painted in look.rows.items():
-        if number >= size:
-            return f"row {number} is painted, there are {size}"
         for at, place in enumerate(places):
             whole = expected[place][number]
             shown = "null" if whole is None else whole
+            where = f"row {number}, {names[place]}"
             if look.nulls[number][at] != (whole is None):
-                return f"row {number}, {names[place]}: {painted[at]!r} looks like null, or null does not"
+                return f"{where}: {painted[at]!r} looks like null, or null does not"
             text = painted[at]
             if text is None or not is_cut_of(text, shown):
-                return f"row {number}, {names[place]}: {text!r} is painted instead of {shown!r}"
-            read = "empty" if whole == "" else shown if len(shown) <= 200 else f"{shown[:200]}…"
-            if look.whole[number][at] != read:
-                return f"row {number}, {names[place]}: {look.whole[number][at]!r} is read instead of {read!r}"
+                return f"{where}: {text!r} is painted instead of {shown!r}"
+            read = "empty" if whole == "" else beginning(shown, 200)
+            if is_read and look.whole[number][at] != read:
+                return f"{where}: {look.whole[number][at]!r} is read instead of {read!r}"
     return ""
+
+
+def misread(look: Look, places: range, columns: int, numbers: list[int], size: int) -> str:
+    """How the accessible grid is not what is painted, apart from its cells."""
+    mirror = look.mirror
+    if (mirror.get("rows"), mirror.get("columns")) != (size, columns):
+        return f"{mirror.get('rows')} rows of {size}, {mirror.get('columns')} columns of {columns} are accessible"
+    if len(mirror["heads"]) != len(places) or not all(map(is_cut_of, look.names, mirror["heads"])):
+        return f"the columns {mirror['heads']} are accessible"
+    if sorted(look.whole) != numbers:
+        return f"the rows {sorted(look.whole)} are accessible, {numbers} are painted"
+    return ""
+
+
+def found_places(painted: list[str], heads: list[str]) -> range | None:
+    """Which of the columns have these heads; None: no such columns are side by side."""
+    for first, head in enumerate(heads):
+        if painted and is_cut_of(painted[0], head):
+            found = range(first, first + len(painted))
+            if found.stop <= len(heads) and all(is_cut_of(painted[at], heads[place]) for at, place in enumerate(found)):
+                return found
+    return None if painted else range(0)
+
+
+def beginning(text: str, most: int) -> str:
+    """A text, or its first characters and an ellipsis; counted as JavaScript does, and no character is halved."""
+    units = text.encode("utf-16-le")
+    return text if len(units) <= 2 * most else units[: 2 * most].decode("utf-16-le", errors="ignore") + "…"
 
 
 def is_cut_of(text: str, whole: str) -> bool:

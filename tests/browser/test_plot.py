@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -100,7 +101,7 @@ def test_a_gap_at_nulls(server: bs.Server, tab: Tab) -> None:
     tab.open(server, "ticks", plot="", x="time", y="y")
     until(lambda: len(columns_with_line(tab)) > 500)
     inside = columns_with_line(tab)
-    steps = [after - before for before, after in zip(inside, inside[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(inside)]
     width = inside[-1] - inside[0]
     assert sum(step > 3 for step in steps) == 1
     assert abs(max(steps) - width / 5) < 6

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 
 import barrage_server as bs
 from barrage_server.address import DEFAULT_PORT
-from barrage_server.cli.serve import any_of, check_declarations, declare
+from barrage_server.cli import serve
+from barrage_server.cli.serve import any_of, check_declarations, declare, page_link, web_port
 from barrage_server.cli.settings import TableSettings, load_settings
 from barrage_server.cli.usage import UsageError
 from barrage_server.engine.kinds import spec_of
@@ -354,3 +357,27 @@ def test_wrong_roles_and_web_tokens_are_named(tmp_path: Path, text: str, words: 
     config.write_text(text)
     with pytest.raises(UsageError, match=words):
         load_settings(config, {})
+
+
+class TestThePageOfBrowsers:
+    def test_its_port_follows_the_choices_of_the_user(self) -> None:
+        assert web_port(load_settings(None, {"port": 0})) == 0
+        assert web_port(load_settings(None, {"port": 0, "web_port": 7})) == 7
+        assert web_port(load_settings(None, {"web": False})) is None
+        with pytest.raises(UsageError, match="--no-web"):
+            web_port(load_settings(None, {"web": False, "web_port": 7}))
+
+    def test_a_taken_port_that_nobody_chose_costs_the_page_only(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            monkeypatch.setattr(serve, "DEFAULT_WEB_PORT", taken.getsockname()[1])
+            assert web_port(load_settings(None, {})) is None
+        assert "--web-port" in caplog.text
+
+    def test_the_link_has_the_token_in_a_terminal_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        settings = load_settings(None, {"port": 0, "token": "a b#c"})
+        with bs.Server(token="a b#c", web_port=0) as server:
+            assert page_link(server, settings) == server.web_uri
+            monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+            assert page_link(server, settings) == f"{server.web_uri}/#token=a%20b%23c"

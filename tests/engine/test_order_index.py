@@ -22,8 +22,12 @@ from barrage_server.rowset import RowSet
 class Model:
     """Rows by value and key, and an index of the same order."""
 
-    def __init__(self, divisors: Sequence[float] = ()) -> None:
-        """With ``divisors``, rows have codes: their values divided by each, the last one most exact."""
+    def __init__(self, divisors: Sequence[float] = (), known: int = 0) -> None:
+        """With ``divisors``, rows have codes: their values divided by each, the last one most exact.
+
+        Of ``known`` tenths of the rows it is known which one they come behind.
+        """
+        self.known = known
         self.divisors = divisors
         self.index = OrderIndex()
         self.values: dict[int, float] = {}
@@ -33,6 +37,10 @@ class Model:
         self.values = dict(values)
         self.index.fill(*_in_order(self.order()))
         self.check(None, {})
+
+    def knows(self, key: int) -> bool:
+        """Whether it is known which row this one comes behind."""
+        return key % 10 < self.known
 
     def order(self) -> list[int]:
         return sorted(self.values, key=lambda key: (self.values[key], key))
@@ -53,7 +61,16 @@ class Model:
             return np.array([(new[keys[item]], keys[item]) < (rest[key], key) for item, key in pairs], np.bool_)
 
         codes = self.codes([new[key] for key in keys], len(self.divisors))
-        moves = self.index.change(slots, np.array(keys, np.int64), was, comes_before, codes)
+        ordered = sorted((value, key) for key, value in rest.items())
+        places = [bisect.bisect(ordered, (new[key], key)) for key in keys]
+        behind = np.array(
+            [
+                ordered[place - 1][1] if place and self.knows(key) else -1
+                for key, place in zip(keys, places, strict=True)
+            ],
+            np.int64,
+        )
+        moves = self.index.change(slots, np.array(keys, np.int64), was, comes_before, codes, behind)
         self.check(moves, before)
         return moves
 
@@ -110,7 +127,7 @@ def _in_order(keys: list[int]) -> tuple[RowSet, Any]:
 def test_it_is_the_order_of_a_sorted_list(seed: int) -> None:
     chance = random.Random(seed)
     divisors: tuple[float, ...] = chance.choice([(), (1,), (50,), (300, 1), (300, 20, 0.01)])
-    model = Model(divisors)
+    model = Model(divisors, chance.choice([0, 5, 10]))
     span = chance.choice([3, 1000])
     model.start({key: chance.randrange(span) for key in chance.sample(range(10_000), chance.choice([0, 1, 40, 400]))})
     free = 10_000
@@ -140,7 +157,7 @@ def test_rows_come_in_the_same_places_again_and_again(seed: int) -> None:
     """Behind those that came before, in front of them, or among them; others go."""
     chance = random.Random(seed)
     divisors = chance.choice([(), (1, 0.001)])
-    model = Model(divisors)
+    model = Model(divisors, chance.choice([0, 5, 10]))
     groups = chance.choice([1, 7, 40])
     model.start({key: key % groups for key in range(chance.choice([1, 30, 2_000]))})
     free, step = 10_000, 0
@@ -197,6 +214,18 @@ def test_a_row_takes_the_slot_that_another_has_left() -> None:
     moves = model.change([1_000], {5_000: 1_000.5})
     assert not moves.shifted.size
     assert model.slots[5_000] == slot
+
+
+def test_rows_behind_those_that_came_before_take_free_leaves() -> None:
+    """Of some groups, each gets more rows at its end than a leaf has: after the first time few others are moved."""
+    model = Model((1,), known=10)
+    model.start({key: key % 10 for key in range(4_000)})
+    moved = []
+    for step in range(4):
+        new = {10_000 + 400 * step + n: n // 40 + (1 + step * 40 + n % 40) / 1_000 for n in range(400)}
+        moves = model.change([], new)
+        moved.append(sum(last - first + 1 for first, last, _ in moves.shifted))
+    assert min(moved[1:]) < 40
 
 
 def test_rows_at_the_end_move_no_others() -> None:

@@ -141,3 +141,40 @@ def test_chance_is_drawn_for_each_row() -> None:
     twice = compile_formula("random() == random()", {}).evaluate({}, 100)
     assert not any(twice.to_pylist())
     assert compile_formula("randomInt(5, 5)", {}).evaluate({}, 1).to_pylist() == [None]
+
+
+NUMBERS = {
+    "b": pa.array([0, 1, 2, 3], pa.int8()),
+    "x": pa.array([0, None, 2, 3], pa.int32()),
+    "l": pa.array([0, 5, 10, 15], pa.int64()),
+    "f": pa.array([0, None, 3, 4.5], pa.float32()),
+    "d": pa.array([0, 0.5, float("nan"), 1.5], pa.float64()),
+    "c": pa.array([97, 98, 99, 100], pa.uint16()),
+}
+
+
+@pytest.mark.parametrize(
+    ("formula", "result", "wanted"),
+    [
+        ("sum(b)", pa.int64(), [0, 1, 2, 3]),
+        ("sum(x)", pa.int64(), [0, None, 2, 3]),
+        ("sum(c)", pa.int64(), [97, 98, 99, 100]),
+        ("sum(f)", pa.float64(), [0.0, None, 3.0, 4.5]),
+        ("sum(d)", pa.float64(), [0.0, 0.5, float("nan"), 1.5]),
+        ("sum(x, l)", pa.int64(), [0, 5, 12, 18]),
+        ("sum(x, x)", pa.int64(), [0, None, 4, 6]),
+        ("sum(x, f)", pa.float64(), [0.0, None, 5.0, 7.5]),
+        ("sum(f, d)", pa.float64(), [0.0, 0.5, float("nan"), 6.0]),
+        ("min(x)", pa.int32(), [0, None, 2, 3]),
+        ("max(b)", pa.int8(), [0, 1, 2, 3]),
+        ("min(f)", pa.float32(), [0.0, None, 3.0, 4.5]),
+        ("max(d)", pa.float64(), [0.0, 0.5, float("nan"), 1.5]),
+        ("min(c)", pa.uint16(), [97, 98, 99, 100]),
+        ("sum(1, 2.5)", pa.float64(), [3.5] * 4),
+    ],
+)
+def test_sums_and_extremes_of_single_numbers(formula: str, result: pa.DataType, wanted: list[Any]) -> None:
+    """As on a Deephaven server 42.7, whose functions take any number of arguments."""
+    compiled = compile_formula(formula, {name: array.type for name, array in NUMBERS.items()})
+    found = compiled.evaluate(NUMBERS, 4)
+    assert (found.type, repr(found.to_pylist())) == (result, repr(wanted))

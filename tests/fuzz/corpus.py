@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from barrage_proto import console_pb2, flight_pb2, table_pb2
+from barrage_proto import console_pb2, flight_pb2, partitionedtable_pb2, table_pb2
 from barrage_proto import deephaven_pb2 as deephaven
 
 from barrage_server.rowset import RowSet
@@ -434,6 +434,15 @@ def _services() -> Iterator[Call]:
         DEEPHAVEN + "TableService/CreateInputTable": [create, blink],
         DEEPHAVEN + "TableService/Batch": batches,
         DEEPHAVEN + "TableService/ExportedTableUpdates": [deephaven.ExportedTableUpdatesRequest()],
+        DEEPHAVEN + "PartitionedTableService/PartitionBy": [
+            partitionedtable_pb2.PartitionByRequest(table_id=ticket, result_id=result, key_column_names=["sym"])
+        ],
+        DEEPHAVEN + "PartitionedTableService/Merge": [
+            partitionedtable_pb2.MergeRequest(partitioned_table=result, result_id=result)
+        ],
+        DEEPHAVEN + "PartitionedTableService/GetTable": [
+            partitionedtable_pb2.GetTableRequest(partitioned_table=ticket, key_table_ticket=ticket, result_id=result)
+        ],
         DEEPHAVEN + "InputTableService/AddTableToInputTable": [
             deephaven.AddTableRequest(input_table=result, table_to_add=ticket)
         ],

@@ -56,6 +56,7 @@ CASES: list[tuple[str, dict[str, list[Any]]]] = [
         "t.agg_by([agg.max_('most = price'), agg.median('middle = n'), agg.count_where('large', 'n > 2')], by='sym')",
         {"most": [2.5, None, 4.0], "middle": [2.0, 2.0, 4.0], "large": [1, 0, 1]},
     ),
+    ("t.agg_by([agg.partition('p'), agg.sum_('n')], by=['sym'])", {"p": ["QueryTable"] * 3, "n": [4, 2, 4]}),
     ("t.agg_by(agg.formula('f = sum(n) / 2'), by=['sym'])", {"f": [2.0, 1.0, 2.0]}),
     ("t.natural_join(names, on=['sym'], joins=['name'])", {"name": ["Acme", "Bolt", "Acme", None]}),
     ("t.natural_join(t, on=['sym'], joins=['m = n'], type=NaturalJoinType.LAST_MATCH)", {"m": [3, 2, 3, 4]}),
@@ -121,3 +122,24 @@ def test_what_cannot_be_computed_says_why(client: Pydeephaven, trades: AppendTab
         client.execute(statement)
     assert caught.value.kind == "DHError"
     assert client.fetch("t.to_arrow()").num_rows == trades.size
+
+
+def test_a_table_is_partitioned(client: Pydeephaven, trades: AppendTable) -> None:
+    """By the calls of the service of partitioned tables, for which Deephaven's client has messages and no methods."""
+    client.execute(
+        "from deephaven_core.proto import partitionedtable_pb2 as parts, partitionedtable_pb2_grpc as service\n"
+        "stub = service.PartitionedTableServiceStub(session.grpc_channel)\n"
+        "tickets = [session.make_export_ticket() for _ in range(3)]\n"
+        "whole, merged, one = [ticket.pb_ticket for ticket in tickets]\n"
+        "session.wrap_rpc(stub.PartitionBy, parts.PartitionByRequest(\n"
+        "    table_id=t.pb_ticket, result_id=whole, key_column_names=['sym']))\n"
+        "session.wrap_rpc(stub.Merge, parts.MergeRequest(partitioned_table=whole, result_id=merged))\n"
+        "key = session.import_table(pa.table({'sym': ['a']}))\n"
+        "session.wrap_rpc(stub.GetTable, parts.GetTableRequest(\n"
+        "    partitioned_table=whole, key_table_ticket=key.pb_ticket, result_id=one))\n"
+        "constituent, everything = session.fetch_table(tickets[2]), session.fetch_table(tickets[1])\n"
+    )
+    assert client.fetch("constituent.to_arrow()")["n"].to_pylist() == [1, 3]
+    trades.append({"n": [9], "sym": ["a"], "price": [0.0]})
+    assert client.fetch("constituent.to_arrow()")["n"].to_pylist() == [1, 3, 9]
+    assert client.fetch("everything.to_arrow()")["n"].to_pylist() == [1, 3, 9, 2, 4]

@@ -383,3 +383,9 @@ def test_rows_of_a_blink_table_are_not_kept_for_lists(wanted: Any) -> None:
     table = BlinkTable(UpdateGraph(), "t", {"g": "string", "v": "int64"})
     with pytest.raises(InvalidRequestError, match="which a blink table does not keep"):
         agg_by([table], [wanted], ["g"])
+
+
+def test_functions_of_lists_take_the_single_values_of_groups() -> None:
+    table = bs.table({"k": [1, 2, 1], "n": [5, 6, 7]})
+    made = table.agg_by([agg.formula("low = min(k)"), agg.formula("both = sum(k) + sum(n)")], "k")
+    assert made.to_arrow().to_pydict() == {"k": [1, 2], "low": [1, 2], "both": [13, 8]}

@@ -15,7 +15,6 @@ from barrage_server.engine import AppendTable, KeyedTable, Table, UpdateGraph
 from barrage_server.errors import (
     InvalidRequestError,
     UnknownColumnError,
-    UnsupportedOperationError,
     UnsupportedTypeError,
 )
 from tests.operations.oracle import Row, Watch, cells_of, plain_rows
@@ -122,8 +121,61 @@ def test_transformed_constituents_follow_too() -> None:
 def test_transformed_constituents_of_a_table_that_never_changes_are_merged() -> None:
     tops = trades().snapshot().partition_by("sym").transform(lambda each: each.sort_descending("price").head(1))
     assert tops.merge().to_arrow()["price"].to_pylist() == [3.0, 2.0]
-    with pytest.raises(UnsupportedOperationError, match="'trades' may change"):
-        trades().partition_by("sym").transform(lambda each: each.head(1)).merge()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 1 << 32), with_keys=st.booleans())
+@settings(deadline=None, max_examples=5)
+def test_cells_of_an_aggregation_stand_for_constituents(kind: Any, seed: int, with_keys: bool) -> None:
+    """One for each row of the result; the tables are those of the keys, under the names that they have in the table."""
+    chance = random.Random(seed)
+    source = kind(UpdateGraph())
+    table = source.table
+    name = table.schema.names[1]
+    made = table.agg_by([bs.agg.count_("n"), bs.agg.partition("part", with_keys)], by=f"key = {name}")
+    watch = Watch(made)
+    parted = bs.PartitionedTable.from_partitioned_table(made)
+    assert (parted.table, parted.key_columns, parted.drop_keys) == (table, (name,), not with_keys)
+    for _ in range(6):
+        source.change(chance)
+        wanted = {key: len(rows) for key, rows in parts_of(table, [1]).items()}
+        assert {key_of(row, [0]): row[1:] for row in plain_rows(made)} == {
+            key: (size, "QueryTable") for key, size in wanted.items()
+        }
+        assert sorted(each.size for each in parted.constituents) == sorted(wanted.values())
+    watch.check_held()
+
+
+def test_a_column_of_constituents_is_typed_as_on_a_deephaven_server() -> None:
+    table = trades()
+    made = table.agg_by([bs.agg.partition("a"), bs.agg.partition("b", include_by_columns=False)], "sym")
+    assert made.schema.field("a").type == pa.string()
+    assert made.schema.field("b").metadata == {b"deephaven:type": b"io.deephaven.engine.table.impl.QueryTable"}
+    whole = bs.PartitionedTable.from_partitioned_table(made, "a").get_constituent("B")
+    part = bs.PartitionedTable.from_partitioned_table(made, "b").get_constituent("B")
+    assert whole is not None and plain_rows(whole) == [(2.0, "B", "x")]
+    assert part is not None and plain_rows(part) == [(2.0, "x")]
+
+
+def test_what_is_no_column_of_constituents_is_refused() -> None:
+    table = trades()
+    made = table.agg_by([bs.agg.partition("a"), bs.agg.partition("b")], "sym")
+    parted = bs.PartitionedTable.from_partitioned_table
+    with pytest.raises(InvalidRequestError, match="constituent_column must be given: there are a, b"):
+        parted(made)
+    with pytest.raises(InvalidRequestError, match="constituent_column must be one of a, b, not 'sym'"):
+        parted(made, "sym")
+    for other in (table, made.where("sym == `A`"), table.agg_by(bs.agg.count_("n"), "sym")):
+        with pytest.raises(InvalidRequestError, match="has no column of constituents"):
+            parted(other)
+    with pytest.raises(InvalidRequestError, match="table must be a table"):
+        parted(3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequestError, match="by must have at least one name"):
+        parted(table.agg_by(bs.agg.partition("a")))
+    with pytest.raises(InvalidRequestError, match="agg_all_by takes an aggregation without columns"):
+        table.agg_all_by(bs.agg.partition("a"), "sym")
+    with pytest.raises(InvalidRequestError, match="include_by_columns must be True or False"):
+        bs.agg.partition("a", 1)  # type: ignore[arg-type]
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -12,7 +12,7 @@ import grpc
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
-from barrage_proto import console_pb2, deephaven_pb2, flight_pb2, table_pb2
+from barrage_proto import console_pb2, deephaven_pb2, flight_pb2, partitionedtable_pb2, table_pb2
 from barrage_proto import deephaven_pb2 as proto
 from google.protobuf.message import Message
 
@@ -455,6 +455,38 @@ DEEPHAVEN_LINES: dict[str, list[Line]] = COMPUTED | {
         )
     ],
     f"{PACKAGE}.TableService/ExportedTableUpdates": [FREE],
+    f"{PACKAGE}.PartitionedTableService/PartitionBy": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.PartitionedTableService",
+                "PartitionBy",
+                lambda name: partitionedtable_pb2.PartitionByRequest(
+                    table_id=ticket(name), result_id=RESULT, key_column_names=["n"]
+                ),
+            ),
+            (Right.READ,),
+        )
+    ],
+    f"{PACKAGE}.PartitionedTableService/Merge": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.PartitionedTableService",
+                "Merge",
+                lambda name: partitionedtable_pb2.MergeRequest(partitioned_table=ticket(name), result_id=RESULT),
+            )
+        )
+    ],
+    f"{PACKAGE}.PartitionedTableService/GetTable": [
+        Line(
+            deephaven(
+                f"{PACKAGE}.PartitionedTableService",
+                "GetTable",
+                lambda name: partitionedtable_pb2.GetTableRequest(
+                    partitioned_table=ticket(name), key_table_ticket=ticket(name), result_id=RESULT
+                ),
+            )
+        )
+    ],
     f"{PACKAGE}.InputTableService/AddTableToInputTable": [
         Line(
             deephaven(
@@ -491,7 +523,7 @@ CASES = [
 
 DESCRIBED = {
     f"/{service.full_name}/{method.name}"
-    for module in (flight_pb2, deephaven_pb2, console_pb2, table_pb2)
+    for module in (flight_pb2, deephaven_pb2, console_pb2, partitionedtable_pb2, table_pb2)
     for service in module.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }

@@ -395,6 +395,9 @@ test("an ended view says why, and opens again when its table is back", () => {
   view.painted();
   assert.deepEqual(world.socket.taken(), [{ type: "ack", stream: 2, updates: 1 }], "of this stream alone");
   assert.equal(view.error, undefined);
+  world.socket.say({ type: "ended", stream: 2, error: "TableDroppedError", text: "The table was dropped." });
+  world.socket.say({ type: "tables", tables: [table], dropped: ["t"] }); // dropped and made between two messages
+  assert.deepEqual(world.socket.taken().map(({ type, stream }) => [type, stream]), [["open", 3]]);
 });
 
 test("a view that was refused opens again when it asks for something else", () => {

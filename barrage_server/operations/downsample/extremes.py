@@ -55,17 +55,19 @@ def first_places(
 ) -> Int64Array:
     """The place of the first hit in each run; -1 without one."""
     places = np.append(np.flatnonzero(hits), len(hits))
-    found = places[np.searchsorted(places, offsets)]
-    places_found: Int64Array = np.where(found < offsets + lengths, found, -1)
-    return places_found
+    found: Int64Array = places[np.searchsorted(places, offsets)]
+    found[found >= offsets + lengths] = -1
+    return found
 
 
 def expanded(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """The numbers of ranges, one after the other."""
     offsets = np.cumsum(lengths) - lengths
-    return np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - offsets, lengths)
+    found: Int64Array = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - offsets, lengths)
+    return found
 
 
 def run_starts(values: Int64Array) -> Int64Array:
     """The places at which runs of equal values begin, of which there is one at least."""
-    return np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1).astype(np.int64, copy=False)
+    found: Int64Array = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
+    return found

@@ -58,6 +58,9 @@ def aggregation_of(message: proto.Aggregation) -> Aggregation:
             return agg.count_(message.count.column_name)
         case "count_where":
             return agg.count_where(message.count_where.column_name, tuple(message.count_where.filters))
+        case "partition":
+            partition = message.partition
+            return agg.partition(partition.column_name, partition.include_group_by_columns)
         case "formula":
             return agg.formula(message.formula.selectable.raw)
         case None:

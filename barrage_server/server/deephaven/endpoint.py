@@ -16,6 +16,7 @@ from barrage_server.server.deephaven.console_service import ConsoleService
 from barrage_server.server.deephaven.flight_service import FlightService
 from barrage_server.server.deephaven.grpc_endpoint import GrpcEndpoint
 from barrage_server.server.deephaven.input_tables import InputTableService
+from barrage_server.server.deephaven.partitioned_service import PartitionedTableService
 from barrage_server.server.deephaven.plain_service import PlainService
 from barrage_server.server.deephaven.service import DeephavenService
 from barrage_server.server.deephaven.session_service import ConfigService, SessionService
@@ -79,6 +80,7 @@ class DeephavenEndpoint:
             ApplicationService(self._state),
             ConsoleService(self._state),
             TableService(self._state),
+            PartitionedTableService(self._state),
             InputTableService(self._state),
             self._flight,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from barrage_server.engine import Table
@@ -106,6 +106,21 @@ class Exports:
     def define(self, number: int, table: Table) -> None:
         """Export an existing table. Raises the errors of :meth:`reserve`."""
         self.reserve(number).set_result(table)
+
+    async def make(self, number: int, making: Callable[[], Awaitable[Table]]) -> Table:
+        """What ``making()`` returns, as the export of that number: from now on other calls wait for it.
+
+        Raises the errors of :meth:`reserve`, and what ``making()`` does.
+        """
+        reserved = self.reserve(number)
+        try:
+            table = await making()
+        except BaseException as error:
+            self.fail(number, reserved, error)
+            raise
+        if not reserved.done():  # otherwise it was released meanwhile
+            reserved.set_result(table)
+        return table
 
     def fail(self, number: int, reserved: asyncio.Future[Table], error: BaseException) -> None:
         """What was reserved as ``number`` came to nothing: it is no export any more, and calls that ask for it get an

@@ -128,17 +128,8 @@ class TableService:
             await call.write(creation.SerializeToString())
 
     async def _exported(self, session: Session, number: int, kind: str, request: Any, results: Results) -> Table:
-        """The result of an operation, as the export of that number: from now on other calls wait for it."""
-        exports = session.exports
-        reserved = exports.reserve(number)
-        try:
-            table = await self._made(session, number, kind, request, results)
-        except BaseException as error:
-            exports.fail(number, reserved, error)
-            raise
-        if not reserved.done():  # otherwise it was released meanwhile
-            reserved.set_result(table)
-        return table
+        """The result of an operation, as the export of that number."""
+        return await session.exports.make(number, lambda: self._made(session, number, kind, request, results))
 
     async def _made(self, session: Session, number: int | None, kind: str, request: Any, results: Results) -> Table:
         match kind:

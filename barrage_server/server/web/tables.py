@@ -92,12 +92,16 @@ class TableList:
             self._views[key] = _View(entries, 1)
             return
         changed = []
+        dropped = [name for name in view.entries if name not in entries]
         for name, entry in entries.items():
             before = view.entries.get(name)
-            if before != entry:
-                same = before is not None and before["columns"] is entry["columns"]
-                changed.append({k: v for k, v in entry.items() if k != "columns"} if same else entry)
-        dropped = [name for name in view.entries if name not in entries]
+            if before is not None and before["columns"] is not entry["columns"]:
+                dropped.append(name)  # another table, made since under the same name
+            elif before == entry:
+                continue
+            elif before is not None:
+                entry = {key: value for key, value in entry.items() if key != "columns"}
+            changed.append(entry)
         view.change = _message(changed, dropped) if changed or dropped else ""
         view.entries, view.whole = entries, ""
         view.edition += 1

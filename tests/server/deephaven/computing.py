@@ -59,6 +59,12 @@ class Computing:
         multi: Any = self.channel.unary_stream(f"{PACKAGE}.TableService/{method}")
         return multi(request.SerializeToString(), timeout=timeout, metadata=(("authorization", self.bearer),))
 
+    def partitioned(self, method: str, request: Any) -> Creation:
+        """The answer of a call of the service of partitioned tables; an empty one of PartitionBy."""
+        unary: Any = self.channel.unary_unary(f"{PACKAGE}.PartitionedTableService/{method}")
+        answer = unary(request.SerializeToString(), timeout=30, metadata=(("authorization", self.bearer),))
+        return Creation.FromString(answer)
+
     def call(self, method: str, request: Any) -> list[Creation]:
         """The answers of a call."""
         return [Creation.FromString(answer) for answer in self.start(method, request)]

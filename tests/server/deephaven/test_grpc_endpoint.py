@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import pyarrow as pa
 import pytest
-from barrage_proto import console_pb2, flight_pb2
+from barrage_proto import console_pb2, flight_pb2, partitionedtable_pb2
 from barrage_proto import deephaven_pb2 as proto
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -32,6 +32,7 @@ SERVICES = {
     "io.deephaven.proto.backplane.grpc.ApplicationService",
     "io.deephaven.proto.backplane.grpc.ConfigService",
     "io.deephaven.proto.backplane.grpc.InputTableService",
+    "io.deephaven.proto.backplane.grpc.PartitionedTableService",
     "io.deephaven.proto.backplane.grpc.SessionService",
     "io.deephaven.proto.backplane.grpc.TableService",
     "io.deephaven.proto.backplane.script.grpc.ConsoleService",
@@ -261,7 +262,7 @@ def unary_methods() -> list[str]:
     """The calls that begin with one request of a message of their own."""
     services = [
         service
-        for module in (proto, flight_pb2, console_pb2)
+        for module in (proto, flight_pb2, console_pb2, partitionedtable_pb2)
         for service in module.DESCRIPTOR.services_by_name.values()
     ]
     methods = [method for service in services for method in service.methods]

@@ -129,6 +129,20 @@ ONE_TABLE: list[tuple[str, Any, dict[str, list[Any]]]] = [
         },
     ),
     (
+        "Aggregate",
+        {
+            "aggregations": [
+                table_pb2.Aggregation(
+                    partition=table_pb2.Aggregation.AggregationPartition(
+                        column_name="rows", include_group_by_columns=True
+                    )
+                ),
+            ],
+            "group_by_columns": ["sym"],
+        },
+        {"sym": ["a", "b", None], "rows": ["QueryTable"] * 3},
+    ),
+    (
         "ComboAggregate",
         {
             "aggregates": [

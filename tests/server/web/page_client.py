@@ -141,10 +141,10 @@ class Page:
             case "tables":
                 if message.get("all"):
                     self.tables = {}
-                for table in message["tables"]:
-                    self.tables[table["name"]] = {**self.tables.get(table["name"], {}), **table}
                 for name in message.get("dropped", []):
                     del self.tables[name]
+                for table in message["tables"]:
+                    self.tables[table["name"]] = {**self.tables.get(table["name"], {}), **table}
             case "columns":
                 self.views[message["stream"]].begin_anew(message["columns"])
             case "opened":

@@ -449,6 +449,17 @@ class TestTables:
             while "t" in client.tables:
                 client.receive()
 
+    def test_a_table_made_anew_under_its_name_is_another_one(self, server: bs.Server) -> None:
+        """A page opens its view of a dropped table again, also if the list never was without that name."""
+        server.append_table("t", SCHEMA)
+        with greeted(server) as client:
+            client.until("tables")
+            server.drop("t")
+            server.append_table("t", SCHEMA)
+            news = client.until("tables")
+            assert news["dropped"] == ["t"]
+            assert [table["name"] for table in news["tables"] if "columns" in table] == ["t"]
+
     def test_there_is_a_beat_each_second(self, server: bs.Server) -> None:
         with greeted(server) as client:
             for _ in range(3):
@@ -747,10 +758,10 @@ class TestHealth:
             "reader": bs.Role(["*"], ["list", "read"]),
             "keeper": bs.Role(["t*"], ["list", "read", "statistics"]),
         }
-        with bs.Server(web_port=0, token="x", roles=roles, default_roles=["reader"]) as server:
-            with greeted(server, token="x") as client:
-                client.send(type="health", on=True)
-                assert client.until("health")["error"] == "ForbiddenError"
+        reading = bs.Server(web_port=0, token="x", roles=roles, default_roles=["reader"])
+        with reading, greeted(reading, token="x") as client:
+            client.send(type="health", on=True)
+            assert client.until("health")["error"] == "ForbiddenError"
         with bs.Server(web_port=0, token="x", roles=roles, default_roles=["keeper"]) as server:
             server.append_table("t", SCHEMA)
             server.append_table("other", SCHEMA)

@@ -10,6 +10,12 @@ export function visible(text: string): string {
   return text.replace(HIDDEN, symbol);
 }
 
+/** The first `most` UTF-16 units of a text, or one less: never half a character. */
+export function beginning(text: string, most: number): string {
+  const last = text.charCodeAt(most - 1);
+  return text.slice(0, text.length > most && last >= 0xd800 && last < 0xdc00 ? most - 1 : most);
+}
+
 function symbol(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   if (code < 0x20) return String.fromCodePoint(0x2400 + code);

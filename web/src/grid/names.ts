@@ -1,6 +1,6 @@
 // Names of tables, columns and types as they are shown.
 
-import { visible } from "../cells/visible.ts";
+import { beginning, visible } from "../cells/visible.ts";
 
 /** Characters of a name that are shown; the rest is counted. */
 const MOST_CHARACTERS = 300;
@@ -9,5 +9,5 @@ const MOST_CHARACTERS = 300;
 export function shownName(name: string): string {
   if (name === "") return "(no name)";
   if (name.length <= MOST_CHARACTERS) return visible(name);
-  return `${visible(name.slice(0, MOST_CHARACTERS))}\u2026 (${name.length.toLocaleString("en")} characters)`;
+  return `${visible(beginning(name, MOST_CHARACTERS))}\u2026 (${name.length.toLocaleString("en")} characters)`;
 }

@@ -1,6 +1,7 @@
 // What the accessible mirror says, from what the grid shows.
 
 import type { Column, Value } from "../cells/column.ts";
+import { beginning } from "../cells/visible.ts";
 import type { ColumnLayout } from "./columns.ts";
 import { placesInView, rowsInView } from "./geometry.ts";
 import type { Geometry } from "./geometry.ts";
@@ -34,7 +35,7 @@ export function reflection(shown: Shown): Reflection {
     if (value === undefined) return "not here yet";
     if (value === "") return "empty";
     const whole = texts.whole(column, value);
-    return whole.length > MOST_READ ? `${whole.slice(0, MOST_READ)}\u2026` : whole;
+    return whole.length > MOST_READ ? `${beginning(whole, MOST_READ)}\u2026` : whole;
   };
   const { from, to } = rowsInView(geometry);
   const lines = Array.from({ length: to - from }, (_, at) => ({

@@ -3,7 +3,7 @@
 import type { Value } from "../cells/column.ts";
 import { WireError } from "../wire/error.ts";
 import type { Frame } from "../wire/frame.ts";
-import type { Limits, PageMessage, ServerMessage, TableInfo } from "../wire/messages.ts";
+import type { Health, Limits, PageMessage, Query, ServerMessage, TableInfo } from "../wire/messages.ts";
 import { Connection } from "./connection.ts";
 import { LiveView, NOT_CONNECTED, type ViewHost } from "./live_view.ts";
 import { Snapshot, pieces } from "./snapshot.ts";
@@ -40,6 +40,8 @@ export class Link {
   limits: Limits = { streams: 16, rows: 10_000, columns: 500, cells: 100_000 };
   /** Operations that the server announces, such as "sort". */
   operations: readonly string[] = [];
+  /** The state of the server, once {@link watchHealth} has asked for it; or why it is not told, as a sentence. */
+  health: Health | string | undefined;
   /** Name and version of the server. */
   server = "";
   private readonly known = new Map<string, TableInfo>();
@@ -59,6 +61,7 @@ export class Link {
   private streams = 0;
   private requests = 0;
   private isClosed = false;
+  private wantsHealth = false;
 
   constructor(url: string, token: string | undefined, makeSocket: (url: string) => WebSocketLike = browserSocket, clock: Clock = browserClock) {
     this.url = url;
@@ -85,12 +88,20 @@ export class Link {
     return () => this.listeners.delete(listener);
   }
 
-  /** Look at a table. */
-  open(table: string, view: View, listener: ViewListener): OpenView {
-    const opened = new LiveView(table, view, this.host, listener);
+  /** Look at a table, or at some of its rows in an order. */
+  open(table: string, view: View, listener: ViewListener, query?: Query): OpenView {
+    const opened = new LiveView(table, query, view, this.host, listener);
     this.views.add(opened);
     if (this.state === "live") opened.begin();
     return opened;
+  }
+
+  /** Have the state of the server told once a second, or no more. */
+  watchHealth(on: boolean): void {
+    if (this.wantsHealth === on) return;
+    this.wantsHealth = on;
+    if (!on) this.health = undefined;
+    this.send({ type: "health", on });
   }
 
   /** Try again at once, as when the browser is on line again. */
@@ -152,6 +163,11 @@ export class Link {
       case "cell":
         this.answer(message.request)?.resolve(message.text);
         break;
+      case "health":
+        if (!this.wantsHealth) break;
+        this.health = message.health;
+        this.changed();
+        break;
       case "failed":
         this.answer(message.request)?.reject(new Error(message.text));
         break;
@@ -169,6 +185,7 @@ export class Link {
     ({ limits: this.limits, operations: this.operations, server: this.server } = message);
     this.connection?.ping();
     for (const view of this.views) view.begin();
+    if (this.wantsHealth) this.send({ type: "health", on: true });
     this.changed();
   }
 
@@ -176,7 +193,10 @@ export class Link {
     const before = new Set(message.all ? [] : this.known.keys());
     const earlier = new Map(this.known);
     if (message.all) this.known.clear();
-    for (const name of message.dropped) this.known.delete(name);
+    for (const name of message.dropped) {
+      this.known.delete(name);
+      before.delete(name); // it may have been made anew already
+    }
     for (const table of message.tables) {
       const { columns, width } = earlier.get(table.name) ?? { columns: [], width: 0 };
       this.known.set(table.name, { columns, width, ...table });
@@ -260,7 +280,7 @@ export class Link {
       send: (message) => this.send(message),
       nextStream: () => (this.streams += 1),
       requestCell: (stream, row, column) => this.requestCell(stream, row, column),
-      snapshot: (table, columns, first, count) => this.snapshot(table, columns, first, count),
+      snapshot: (of, columns, first, count) => this.snapshot(of, columns, first, count),
       closed: (view) => this.views.delete(view),
     };
   }
@@ -275,7 +295,7 @@ export class Link {
   }
 
   /** In pieces, one after the other: each is of one version of the table, all of them need not be. */
-  private async snapshot(table: string, columns: readonly number[], first: number, count: number): Promise<Value[][]> {
+  private async snapshot(of: LiveView, columns: readonly number[], first: number, count: number): Promise<Value[][]> {
     const rows: Value[][] = [];
     // The server counts the cells of all streams together.
     const inView = [...this.views].reduce((sum, view) => sum + view.cells, 0);
@@ -283,7 +303,7 @@ export class Link {
     for (const piece of pieces(first, count, columns.length, limits)) {
       if (this.state !== "live") throw new Error(NOT_CONNECTED);
       this.streams += 1;
-      const snapshot = new Snapshot(this.streams, table, columns, piece.first, piece.count, this.limits, (message) => this.send(message));
+      const snapshot = new Snapshot(this.streams, of, columns, piece.first, piece.count, this.limits, (message) => this.send(message));
       this.snapshots.set(this.streams, snapshot);
       const read = await snapshot.result;
       for (const row of read) rows.push(row);

@@ -2,7 +2,7 @@
 
 import type { Column, Value } from "../cells/column.ts";
 import type { Frame } from "../wire/frame.ts";
-import type { Limits, PageMessage, ServerMessage, ViewRequest } from "../wire/messages.ts";
+import type { Limits, PageMessage, Query, ServerMessage, ViewRequest } from "../wire/messages.ts";
 import type { TableWindow } from "../window/window.ts";
 import { Stream } from "./stream.ts";
 import type { OpenView, View, ViewListener } from "./view.ts";
@@ -18,12 +18,13 @@ export interface ViewHost {
   /** A number that no stream of this link has had. */
   nextStream(): number;
   requestCell(stream: number, row: number, column: number): Promise<string | null>;
-  snapshot(table: string, columns: readonly number[], first: number, count: number): Promise<Value[][]>;
+  snapshot(of: LiveView, columns: readonly number[], first: number, count: number): Promise<Value[][]>;
   closed(view: LiveView): void;
 }
 
 export class LiveView implements OpenView {
   readonly table: string;
+  readonly query: Query | undefined;
   private readonly host: ViewHost;
   private readonly listener: ViewListener;
   private asked: View;
@@ -42,8 +43,9 @@ export class LiveView implements OpenView {
   private newest: { readonly delay: number | undefined; readonly arrived: number } | undefined;
   private paintedAt: number | undefined;
 
-  constructor(table: string, view: View, host: ViewHost, listener: ViewListener) {
+  constructor(table: string, query: Query | undefined, view: View, host: ViewHost, listener: ViewListener) {
     this.table = table;
+    this.query = query;
     this.asked = view;
     this.host = host;
     this.listener = listener;
@@ -128,7 +130,7 @@ export class LiveView implements OpenView {
   }
 
   snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]> {
-    return this.host.snapshot(this.table, columns, first, count);
+    return this.host.snapshot(this, columns, first, count);
   }
 
   close(): void {
@@ -151,7 +153,7 @@ export class LiveView implements OpenView {
     this.stream = new Stream(this.host.nextStream(), this.host.limits);
     const { interval, plot } = this.asked;
     const about = { type: "open", stream: this.stream.number, kind: "follow", table: this.table } as const;
-    this.host.send({ ...about, ...request(this.asked), ...(interval === undefined ? {} : { interval }), ...(plot === undefined ? {} : { plot }) });
+    this.host.send({ ...about, ...this.query, ...request(this.asked), ...(interval === undefined ? {} : { interval }), ...(plot === undefined ? {} : { plot }) });
   }
 
   opened(message: ServerMessage & { readonly type: "opened" }): void {

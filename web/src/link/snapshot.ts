@@ -2,7 +2,7 @@
 
 import type { Value } from "../cells/column.ts";
 import type { Frame } from "../wire/frame.ts";
-import type { Limits, PageMessage, ServerMessage } from "../wire/messages.ts";
+import type { Limits, PageMessage, Query, ServerMessage } from "../wire/messages.ts";
 import type { UpdateLimits } from "../wire/update.ts";
 import { Stream } from "./stream.ts";
 
@@ -15,7 +15,7 @@ export class Snapshot {
   private resolve: (rows: Value[][]) => void = () => undefined;
   private reject: (error: Error) => void = () => undefined;
 
-  constructor(number: number, table: string, columns: readonly number[], first: number, count: number, limits: Limits, send: (message: PageMessage) => void) {
+  constructor(number: number, of: { readonly table: string; readonly query: Query | undefined }, columns: readonly number[], first: number, count: number, limits: Limits, send: (message: PageMessage) => void) {
     this.stream = new Stream(number, limits);
     this.columns = columns;
     this.send = send;
@@ -24,7 +24,7 @@ export class Snapshot {
       this.reject = reject;
     });
     const sorted = [...new Set(columns)].sort((left, right) => left - right);
-    send({ type: "open", stream: number, kind: "snapshot", table, columns: sorted, first, count, reverse: false });
+    send({ type: "open", stream: number, kind: "snapshot", table: of.table, ...of.query, columns: sorted, first, count, reverse: false });
   }
 
   opened(message: ServerMessage & { readonly type: "opened" }): void {

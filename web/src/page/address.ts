@@ -1,5 +1,7 @@
 // The view that the address names: table, columns, position, follow. Never the token.
 
+import type { Query } from "../wire/messages.ts";
+import { isEmpty, read, write } from "./query.ts";
 import { MOST_SERIES, parseRange, rangeText } from "../plot/spec.ts";
 import type { PlotSpec } from "../plot/spec.ts";
 
@@ -13,6 +15,10 @@ export interface Address {
   readonly follow?: boolean;
   /** Names of the shown columns, in order; absent: as usual. */
   readonly columns?: readonly string[];
+  /** Absent: the table as it is. */
+  readonly query?: Query;
+  /** Whether the state of the server is shown. */
+  readonly health?: boolean;
   /** A plot instead of the grid. */
   readonly plot?: PlotSpec;
 }
@@ -24,8 +30,10 @@ export const MOST_NAMED_COLUMNS = 100;
 export function parseAddress(hash: string): Address {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const table = fields.get("table");
-  if (table === null) return {};
-  const address: { table: string; row?: number; follow?: boolean; columns?: string[]; plot?: PlotSpec } = { table };
+  if (table === null) return fields.has("health") ? { health: true } : {};
+  const address: { table: string; row?: number; follow?: boolean; columns?: string[]; query?: Query; plot?: PlotSpec } = { table };
+  const query = read(fields);
+  if (!isEmpty(query)) address.query = query;
   const row = fields.get("row");
   if (row !== null && /^[0-9]{1,16}$/.test(row)) {
     const number = Number(row) - 1;
@@ -45,12 +53,13 @@ export function parseAddress(hash: string): Address {
 
 /** The fragment of an address, with "#"; rows count from 1. */
 export function formatAddress(address: Address): string {
-  if (address.table === undefined) return "#";
+  if (address.table === undefined) return address.health === true ? "#health" : "#";
   const fields = new URLSearchParams();
   fields.set("table", address.table);
   if (address.follow === true) fields.set("follow", "end");
   else if (address.row !== undefined) fields.set("row", String(address.row + 1));
   for (const column of (address.columns ?? []).slice(0, MOST_NAMED_COLUMNS)) fields.append("column", column);
+  if (address.query !== undefined) write(address.query, fields);
   if (address.plot !== undefined) {
     fields.set("plot", rangeText(address.plot.range));
     if (address.plot.x !== undefined) fields.set("x", address.plot.x);

@@ -2,6 +2,7 @@
 
 import { cellText, isCut, plainText } from "../cells/text.ts";
 import type { Column, Value } from "../cells/column.ts";
+import { beginning } from "../cells/visible.ts";
 import { shownName } from "../grid/names.ts";
 import { button, make, setText } from "./dom.ts";
 import { count, counted } from "./words.ts";
@@ -65,9 +66,9 @@ export class CellPanel {
         (text) => {
           if (request !== this.asked) return;
           const whole = text ?? "";
-          const part = whole.length > MOST_SHOWN ? whole.slice(0, MOST_SHOWN) : whole;
+          const part = whole.length > MOST_SHOWN ? beginning(whole, MOST_SHOWN) : whole;
           const more = part === whole ? "" : ` \u00b7 the first ${count(MOST_SHOWN)} are shown`;
-          setText(this.about, `${place} \u00b7 ${counted(whole.length, "character")}${more}`);
+          setText(this.about, `${place} \u00b7 ${counted(characters(whole), "character")}${more}`);
           this.fill(whole, linesOfText(part));
         },
         (error: unknown) => {
@@ -103,4 +104,11 @@ function linesOfText(text: string): string {
     return shown;
   };
   return text.split(/\r\n|\n/).map(shownLine).join("\n");
+}
+
+/** Code points, as the server counts them. */
+function characters(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
 }

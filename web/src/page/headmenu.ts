@@ -3,7 +3,7 @@
 import type { Grid } from "../grid/grid.ts";
 import type { MenuEntry, MenuGroups } from "./menu.ts";
 import { entriesFor } from "./operations.ts";
-import type { Operation } from "./operations.ts";
+import type { Query } from "../wire/messages.ts";
 
 /** Pixels of one step of "Wider" and "Narrower". */
 const WIDTH_STEP = 40;
@@ -13,9 +13,10 @@ const WIDTH_STEP = 40;
  *
  * @param text the active cell, for operations on its value
  * @param announced operations of the server
+ * @param query which rows are shown now
  */
 export function headMenu(
-  grid: Grid, name: string, text: string | undefined, announced: readonly string[], operate: (operation: Operation) => void,
+  grid: Grid, name: string, text: string | null | undefined, announced: readonly string[], query: Query, ask: (query: Query) => void,
 ): MenuGroups {
   const { layout, selection } = grid;
   const { place } = selection.active;
@@ -27,9 +28,7 @@ export function headMenu(
     if (now >= 0) selection.moveTo({ row: selection.active.row, place: now });
     grid.layoutChanged();
   };
-  const operations = entriesFor(announced, name, text).map(
-    (entry): MenuEntry => ({ label: entry.label, run: () => operate(entry.operation) }),
-  );
+  const operations = entriesFor(announced, name, text, query).map((entry): MenuEntry => ({ label: entry.label, run: () => ask(entry.query) }));
   const pinned = layout.isPinned(column);
   return [
     operations,

@@ -6,11 +6,12 @@ import { Link } from "../link/link.ts";
 import { formatAddress, parseAddress, takeToken } from "./address.ts";
 import type { Address } from "./address.ts";
 import { make, setText } from "./dom.ts";
+import { HealthView } from "./health.ts";
 import { LogIn } from "./login.ts";
 import { closeMenu } from "./menu.ts";
 import { Notice } from "./notice.ts";
-import { notYet } from "./operations.ts";
 import { PlotView } from "./plotview.ts";
+import { NOTHING } from "./query.ts";
 import { localStore, storeToken, storedToken } from "./storage.ts";
 import { TableView } from "./table.ts";
 import { TableList } from "./tables.ts";
@@ -29,11 +30,14 @@ class Page {
   private readonly status = make("span", { class: "connection", attributes: { role: "status" } });
   private readonly content = make("div", { class: "content" });
   private readonly list = new TableList();
+  private readonly health = new HealthView();
   private readonly logIn = new LogIn((token) => this.begin(token));
   private link: Link | undefined;
   private table: TableView | PlotView | undefined;
   private shown = "";
   private address: Address = {};
+  /** The fragment that `address` came from or went to. */
+  private hash = "";
   private waitTimer = 0;
   private waited = false;
   private addressTimer = 0;
@@ -64,7 +68,9 @@ class Page {
     themes.addEventListener("change", () => applyTheme(themes.value as Theme, localStore()));
     const tables = make("a", { class: "to-tables", text: "Tables" });
     tables.href = "#";
-    return make("header", {}, brand, tables, this.status, themes);
+    const health = make("a", { class: "to-health", text: "Health" });
+    health.href = formatAddress({ health: true });
+    return make("header", {}, brand, tables, health, this.status, themes);
   }
 
   /** Connects anew, with another token. */
@@ -94,7 +100,8 @@ class Page {
     clearTimeout(this.addressTimer);
     this.addressTimer = 0;
     this.leaveTable();
-    this.address = parseAddress(location.hash);
+    this.hash = location.hash;
+    this.address = parseAddress(this.hash);
     this.waited = false;
     clearTimeout(this.waitTimer);
     this.waitTimer = 0;
@@ -114,7 +121,11 @@ class Page {
     }
     if (link.state === "live" && this.token !== undefined) storeToken(this.token);
     const { table } = this.address;
-    if (table === undefined) {
+    link.watchHealth(this.address.health === true);
+    if (this.address.health === true) {
+      this.health.update(link.health, link.state === "live");
+      if (this.show("health", this.health.element)) document.title = "Health \u2013 barrage-server";
+    } else if (table === undefined) {
       this.list.update(link.tables, link.state === "live");
       if (this.show("tables", this.list.element)) document.title = "Tables \u2013 barrage-server";
     } else if (this.table !== undefined) {
@@ -146,23 +157,19 @@ class Page {
       this.table = new PlotView(this.content, {
         link,
         moved: (address) => this.moved(address),
-        close: () => {
-          location.hash = formatAddress({ table });
+        open: (address) => {
+          location.hash = formatAddress(address);
         },
-      }, table, this.address.plot);
+      }, table, this.address.plot, this.address.query ?? NOTHING);
       return;
     }
     this.table = new TableView(this.content, {
       link,
       notice: this.notice,
       memory: this.memory,
-      derive: notYet,
       moved: (address) => this.moved(address),
-      open: (name) => {
-        location.hash = formatAddress({ table: name });
-      },
-      plot: (name) => {
-        location.hash = formatAddress({ table: name, plot: { ys: [], range: { kind: "all" } } });
+      open: (address) => {
+        location.hash = formatAddress(address);
       },
     }, table, this.address);
   }
@@ -182,12 +189,16 @@ class Page {
   }
 
   private moved(address: Address): void {
+    if (location.hash !== this.hash) return; // the user goes elsewhere, and that is about to arrive
     this.address = address;
     if (this.addressTimer !== 0) return;
     this.addressTimer = window.setTimeout(() => {
       this.addressTimer = 0;
+      if (location.hash !== this.hash) return; // as above
       const hash = formatAddress(this.address);
-      if (hash !== location.hash) history.replaceState(null, "", hash);
+      if (hash === this.hash) return;
+      history.replaceState(null, "", hash);
+      this.hash = location.hash;
     }, ADDRESS_MS);
   }
 

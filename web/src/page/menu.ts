@@ -29,7 +29,7 @@ export function openMenu(label: string, groups: MenuGroups, x: number, y: number
     if (at > 0) menu.append(make("div", { class: "line", attributes: { role: "separator" } }));
     for (const entry of group) menu.append(item(entry));
   });
-  document.body.append(menu);
+  (document.querySelector("main") ?? document.body).append(menu); // a landmark, for screen readers
   const { width, height } = menu.getBoundingClientRect();
   menu.style.left = `${Math.max(4, Math.min(x, innerWidth - width - 4))}px`;
   menu.style.top = `${Math.max(4, Math.min(y, innerHeight - height - 4))}px`;

@@ -9,16 +9,18 @@ import { nearest, pointsOf, valueAt } from "../plot/points.ts";
 import type { Points } from "../plot/points.ts";
 import { MOST_SERIES, completed, isAxis, isSeries, plotRequest, unitsOfSecond } from "../plot/spec.ts";
 import type { NamedType, Place, PlotRange, PlotSpec } from "../plot/spec.ts";
+import type { Query } from "../wire/messages.ts";
 import type { Address } from "./address.ts";
 import { button, make, setText } from "./dom.ts";
+import { isEmpty } from "./query.ts";
 import { onColours } from "./theme.ts";
 import { count, lag } from "./words.ts";
 
 export interface PlotPage {
   readonly link: Link;
   moved(address: Address): void;
-  /** Goes to the rows of the table. */
-  close(): void;
+  /** Goes to another view. */
+  open(address: Address): void;
 }
 
 /** Milliseconds of rest after which a finer picture is asked for. */
@@ -33,6 +35,7 @@ export class PlotView {
   readonly element: HTMLElement;
   private readonly page: PlotPage;
   private readonly table: string;
+  private readonly query: Query;
   private spec: PlotSpec;
   private readonly past: PlotRange[] = [];
   private readonly x = make("select", { attributes: { "aria-label": "Along" } });
@@ -63,15 +66,16 @@ export class PlotView {
   private paintTimer = 0;
   private pixels = 0;
 
-  constructor(place: HTMLElement, page: PlotPage, table: string, spec: PlotSpec) {
+  constructor(place: HTMLElement, page: PlotPage, table: string, spec: PlotSpec, query: Query) {
     this.page = page;
     this.table = table;
     this.spec = spec;
+    this.query = { ...query, sort: [] }; // a plot has the order of its x
     const name = visible(table.slice(0, NAMES));
     const tools = make("div", { class: "tools", attributes: { role: "group", "aria-label": "Tools of the plot" } },
       make("label", {}, "Along ", this.x), make("details", { class: "plot-choice" }, this.chosen, this.choices),
       make("label", {}, "Range ", this.range), button("Back", () => this.back(), { title: "The range before (double click, Backspace)" }),
-      button("Table", () => page.close(), { title: "The rows of the table" }));
+      button("Table", () => page.open(this.addressOf({})), { title: "The rows of the table" }));
     const table_ = make("table", { class: "plot-values" },
       make("thead", {}, make("tr", {}, make("th", { text: "Column", attributes: { scope: "col" } }), this.where,
         make("th", { text: "Least", attributes: { scope: "col" } }), make("th", { text: "Greatest", attributes: { scope: "col" } }))), this.readout);
@@ -185,7 +189,7 @@ export class PlotView {
     if (isOther) this.frame = undefined;
     this.showChoices();
     if (at >= 0) this.choices.querySelectorAll("input")[at]?.focus();
-    this.page.moved({ table: this.table, plot: spec });
+    this.page.moved(this.addressOf({ plot: spec }));
     this.ask();
   }
 
@@ -217,7 +221,7 @@ export class PlotView {
     this.restTimer = window.setTimeout(() => {
       this.restTimer = 0;
       this.showRange();
-      this.page.moved({ table: this.table, plot: this.spec });
+      this.page.moved(this.addressOf({ plot: this.spec }));
       this.ask();
     }, REST_MS);
   }
@@ -262,7 +266,7 @@ export class PlotView {
     this.pixels = chart.pixels;
     const pixels = Math.max(10, Math.min(this.pixels, Math.floor(most / 2) - 8));
     const request = plotRequest({ ...spec, x: spec.x }, pixels);
-    const view = page.link.open(this.table, { columns: undefined, first: 0, count: 2 * pixels + 8, reverse: false, interval: INTERVAL_MS, plot: request }, () => this.arrived(view));
+    const view = page.link.open(this.table, { columns: undefined, first: 0, count: 2 * pixels + 8, reverse: false, interval: INTERVAL_MS, plot: request }, () => this.arrived(view), isEmpty(this.query) ? undefined : this.query);
     this.next = view;
     this.nextSpec = spec;
     this.showCover();
@@ -315,6 +319,10 @@ export class PlotView {
     const low = points.firstX[0] ?? 0;
     const high = points.lastX[points.count - 1] ?? 1;
     return range.kind === "last" ? [high - Number(range.length), high] : [low, high];
+  }
+
+  private addressOf(shown: { readonly plot?: PlotSpec }): Address {
+    return { table: this.table, ...(isEmpty(this.query) ? {} : { query: this.query }), ...shown };
   }
 
   private resized(): void {

@@ -13,6 +13,7 @@ import { followsEnd } from "../grid/scroll.ts";
 import { cells } from "../grid/selection.ts";
 import type { Link } from "../link/link.ts";
 import type { OpenView } from "../link/view.ts";
+import type { Query } from "../wire/messages.ts";
 import { MOST_NAMED_COLUMNS } from "./address.ts";
 import type { Address } from "./address.ts";
 import { CellPanel } from "./cellpanel.ts";
@@ -22,7 +23,8 @@ import { make, setText } from "./dom.ts";
 import { headMenu } from "./headmenu.ts";
 import { openMenu } from "./menu.ts";
 import type { Notice } from "./notice.ts";
-import type { Derive, Operation } from "./operations.ts";
+import { NOTHING, isEmpty } from "./query.ts";
+import { QueryBar } from "./querybar.ts";
 import { onColours } from "./theme.ts";
 import { Toolbar, copyEntries } from "./toolbar.ts";
 import type { BarState } from "./toolbar.ts";
@@ -32,13 +34,10 @@ export interface TablePage {
   readonly link: Link;
   readonly notice: Notice;
   readonly memory: ColumnMemory;
-  readonly derive: Derive;
   /** Shows what is in view in the address. */
   moved(address: Address): void;
-  /** Goes to another table. */
-  open(table: string): void;
-  /** Goes to a plot of a table. */
-  plot(table: string): void;
+  /** Goes to another view. */
+  open(address: Address): void;
 }
 
 /** Milliseconds without rows after which the page says so. */
@@ -54,6 +53,8 @@ export class TableView {
   private readonly view: OpenView;
   private readonly grid: Grid;
   private readonly bar: Toolbar;
+  private readonly query: Query;
+  private readonly queryBar: QueryBar;
   private readonly cover = make("div", { class: "cover", attributes: { role: "status" } });
   private readonly body: HTMLElement;
   private readonly stop = new AbortController();
@@ -72,11 +73,13 @@ export class TableView {
     this.table = table;
     this.address = address;
     const info = page.link.tables.get(table);
-    this.kind = info?.kind ?? "";
+    this.query = address.query ?? NOTHING;
+    this.kind = this.query.sort.length > 0 ? "derived" : info?.kind ?? ""; // the end of an order is not what is newest
     this.bar = this.makeBar();
+    this.queryBar = new QueryBar(this.query, (query) => this.ask(query));
     const host = make("div", { class: "grid" });
     this.body = make("div", { class: "table-body" }, make("div", { class: "grid-space" }, host, this.cover));
-    this.element = make("main", { class: "table" }, this.bar.element, this.body, this.bar.line);
+    this.element = make("main", { class: "table" }, this.bar.element, this.queryBar.element, this.body, this.bar.line);
     this.columnPanel = new ColumnPanel({
       close: () => this.openPanel(undefined),
       changed: () => this.grid.layoutChanged(),
@@ -96,7 +99,7 @@ export class TableView {
     if (address.follow !== undefined) this.grid.startAt(address.row ?? 0, address.follow);
     this.format = page.memory.load(table).format;
     this.grid.setFormat(this.format);
-    this.view = page.link.open(table, this.grid.firstDemand(info?.width ?? 0), () => this.updated());
+    this.view = page.link.open(table, this.grid.firstDemand(info?.width ?? 0), () => this.updated(), isEmpty(this.query) ? undefined : this.query);
     this.grid.attach(this.view, (columns, usual) => this.layOut(columns, usual));
     onColours(() => this.grid.restyle(), this.stop.signal);
     host.addEventListener("keydown", (event) => this.key(event));
@@ -131,8 +134,12 @@ export class TableView {
         else this.view.pause();
         this.showBar();
       },
+      rows: () => {
+        this.queryBar.toggle(isEmpty(this.query));
+        this.showBar();
+      },
       columns: () => this.openPanel(this.panel === "columns" ? undefined : "columns"),
-      plot: () => this.page.plot(this.table),
+      plot: () => this.page.open({ table: this.table, query: { ...this.query, sort: [] }, plot: { ys: [], range: { kind: "all" } } }),
       cell: () => this.openPanel(this.panel === "cell" ? undefined : "cell"),
       copy: (form) => this.copy(form),
       format: () => this.format,
@@ -191,7 +198,7 @@ export class TableView {
   }
 
   private showBar(): void {
-    this.bar.show({ kind: this.kind, following: this.grid.scroller.following, paused: this.view.paused, panel: this.panel });
+    this.bar.show({ kind: this.kind, following: this.grid.scroller.following, paused: this.view.paused, panel: this.panel, canPick: this.page.link.operations.includes("filter"), picking: this.queryBar.isShown });
   }
 
   private laterLine(): void {
@@ -246,6 +253,7 @@ export class TableView {
     return {
       table: this.table,
       ...(scroller.following ? { follow: true } : { row: scroller.position.row, follow: false }),
+      ...(isEmpty(this.query) ? {} : { query: this.query }),
       ...(layout.isUsual || names.length > MOST_NAMED_COLUMNS ? {} : { columns: names }),
     };
   }
@@ -286,16 +294,15 @@ export class TableView {
     const column = number === undefined ? undefined : view.columns[number];
     if (number === undefined || column === undefined) return;
     const value = view.window?.value(grid.selection.active.row, number);
-    const text = value === undefined || value === null ? undefined : plainText(column, value);
-    const groups = headMenu(grid, column.name, text, this.page.link.operations, (operation) => this.operate(operation));
+    const text = value === undefined || value === null ? value : plainText(column, value);
+    const groups = headMenu(grid, column.name, text, this.page.link.operations, this.query, (query) => this.ask(query));
     openMenu(`Column ${shownName(column.name)}`, [...groups, copies], x, y);
   }
 
-  private operate(operation: Operation): void {
-    this.page.derive(this.table, operation).then(
-      (table) => this.page.open(table),
-      (error: unknown) => this.page.notice.say(error instanceof Error ? error.message : String(error)),
-    );
+  /** Shows other rows, or in another order: the view opens anew. */
+  private ask(query: Query): void {
+    const { columns } = this.addressNow();
+    this.page.open({ table: this.table, query, ...(columns === undefined ? {} : { columns }) });
   }
 
   private copy(form: CopyForm): void {

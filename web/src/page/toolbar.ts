@@ -11,6 +11,7 @@ export interface ToolbarActions {
   goTo(row: number): void;
   follow(): void;
   pause(): void;
+  rows(): void;
   columns(): void;
   plot(): void;
   cell(): void;
@@ -24,6 +25,9 @@ export interface BarState {
   readonly kind: string;
   readonly following: boolean;
   readonly paused: boolean;
+  /** Whether the server picks rows. */
+  readonly canPick: boolean;
+  readonly picking: boolean;
   readonly panel: "cell" | "columns" | undefined;
 }
 
@@ -63,6 +67,7 @@ export class Toolbar {
   private readonly row: HTMLInputElement;
   private readonly follow: HTMLButtonElement;
   private readonly pause: HTMLButtonElement;
+  private readonly picks: HTMLButtonElement;
   private readonly columns: HTMLButtonElement;
   private readonly cell: HTMLButtonElement;
   private readonly rows = make("span");
@@ -84,6 +89,7 @@ export class Toolbar {
     });
     this.follow = toggle("Follow the end", actions.follow, "Stay at the last rows while the table grows");
     this.pause = toggle("Pause", actions.pause, "Hold the rows as they are");
+    this.picks = toggle("Filter", actions.rows, "Only some rows");
     this.columns = toggle("Columns", actions.columns, "Search, show, hide, pin and move columns");
     this.cell = toggle("Cell", actions.cell, "The whole of the active cell (Enter)");
     const numbers = menuButton("Numbers", "How numbers are shown", () => formatEntries(actions));
@@ -92,7 +98,7 @@ export class Toolbar {
       "div", { class: "toolbar" },
       make("h1", { text: shownName(table), title: shownName(table) }), this.kind,
       make("div", { class: "tools", attributes: { role: "group", "aria-label": "Tools of the table" } },
-        go, this.follow, this.pause, this.columns, button("Plot", actions.plot, { title: "Lines of columns" }), numbers, copies, this.cell),
+        go, this.follow, this.pause, this.picks, this.columns, button("Plot", actions.plot, { title: "Lines of columns" }), numbers, copies, this.cell),
     );
     this.line = make("div", { class: "line-below" }, this.rows, this.selected, make("span", { class: "space" }), this.rate, this.lag);
   }
@@ -107,6 +113,8 @@ export class Toolbar {
     this.kind.hidden = state.kind === "";
     press(this.follow, state.following);
     press(this.pause, state.paused);
+    this.picks.hidden = !state.canPick;
+    press(this.picks, state.picking);
     press(this.columns, state.panel === "columns");
     press(this.cell, state.panel === "cell");
   }

@@ -34,3 +34,26 @@ export function clockTime(ms: number): string {
   const time = new Date(ms);
   return [time.getHours(), time.getMinutes(), time.getSeconds()].map((part) => String(part).padStart(2, "0")).join(":");
 }
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** "512 B", "1.5 MiB" */
+export function bytes(value: number): string {
+  let unit = 0;
+  let left = value;
+  while (left >= 1024 && unit < UNITS.length - 1) {
+    left /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || left >= 100 ? Math.round(left) : left.toFixed(1)} ${UNITS[unit] ?? ""}`;
+}
+
+/** Seconds as "0.4 s", "59 s", "12 min", "3 h 5 min", "2 d 4 h". */
+export function duration(seconds: number): string {
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}

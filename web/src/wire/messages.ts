@@ -33,6 +33,33 @@ export interface TableChange {
   readonly width?: number;
 }
 
+/** What clients use up: `now` of `most`; undefined: no limit. */
+export interface Use {
+  readonly name: string;
+  readonly now: number;
+  readonly most: number | undefined;
+}
+
+/** The state of the server. Times in seconds, sizes in bytes. The lists name the largest tables, and who is behind most. */
+export interface Health {
+  readonly uptime: number;
+  readonly step: number;
+  readonly memory: number | undefined;
+  /** Processors in use since the last message. */
+  readonly cores: number | undefined;
+  readonly threads: number;
+  readonly evicted: number;
+  readonly uses: readonly Use[];
+  readonly tables: readonly { readonly name: string; readonly kind: string; readonly rows: number; readonly bytes: number; readonly followers: number }[];
+  readonly followers: readonly {
+    readonly table: string; readonly user: string; readonly peer: string; readonly behind: number; readonly messages: number; readonly bytes: number; readonly open: number;
+  }[];
+  readonly stuck: readonly { readonly table: string; readonly kind: string; readonly user: string; readonly awaited: string; readonly seconds: number }[];
+  readonly computed: readonly {
+    readonly name: string; readonly operation: string; readonly user: string; readonly rows: number; readonly bytes: number; readonly seconds: number; readonly failed: boolean;
+  }[];
+}
+
 export type ServerMessage =
   | { readonly type: "welcome"; readonly version: number; readonly server: string; readonly limits: Limits; readonly operations: readonly string[] }
   | { readonly type: "refused"; readonly error: string; readonly text: string }
@@ -42,8 +69,28 @@ export type ServerMessage =
   | { readonly type: "ended"; readonly stream: number; readonly error?: string; readonly text?: string }
   | { readonly type: "cell"; readonly request: number; readonly text: string | null }
   | { readonly type: "failed"; readonly request: number; readonly error: string; readonly text: string }
+  | { readonly type: "health"; readonly health: Health | string }
   | { readonly type: "pong"; readonly n: number }
   | { readonly type: "beat" };
+
+/** A column to sort by. */
+export interface SortKey {
+  readonly column: string;
+  readonly descending: boolean;
+}
+
+/** Picks the rows whose cell is the one that is written so; null: null. */
+export interface CellFilter {
+  readonly column: string;
+  readonly equals: string | null;
+}
+
+/** Some rows of a table, in an order. The server picks and sorts. `where`: formulas that rows must meet. */
+export interface Query {
+  readonly where: readonly string[];
+  readonly filters: readonly CellFilter[];
+  readonly sort: readonly SortKey[];
+}
 
 /** Which part of a table is asked for. `columns` absent: all. `reverse`: `first` counts from the end. */
 export interface ViewRequest {
@@ -66,9 +113,10 @@ export interface PlotRequest {
 
 export type PageMessage =
   | { readonly type: "hello"; readonly version: 1; readonly token?: string }
-  | ({ readonly type: "open"; readonly stream: number; readonly kind: "follow" | "snapshot"; readonly table: string; readonly interval?: number; readonly plot?: PlotRequest } & ViewRequest)
+  | ({ readonly type: "open"; readonly stream: number; readonly kind: "follow" | "snapshot"; readonly table: string; readonly interval?: number; readonly plot?: PlotRequest } & ViewRequest & Partial<Query>)
   | ({ readonly type: "move"; readonly stream: number } & ViewRequest)
   | { readonly type: "pause" | "resume" | "close"; readonly stream: number }
   | { readonly type: "ack"; readonly stream: number; readonly updates: number }
   | { readonly type: "cell"; readonly request: number; readonly stream: number; readonly row: number; readonly column: number }
+  | { readonly type: "health"; readonly on: boolean }
   | { readonly type: "ping"; readonly n: number };

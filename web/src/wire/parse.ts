@@ -2,7 +2,7 @@
 
 import { type Column, FORMS, type Form, type Unit } from "../cells/column.ts";
 import { WireError } from "./error.ts";
-import type { Limits, ServerMessage, TableChange } from "./messages.ts";
+import type { Health, Limits, ServerMessage, TableChange } from "./messages.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -37,6 +37,8 @@ export function parseMessage(data: string): ServerMessage | undefined {
       return { type, request: count(from, "request"), text: from["text"] === null ? null : text(from, "text") };
     case "failed":
       return { type, request: count(from, "request"), error: text(from, "error"), text: text(from, "text") };
+    case "health":
+      return { type, health: from["error"] === undefined ? health(from) : text(from, "text") };
     case "pong":
       return { type, n: count(from, "n") };
     case "beat":
@@ -52,6 +54,37 @@ function plot(value: unknown): { readonly plot?: { readonly sorted: boolean } } 
 
 function limits(from: Fields): Limits {
   return { streams: count(from, "streams"), rows: count(from, "rows"), columns: count(from, "columns"), cells: count(from, "cells") };
+}
+
+function health(from: Fields): Health {
+  const rows = <T>(name: string, read: (row: readonly unknown[]) => T): T[] => list(from[name]).map((row) => read(list(row)));
+  return {
+    uptime: measure(from["uptime"]),
+    step: count(from, "step"),
+    memory: from["memory"] === null ? undefined : count(from, "memory"),
+    cores: from["cores"] === null ? undefined : measure(from["cores"]),
+    threads: count(from, "threads"),
+    evicted: count(from, "evicted"),
+    uses: rows("counts", ([name, now, most]) => ({ name: word(name), now: measure(now), most: most === null ? undefined : measure(most) })),
+    tables: rows("tables", ([name, kind, size, bytes, followers]) => ({ name: word(name), kind: word(kind), rows: measure(size), bytes: measure(bytes), followers: measure(followers) })),
+    followers: rows("followers", ([name, user, peer, behind, messages, bytes, open]) => ({
+      table: word(name), user: word(user), peer: word(peer), behind: measure(behind), messages: measure(messages), bytes: measure(bytes), open: measure(open),
+    })),
+    stuck: rows("stuck", ([name, kind, user, awaited, seconds]) => ({ table: word(name), kind: word(kind), user: word(user), awaited: word(awaited), seconds: measure(seconds) })),
+    computed: rows("computed", ([name, operation, user, size, bytes, seconds, failed]) => ({
+      name: word(name), operation: word(operation), user: word(user), rows: measure(size), bytes: measure(bytes), seconds: measure(seconds), failed: failed === true,
+    })),
+  };
+}
+
+function word(value: unknown): string {
+  if (typeof value !== "string") throw new WireError("The state of the server has something else than text.");
+  return value;
+}
+
+function measure(value: unknown): number {
+  if (typeof value !== "number" || !Number.isFinite(value)) throw new WireError("The state of the server has something else than a number.");
+  return value;
 }
 
 function table(value: unknown): TableChange {

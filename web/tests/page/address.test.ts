@@ -13,6 +13,8 @@ test("an address comes back as it was", () => {
     { table: "trades", row: 2 ** 53 - 2, follow: false },
     { table: hostile, row: 5, follow: false, columns: [hostile, "", "b"] },
     { table: "" },
+    { health: true },
+    { table: "t", query: { where: ["price > 1 && s == `a&b=#`"], filters: [{ column: hostile, equals: hostile }, { column: "n", equals: null }, { column: "n", equals: "" }], sort: [{ column: "b", descending: true }, { column: hostile, descending: false }] } },
   ];
   for (const address of addresses) assert.deepEqual(parseAddress(formatAddress(address)), address);
 });

@@ -1,0 +1,171 @@
+"""The last rows of each group in an order, by which rows that are appended find their places without a search."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from barrage_server.engine.order_fences import Codes
+from barrage_server.engine.plan import Int64Array
+from barrage_server.operations.group_totals import GroupArray
+from barrage_server.operations.nearest_rows import NearestRows
+
+__all__ = ["LastRows"]
+
+_MOST_RECENT = 1 << 17
+"""Rows that are kept apart from the others at most, until the next ones come."""
+_MOST = np.uint64((1 << 64) - 1)
+
+
+class LastRows:
+    """The last row of each group, as far as it is known.
+
+    Rows are in the order of their groups, then of the codes of their stamps if they have some, then of their row keys.
+    Codes are those of :func:`~barrage_server.operations.ordering.rough_codes`: equal ones are of equal stamps, but for
+    the smallest and the largest.
+
+    """
+
+    def __init__(self) -> None:
+        self._keys = GroupArray(np.int64)  # one more than the row key; 0 if it is not known
+        self._codes = GroupArray(np.uint64)
+        self._recent: tuple[Codes, Int64Array] | None = None  # former last rows, and the rows behind them
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the row keys and codes."""
+        recent = 0 if self._recent is None else sum(part.nbytes for part in (*self._recent[0], self._recent[1]))
+        return self._keys.nbytes + self._codes.nbytes + recent
+
+    def behind(self, codes: Codes, *, or_equal: bool) -> tuple[Int64Array, Int64Array]:
+        """For each of some things the keys of the rows before and behind it, if they are known.
+
+        Those of things behind the last rows are, and among the rows that have come since the former last ones.
+
+        Args:
+            codes: their groups, and the codes of their stamps.
+            or_equal: whether a row with an equal stamp is before them.
+
+        Returns:
+            The row before each, -1 if it is not known; and the next one of the group, or -1.
+
+        """
+        before = self.before(codes, or_equal=or_equal)
+        behind = np.full(len(before), -1, np.int64)
+        others = np.flatnonzero((before < 0) & (codes[1] > 0) & (codes[1] < _MOST))
+        if self._recent is None or not len(others):
+            return before, behind
+        (groups, stamps), keys = self._recent
+        mine = codes[0][others]
+        count = max(int(mine.max()), int(groups[-1])) + 1
+        places = NearestRows(groups, stamps, count, before_equal=not or_equal).places_of(mine, codes[1][others])
+        place = np.maximum(places - 1, 0)
+        known = np.flatnonzero((places > 0) & (groups[place] == mine))
+        others, place = others[known], place[known]
+        before[others] = keys[place]
+        following = np.minimum(place + 1, len(keys) - 1)
+        behind[others] = np.where((following > place) & (groups[following] == mine[known]), keys[following], -1)
+        return before, behind
+
+    def before(self, codes: Codes, keys: Int64Array | None = None, *, or_equal: bool = False) -> Int64Array:
+        """For each of some things the key of the last row of its group, if that comes before it; else -1.
+
+        Args:
+            codes: their groups, and the codes of their stamps.
+            keys: their row keys, if they are rows; then these tell between equal stamps.
+            or_equal: whether a row with an equal stamp counts as before things that are not rows.
+
+        """
+        groups = codes[0]
+        self._reserve(groups)
+        last: Int64Array = self._keys.array[groups] - 1
+        is_before = np.full(len(groups), or_equal) if keys is None else last < keys
+        if len(codes) > 1:
+            mine, theirs = codes[1], self._codes.array[groups]
+            is_before &= (mine == theirs) & (mine > 0) & (mine < _MOST)
+            is_before |= theirs < mine
+        return np.where(is_before, last, -1)
+
+    def note(self, codes: Codes, keys: Int64Array, counts: npt.NDArray[np.int64]) -> Int64Array:
+        """Take note of rows that have come.
+
+        Args:
+            codes: their groups and the codes of their stamps, in order.
+            keys: their row keys.
+            counts: the rows that each group has then.
+
+        Returns:
+            The groups among them whose last row is not known.
+
+        """
+        groups = codes[0]
+        self._recent = None
+        if not len(groups):
+            return groups
+        if len(codes) > 1 and len(groups) <= _MOST_RECENT:
+            self._recent = self._with_former(codes, keys)
+        ends = np.flatnonzero(np.append(groups[1:] != groups[:-1], True))
+        rows = np.diff(ends, prepend=-1)
+        last, lasts = groups[ends], [part[ends] for part in codes]
+        self._reserve(groups)
+        is_last = (self.before(lasts, keys[ends]) >= 0) | (counts[last] == rows)
+        self._keys.array[last[~is_last & self._are_unclear(lasts)]] = 0
+        unknown: Int64Array = last[(self._keys.array[last] == 0) & ~is_last]
+        self.learn([part[is_last] for part in lasts], keys[ends[is_last]])
+        return unknown
+
+    def _with_former(self, codes: Codes, keys: Int64Array) -> tuple[Codes, Int64Array] | None:
+        """Rows that come behind the last ones of their groups, and these before them."""
+        former = self.before(codes, keys)
+        unclear = self._are_unclear(codes)
+        if unclear.any():
+            former[np.isin(codes[0], codes[0][unclear])] = -1
+        some = np.flatnonzero(former >= 0)
+        if not len(some):
+            return None
+        groups, stamps, keys, former = codes[0][some], codes[1][some], keys[some], former[some]
+        begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+        own = groups[begins]
+        parts = [(own, groups), (self._codes.array[own], stamps), (former[begins], keys)]
+        whole = [np.insert(part, begins, first) for first, part in parts]
+        return (whole[0], whole[1]), whole[2]
+
+    def _are_unclear(self, codes: Codes) -> npt.NDArray[np.bool_]:
+        """Whether codes do not tell between things and the last rows of their groups."""
+        if len(codes) == 1:
+            return np.zeros(len(codes[0]), np.bool_)
+        mine = codes[1]
+        found: npt.NDArray[np.bool_] = (mine == self._codes.array[codes[0]]) & ((mine == 0) | (mine == _MOST))
+        return found
+
+    def learn(self, codes: Codes, keys: Int64Array) -> None:
+        """These rows are the last ones of their groups."""
+        self._reserve(codes[0])
+        self._keys.array[codes[0]] = keys + 1
+        if len(codes) > 1:
+            self._codes.array[codes[0]] = codes[1]
+
+    def forget(self, groups: Int64Array, keys: Int64Array) -> None:
+        """Rows leave their groups."""
+        self._reserve(groups)
+        if len(groups):
+            self._recent = None
+        self._keys.array[groups[self._keys.array[groups] == keys + 1]] = 0
+
+    def shift(self, groups: Int64Array, before: Int64Array, after: Int64Array) -> None:
+        """Rows have other keys."""
+        self._reserve(groups)
+        self._recent = None
+        mine = self._keys.array[groups] == before + 1
+        self._keys.array[groups[mine]] = after[mine] + 1
+
+    def pack(self, living: Int64Array) -> None:
+        """The groups ``living`` become those from 0."""
+        self._recent = None
+        self._keys.pack(living)
+        self._codes.pack(living)
+
+    def _reserve(self, groups: Int64Array) -> None:
+        count = int(groups.max()) + 1 if len(groups) else 0
+        self._keys.reserve(count)
+        self._codes.reserve(count)
