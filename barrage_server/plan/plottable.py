@@ -54,9 +54,9 @@ class Plottable(Copyable[Result]):
             raise InvalidRequestError(f"ys must have at most {MOST_SERIES} columns, not {len(listed)}.")
         ways = [name for name, one in (("tail_rows", tail_rows), ("tail_x", tail_x)) if one is not None]
         if (first is not None or last is not None) and ways:
-            raise InvalidRequestError(f"{ways[0]} excludes first and last: a plot has one range.")
+            raise InvalidRequestError(f"{ways[0]} must be None with first or last: a plot has one range.")
         if len(ways) > 1:
-            raise InvalidRequestError("tail_rows excludes tail_x: a plot has one range.")
+            raise InvalidRequestError("tail_rows must be None with tail_x: a plot has one range.")
         return self.operate(
             Downsample(
                 None if x is None else text(x, "x"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import frexp, inf
+from math import frexp, inf, nextafter
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -89,8 +89,11 @@ class Axis:
             return -inf
         if part > _FARTHEST:
             return inf
+        scaled = float(part)
+        if int(scaled) < part:  # beyond 53 bits
+            scaled = nextafter(scaled, inf)
         with np.errstate(over="ignore"):
-            return float(np.ldexp(float(part), exponent))
+            return float(np.ldexp(scaled, exponent))
 
     def borders(self, first: int, last: int, exponent: int) -> NumberArray:
         """Where the parts from one to another one begin, of which the last has a value."""

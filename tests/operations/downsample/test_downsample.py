@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import barrage_server as bs
@@ -66,7 +66,8 @@ def spans(chance: random.Random, x: float) -> list[dict[str, Any]]:
     capacity=st.sampled_from([None, 1, 300, 700]),
     pixels=st.sampled_from([1, 3, 40]),
 )
-@settings(deadline=None, max_examples=40)
+@example(seed=1999178, schema=REAL, capacity=1, pixels=1)  # parts that doubles do not number exactly
+@settings(deadline=None, max_examples=25)
 def test_rows_that_come_in_order(seed: int, schema: pa.Schema, capacity: int | None, pixels: int) -> None:
     """After appends and evictions, every range is that of the model, and the updates say all that changes."""
     chance = random.Random(seed)
@@ -95,7 +96,7 @@ def as_stored(rows: list[Row], schema: pa.Schema) -> list[Row]:
 
 
 @given(seed=st.integers(0, 1 << 32), schema=st.sampled_from([WHOLE, REAL]), pixels=st.sampled_from([1, 3, 40]))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_rows_that_come_go_and_change(seed: int, schema: pa.Schema, pixels: int) -> None:
     """Of a keyed table; rows without an x are left out, and the others are sorted."""
     chance = random.Random(seed)
@@ -260,8 +261,8 @@ def test_it_stays_within_its_budget() -> None:
         ({"x": "time", "tail_x": "long"}, "tail_x must be a number or a text such as 'PT5M'"),
         ({"first": 3, "last": 2}, "last must not be less than first"),
         ({"tail_x": -1}, "tail_x must not be negative"),
-        ({"first": 3, "tail_rows": 2}, "tail_rows excludes first and last"),
-        ({"tail_x": 3, "tail_rows": 2}, "tail_rows excludes tail_x"),
+        ({"first": 3, "tail_rows": 2}, "tail_rows must be None with first or last"),
+        ({"tail_x": 3, "tail_rows": 2}, "tail_rows must be None with tail_x"),
         ({"pixels": 0}, "pixels must be at least 1"),
     ],
 )
