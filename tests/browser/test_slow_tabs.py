@@ -15,10 +15,10 @@ from tests.live.proxy import Proxy
 from tests.waiting import until
 
 ROWS, COLUMNS = 60, 12
-UPDATES = 1500
+UPDATES = 800
 TEXT = "x" * 400
 MOST = 48 << 20
-"""Bytes that pools and the history of tables may keep; the updates together are 400 MB."""
+"""Bytes that pools and the history of tables may keep; the updates together are 230 MB."""
 SCHEMA = pa.schema([("key", pa.int64()), *((f"c{number}", pa.string()) for number in range(COLUMNS))])
 
 

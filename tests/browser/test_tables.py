@@ -113,3 +113,18 @@ def test_the_address_names_the_view(tab: Tab, server: bs.Server) -> None:
     tab.page.goto("about:blank")
     tab.page.goto(again)
     assert 10 in tab.agrees(table, ["name"]).rows
+
+
+def test_the_side_view_follows_its_cell(tab: Tab, server: bs.Server) -> None:
+    table = server.keyed_table("t", SCHEMA, key="key")
+    table.upsert(rows(range(1000)))
+    tab.open(server, "t", row="1")
+    tab.agrees(table)
+    tab.focus()
+    tab.page.keyboard.press("ArrowRight")
+    tab.page.keyboard.press("Enter")
+    tab.cell_says("row 0")
+    table.upsert(rows(range(1), "changed"))
+    tab.cell_says("changed 0")
+    tab.go_to(900)  # whose cells are not here yet
+    tab.cell_says("row 900")

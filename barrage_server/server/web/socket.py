@@ -57,6 +57,8 @@ _LIGHT_COLUMNS: Final = 256
 """Columns of a table from which opening it is left to a thread."""
 _MOST_WAITING: Final = 64
 """Messages for a stream that is not open yet."""
+_MOST_TASKS: Final = 100
+"""Streams that open, and frames that wait to be taken, at which no more is read from the page."""
 _MOST_CELL: Final = 1 << 20
 """Characters of a whole cell."""
 
@@ -110,6 +112,8 @@ class PageSocket:
                 message = self._session.receive(text)
                 if message is not None:
                     await self._handle(message)
+                while len(self._tasks) > _MOST_TASKS:  # a page that asks and takes no answers
+                    await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         except ConnectionClosed:
             pass  # without a word
         except BarrageError as error:
@@ -152,8 +156,11 @@ class PageSocket:
         except BarrageError as error:
             await self._refuse(error)
             return
-        edition, news = self._door.tables.news(self.principal, self._edition)
-        self._edition = edition
+        tables = self._door.tables
+        if tables.is_large(self.principal):
+            self._edition, news = await self._door.aside(tables.news, self.principal, self._edition)
+        else:
+            self._edition, news = tables.news(self.principal, self._edition)
         if news:
             await self._send(news)
         if self._wants_health:
@@ -265,7 +272,10 @@ class PageSocket:
             stream = self._new_stream(message)
             self._door.server_state.streams.admit(stream)
             self._streams[message.stream] = stream
-            await self._tell(_opened(message, table))
+            if len(table.schema) <= _LIGHT_COLUMNS:
+                await self._tell(_opened(message, table))
+            else:
+                await self._tell(await self._door.aside(_opened, message, table))
             await self._ask(stream, message, table)
             while opening.waiting:
                 await self._of_stream(opening.waiting.popleft())

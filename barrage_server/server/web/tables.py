@@ -18,11 +18,12 @@ from barrage_server.server.principal import Principal
 
 __all__ = ["TableList"]
 
+_MANY_TABLES: Final = 500
 _MOST_COLUMNS: Final = 100
 """Columns of a table that are named in the list."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _View:
     """What callers with the same rights are told.
 
@@ -34,13 +35,14 @@ class _View:
     """
 
     entries: dict[str, dict[str, Any]]
-    edition: int = 0
+    edition: int = 1
     change: str = ""
-    whole: str = ""
 
 
 class TableList:
-    """Tables as pages list them: names, kinds, rows, rows changed a second, columns. To be used on one thread.
+    """Tables as pages list them: names, kinds, rows, rows changed a second, columns.
+
+    One thread makes the lists at a time; any may read them.
 
     Args:
         access: what callers may see.
@@ -61,11 +63,9 @@ class TableList:
     def refresh(self, principals: Iterable[Principal]) -> None:
         """Make the lists for these callers anew, and forget those of others."""
         wanted = {self.key(principal): principal for principal in principals}
-        self._views = {key: view for key, view in self._views.items() if key in wanted}
         tables = {key: self._access.named(principal) for key, principal in wanted.items()}
         self._rates.measure({table for listed in tables.values() for table in listed})
-        for key, principal in wanted.items():
-            self._renew(key, principal, tables[key])
+        self._views = {key: self._renewed(key, principal, tables[key]) for key, principal in wanted.items()}
 
     def news(self, principal: Principal, edition: int) -> tuple[int, str]:
         """The message to a page that has been told ``edition`` (0: nothing), and the edition that it has then.
@@ -77,20 +77,22 @@ class TableList:
             return edition, ""
         if view.edition == edition + 1 and edition:
             return view.edition, view.change
-        if not view.whole:
-            view.whole = _message(view.entries.values(), (), is_all=True)
-        return view.edition, view.whole
+        return view.edition, _message(view.entries.values(), (), is_all=True)
+
+    def is_large(self, principal: Principal) -> bool:
+        """Whether the message with all tables takes long to write."""
+        view = self._views.get(self.key(principal))
+        return view is not None and len(view.entries) > _MANY_TABLES
 
     def close(self) -> None:
         """Follow no table any more."""
         self._rates.measure(set())
 
-    def _renew(self, key: object, principal: Principal, tables: Iterable[Table]) -> None:
+    def _renewed(self, key: object, principal: Principal, tables: Iterable[Table]) -> _View:
         view = self._views.get(key)
         entries = {table.name: self._entry(principal, table) for table in tables}
         if view is None:
-            self._views[key] = _View(entries, 1)
-            return
+            return _View(entries)
         changed = []
         dropped = [name for name in view.entries if name not in entries]
         for name, entry in entries.items():
@@ -102,9 +104,7 @@ class TableList:
             elif before is not None:
                 entry = {key: value for key, value in entry.items() if key != "columns"}
             changed.append(entry)
-        view.change = _message(changed, dropped) if changed or dropped else ""
-        view.entries, view.whole = entries, ""
-        view.edition += 1
+        return _View(entries, view.edition + 1, _message(changed, dropped) if changed or dropped else "")
 
     def _entry(self, principal: Principal, table: Table) -> dict[str, Any]:
         restriction = self._access.restriction(principal, table)

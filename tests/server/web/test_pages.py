@@ -414,6 +414,40 @@ class TestWhoMay:
                 assert hidden.ended is not None
                 assert hidden.ended["error"] == "UnknownTableError"
 
+    @pytest.mark.parametrize("right", list(bs.Right))
+    def test_opening_takes_the_right_to_read_and_listing_that_to_list(self, right: bs.Right) -> None:
+        roles = {"one": bs.Role(["t"], [right])}
+        with bs.Server(web_port=0, token="x", roles=roles, default_roles=["one"]) as server:
+            server.append_table("t", SCHEMA)
+            with greeted(server, token="x") as client:
+                client.until("tables")
+                assert ("t" in client.tables) == (right is bs.Right.LIST)
+                queries: list[dict[str, Any]] = [{}, {"sort": [{"column": "k"}]}]
+                for number, query in enumerate(queries, 1):
+                    view = client.open(number, "t", **query)
+                    client.settle(view, lambda it: it.updates)
+                    if right is bs.Right.READ:
+                        assert view.ended is None
+                    else:
+                        assert view.ended is not None
+                        assert view.ended["error"] == "ForbiddenError"
+
+    def test_a_role_that_is_taken_away_ends_what_it_allowed(self) -> None:
+        reader, other = bs.Role(["t"], ["list", "read"]), bs.Role(["other"], ["list", "read"])
+        with bs.Server(web_port=0, token="x", roles={"r": reader}, default_roles=["r"]) as server:
+            server.append_table("t", SCHEMA)
+            with greeted(server, token="x") as client:
+                views = [client.open(1, "t"), client.open(2, "t", sort=[{"column": "k"}])]
+                for view in views:
+                    client.settle(view, lambda it: it.updates)
+                server.reload(roles={"r": other})
+                for view in views:
+                    client.settle(view, lambda it: it.ended)
+                    assert view.ended is not None
+                    assert view.ended["error"] == "UnknownTableError"
+                while client.tables:
+                    client.receive()
+
     @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
     def test_pages_of_other_origins_are_refused(self, server: bs.Server, origin: str) -> None:
         with pytest.raises(InvalidStatus), page(server, origin=origin):

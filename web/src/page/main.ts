@@ -33,6 +33,8 @@ class Page {
   private readonly health = new HealthView();
   private readonly logIn = new LogIn((token) => this.begin(token));
   private link: Link | undefined;
+  /** The link whose refusal is shown. */
+  private refused: Link | undefined;
   private table: TableView | PlotView | undefined;
   private shown = "";
   private address: Address = {};
@@ -115,7 +117,9 @@ class Page {
     if (link.state === "refused") {
       storeToken(undefined);
       this.leaveTable();
-      this.logIn.refused(refusalText(link, this.token));
+      // Once for each attempt: what is entered since stays.
+      if (this.refused !== link) this.logIn.refused(refusalText(link, this.token));
+      this.refused = link;
       if (this.show("log-in", this.logIn.element)) this.logIn.focus();
       return;
     }

@@ -7,7 +7,7 @@ import type { OpenView } from "../link/view.ts";
 import type { Chart } from "../plot/chart.ts";
 import { nearest, pointsOf, valueAt } from "../plot/points.ts";
 import type { Points } from "../plot/points.ts";
-import { MOST_SERIES, completed, isAxis, isSeries, plotRequest, unitsOfSecond } from "../plot/spec.ts";
+import { AXIS_WIDTH, MOST_SERIES, completed, isAxis, isSeries, plotRequest, unitsOfSecond } from "../plot/spec.ts";
 import type { NamedType, Place, PlotRange, PlotSpec } from "../plot/spec.ts";
 import type { Query } from "../wire/messages.ts";
 import type { Address } from "./address.ts";
@@ -136,7 +136,6 @@ export class PlotView {
             this.showReadout();
           },
         });
-        this.ask();
         this.paintSoon();
       },
       () => {
@@ -248,11 +247,11 @@ export class PlotView {
 
   /** Opens a view of what is chosen; the one that is shown stays until that has come. */
   private ask(): void {
-    const { chart, spec, page } = this;
+    const { spec, page } = this;
     this.next?.close();
     this.next = undefined;
     this.problem = undefined;
-    if (chart === undefined || this.columns.length === 0 || spec.x === undefined) return;
+    if (this.columns.length === 0 || spec.x === undefined) return;
     if (spec.ys.length === 0) {
       this.shown?.close();
       this.shown = this.points = undefined;
@@ -263,7 +262,7 @@ export class PlotView {
     const { limits } = page.link;
     const width = 2 + 6 * spec.ys.length;
     const most = Math.min(limits.rows, Math.floor((limits.cells / width) * 0.45)); // of two views at a time
-    this.pixels = chart.pixels;
+    this.pixels = this.wanted();
     const pixels = Math.max(10, Math.min(this.pixels, Math.floor(most / 2) - 8));
     const request = plotRequest({ ...spec, x: spec.x }, pixels);
     const view = page.link.open(this.table, { columns: undefined, first: 0, count: 2 * pixels + 8, reverse: false, interval: INTERVAL_MS, plot: request }, () => this.arrived(view), isEmpty(this.query) ? undefined : this.query);
@@ -325,9 +324,14 @@ export class PlotView {
     return { table: this.table, ...(isEmpty(this.query) ? {} : { query: this.query }), ...shown };
   }
 
+  /** Width of the place for lines, in device pixels. */
+  private wanted(): number {
+    return Math.max(100, Math.round((this.host.clientWidth - AXIS_WIDTH) * devicePixelRatio));
+  }
+
   private resized(): void {
     this.chart?.resize();
-    if (this.chart !== undefined && Math.abs(this.chart.pixels - this.pixels) > this.pixels / 4) {
+    if (this.pixels > 0 && Math.abs(this.wanted() - this.pixels) > this.pixels / 4) {
       clearTimeout(this.restTimer);
       this.restTimer = window.setTimeout(() => {
         this.restTimer = 0;

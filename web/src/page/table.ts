@@ -203,10 +203,14 @@ export class TableView {
 
   private laterLine(): void {
     if (this.lineTimer !== 0) return;
-    this.showLine();
+    const show = (): void => {
+      this.showLine();
+      this.showPanel(); // the active cell may have come, or changed
+    };
+    show();
     this.lineTimer = window.setTimeout(() => {
       this.lineTimer = 0;
-      this.showLine();
+      show();
     }, LINE_MS);
   }
 

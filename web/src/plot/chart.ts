@@ -4,6 +4,7 @@ import uPlot from "uplot";
 
 import type { Points, Series } from "./points.ts";
 import { heights, walk } from "./points.ts";
+import { AXIS_WIDTH } from "./spec.ts";
 import { numberLabel, ticks } from "./ticks.ts";
 
 export interface ChartColours {
@@ -24,7 +25,6 @@ export interface ChartEvents {
 /** Dashes of series, in CSS pixels, so that colour is not all that tells them apart. */
 export const DASHES: readonly (readonly number[])[] = [[], [6, 3], [2, 2], [10, 3, 2, 3], [1, 4], [14, 4], [6, 2, 2, 2, 2, 2], [3, 6]];
 
-const AXIS_WIDTH = 76;
 const TICK_SPACE = 96;
 /** CSS pixels per point from which points are marked. */
 const MARKED = 8;
@@ -77,11 +77,6 @@ export class Chart {
     if (width > 0 && height > 0) this.plot?.setSize({ width, height });
   }
 
-  /** Width of the place for lines, in device pixels. */
-  get pixels(): number {
-    return Math.max(100, Math.round((this.host.clientWidth - AXIS_WIDTH) * devicePixelRatio));
-  }
-
   close(): void {
     this.plot?.destroy();
     this.plot = undefined;
@@ -129,7 +124,7 @@ export class Chart {
 
   /** Lines are dashed while there are few points: dashes would hide heights of others. */
   private dash(points: Points): void {
-    const isSparse = points.count * DASHED * devicePixelRatio < this.pixels;
+    const isSparse = points.count * DASHED < this.host.clientWidth - AXIS_WIDTH;
     this.plot?.series.slice(1).forEach((series, number) => {
       series.dash = isSparse ? [...(DASHES[number % DASHES.length] ?? [])] : [];
     });

@@ -5,6 +5,9 @@ import type { PlotRequest } from "../wire/messages.ts";
 /** Series of a plot, at most. */
 export const MOST_SERIES = 8;
 
+/** CSS pixels for the numbers to the left of the lines. */
+export const AXIS_WIDTH = 76;
+
 /** A place on the axis: an integer in the unit of the column, exactly, or a number. */
 export type Place = bigint | number;
 
