@@ -1,15 +1,23 @@
-// Bundles the page: `node build.ts FOLDER` writes page.js, page.css, index.html and LICENSES.txt into FOLDER.
+// Bundles the page: `node build.ts FOLDER` writes page.js, page.css, plot.js and plot.css, which are loaded with the first plot,
+// index.html and LICENSES.txt into FOLDER.
 // The same sources and packages give the same bytes on every machine.
 
 import { copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { argv, exit, stderr } from "node:process";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
+import type { Plugin } from "esbuild";
 
 const ROOT = dirname(fileURLToPath(import.meta.url));
 const PACKAGE = /^node_modules\/((?:@[^/]+\/)?[^/]+)\//;
+
+/** What is imported when it is needed is a file of its own. */
+const LATER: Plugin = {
+  name: "later",
+  setup: (made) => made.onResolve({ filter: /\/plot\/chart\.ts$/ }, ({ kind }) => (kind === "dynamic-import" ? { path: "./plot.js", external: true } : undefined)),
+};
 
 /** Names of the packages of which at least one byte is in the bundle, in order. */
 function bundledPackages(inputs: readonly string[]): string[] {
@@ -36,7 +44,8 @@ async function main(target: string): Promise<void> {
   mkdirSync(target, { recursive: true });
   const result = await build({
     absWorkingDir: ROOT,
-    entryPoints: { page: "src/page/main.ts", "page-style": "src/page/page.css" },
+    entryPoints: { page: "src/page/main.ts", "page-style": "src/page/page.css", plot: "src/plot/chart.ts", "plot-style": "src/plot/plot.css" },
+    plugins: [LATER],
     entryNames: "[name]",
     bundle: true,
     minify: true,
@@ -50,7 +59,7 @@ async function main(target: string): Promise<void> {
     logLevel: "warning",
   });
   for (const file of result.outputFiles) {
-    const name = file.path.endsWith(".css") ? "page.css" : "page.js";
+    const name = basename(file.path).replace("-style", "");
     writeFileSync(join(target, name), file.contents);
   }
   copyFileSync(join(ROOT, "index.html"), join(target, "index.html"));
@@ -59,7 +68,7 @@ async function main(target: string): Promise<void> {
   );
   const packages = bundledPackages(inputs);
   const head = packages.length
-    ? "page.js contains parts of these packages.\n"
+    ? "page.js, plot.js and plot.css contain parts of these packages.\n"
     : "page.js contains no packages of others; its licence is that of barrage-server.\n";
   writeFileSync(join(target, "LICENSES.txt"), [head, ...packages.map(licence)].join("\n----\n\n"));
 }

@@ -13,6 +13,7 @@ from barrage_server.operations import aggregations, build, equi_join, formulas, 
 from barrage_server.operations.as_of import as_of_join
 from barrage_server.operations.budget import budget
 from barrage_server.operations.copied import blink_to_append_only, ring_table
+from barrage_server.operations.downsample.build import downsample
 from barrage_server.operations.formula_view import Clock
 from barrage_server.operations.head_by import head_by
 from barrage_server.operations.merged_constituents import merge_constituents
@@ -24,6 +25,7 @@ from barrage_server.operations.ungroup import ungroup
 from barrage_server.operations.update_by.build import update_by
 from barrage_server.operations.where_in import where_in
 from barrage_server.plan import copies, ranges
+from barrage_server.plan import downsample as plots
 from barrage_server.plan import operation as plan
 from barrage_server.plan.derivation import UNLIMITED, Allowance
 from barrage_server.plan.partition import MergeConstituents
@@ -72,6 +74,7 @@ _MAKERS: Final[dict[type[plan.Operation], Maker]] = {
     ),
     copies.BlinkToAppendOnly: lambda inputs, _: blink_to_append_only(inputs),
     copies.Ring: lambda inputs, operation: ring_table(inputs, operation.capacity, initialize=operation.initialize),
+    plots.Downsample: downsample,
     plan.MetaTable: lambda inputs, _: build.meta_table(inputs),
     plan.Merge: lambda inputs, operation: _merged(inputs, operation.order_by),
     MergeConstituents: lambda inputs, operation: merge_constituents(inputs[0], operation.make, operation.sample),

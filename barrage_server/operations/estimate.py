@@ -7,6 +7,7 @@ from typing import Final
 
 from barrage_server.engine import Table
 from barrage_server.plan import copies
+from barrage_server.plan import downsample as plots
 from barrage_server.plan import operation as plan
 from barrage_server.plan.update_by import UpdateByOperation
 
@@ -55,6 +56,8 @@ def state_bytes(operation: plan.Operation, inputs: Sequence[Table]) -> int:
             base, trigger = inputs
             copied = trigger.size if has_history else 1
             return base.size * copied * _CELL_BYTES * (len(base.schema) + len(trigger.schema))
+        case plots.Downsample(ys=ys):
+            return rows * (1 + len(ys)) // 8 + 1  # extremes of blocks of 256 rows
         case copies.BlinkToAppendOnly():
             return rows * _CELL_BYTES * len(inputs[0].schema)
         case copies.Ring(capacity):

@@ -23,7 +23,6 @@ from barrage_server.plan.aggregation import (
     sum_,
     var,
 )
-from barrage_server.plan.copyable import Copyable, Result
 from barrage_server.plan.operation import (
     AggregateAllBy,
     AggregateBy,
@@ -63,6 +62,7 @@ from barrage_server.plan.operation import (
     WhereIn,
     WhereNotIn,
 )
+from barrage_server.plan.plottable import Plottable, Result
 from barrage_server.plan.ranges import RangeJoin
 from barrage_server.plan.texts import Texts, optional_texts, texts
 from barrage_server.plan.update_by import UpdateByOperation
@@ -70,7 +70,7 @@ from barrage_server.plan.update_by import UpdateByOperation
 __all__ = ["Operable", "merge"]
 
 
-class Operable(Copyable[Result]):
+class Operable(Plottable[Result]):
     """What operations apply to. The names and the arguments are those of Deephaven's Python client.
 
     Each method raises what the operation finds wrong with its arguments and the columns of the table:

@@ -1,9 +1,9 @@
 """Messages that are one JSON object: dataclasses, whose fields define the encoding.
 
 A field is a string, a 64-bit integer, a boolean, a list of strings or of such integers (``tuple[str, ...]``), a member
-of a ``StrEnum``, an Arrow schema, or a list of further such dataclasses. A field without a default is required. For
-others an absent field and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to numbers,
-:data:`MAY_BE_EMPTY` to strings, and to an enumeration the name of its values in errors.
+of a ``StrEnum``, an Arrow schema, a further such dataclass, or a list of them. A field without a default is required.
+For others an absent field and a null mean the default, and None is omitted. ``Annotated`` adds :class:`AtLeast` to
+numbers, :data:`MAY_BE_EMPTY` to strings, and to an enumeration the name of its values in errors.
 """
 
 from __future__ import annotations
@@ -146,6 +146,8 @@ def _reader(name: str, hint: Any) -> _Reader:
         return functools.partial(_member, hint, called)
     if hint not in _READERS and typing.get_origin(hint) is tuple:
         return functools.partial(_objects, typing.get_args(hint)[0])
+    if dataclasses.is_dataclass(hint):
+        return functools.partial(_object, hint)
     reader = JsonObject.any_text if MAY_BE_EMPTY in notes else _READERS[hint]
     for note in notes:
         if isinstance(note, AtLeast):
@@ -159,6 +161,11 @@ def _member(kind: type[StrEnum], called: str, fields: JsonObject, name: str) -> 
         return kind(text)
     except ValueError as error:
         raise WireFormatError(f"{called} {text!r} is unknown; use one of {', '.join(kind)}") from error
+
+
+def _object(kind: Any, fields: JsonObject, name: str) -> Any:
+    found = fields.optional_object(name)
+    return None if found is None else read_json_fields(kind, found, refuse_others=True)
 
 
 def _objects(kind: type[Any], fields: JsonObject, name: str) -> tuple[Any, ...]:

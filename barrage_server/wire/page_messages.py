@@ -37,6 +37,7 @@ __all__ = [
     "PageMessage",
     "Pause",
     "Ping",
+    "Plot",
     "Resume",
     "SortKey",
     "columns_message",
@@ -130,6 +131,30 @@ class CellFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class Plot:
+    """Asks for the points of a plot, as the operation ``downsample`` makes them.
+
+    Attributes:
+        ys: the columns that are plotted.
+        pixels: the width.
+        x: the column that they are plotted over; ``None``: the position of rows.
+        first: where the range begins, as the text of a number in the unit of the column, or of a time.
+        last: where it ends.
+        tail_rows: only the last rows, in number.
+        tail_x: only the rows so far before the last one.
+
+    """
+
+    ys: tuple[str, ...]
+    pixels: int
+    x: str | None = None
+    first: str | None = None
+    last: str | None = None
+    tail_rows: int | None = None
+    tail_x: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Open(_Window):
     """Opens a stream about a table, or about what is computed from it.
 
@@ -140,6 +165,7 @@ class Open(_Window):
         where: conditions that rows must meet, each a formula.
         filters: cells that rows must have.
         sort: the order of the rows, most significant first; empty: the table's.
+        plot: the stream is about the points of this plot.
 
     """
 
@@ -151,6 +177,7 @@ class Open(_Window):
     where: tuple[str, ...] = ()
     filters: tuple[CellFilter, ...] = ()
     sort: tuple[SortKey, ...] = ()
+    plot: Plot | None = None
 
 
 @dataclass(frozen=True, slots=True)

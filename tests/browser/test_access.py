@@ -64,3 +64,13 @@ def test_grid_with_panels_menu_and_sentences(tab: Tab, server: bs.Server, scheme
     server.drop("t")
     tab.until(lambda look: look.cover, "the sentence")
     assert findings(tab) == []
+
+
+def test_plot(tab: Tab, server: bs.Server, scheme: str) -> None:
+    server.append_table("t", {"x": "int64", "y": "float64"}).append({"x": range(100), "y": [None, 2.0] * 50})
+    tab.open(server, "t", plot="", x="x", y="y")
+    tab.page.get_by_role("row", name="y 2 2 2").wait_for()
+    assert findings(tab) == []
+    tab.page.locator("summary").click()
+    tab.page.get_by_label("y", exact=True).wait_for()
+    assert findings(tab) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import barrage_server as bs
 from barrage_server.plan import agg, updateby
 from barrage_server.plan.condition import Column, Compare, Comparison, Not
 from barrage_server.plan.copies import BlinkToAppendOnly, Ring, SnapshotWhen
+from barrage_server.plan.downsample import Downsample
 from barrage_server.plan.multi_join import MultiJoinInput, multi_join
 from barrage_server.plan.operable import Operable, merge
 from barrage_server.plan.operation import (
@@ -96,6 +98,16 @@ CALLS: list[tuple[Callable[[Recorded], Recorded], Operation]] = [
     ),
     (lambda table: table.blink_to_append_only(), BlinkToAppendOnly()),
     (lambda table: table.ring_table(3), Ring(3)),
+    (lambda table: table.downsample("t", "a"), Downsample("t", ("a",))),
+    (
+        lambda table: table.downsample(None, ["a", "b"], tail_x=timedelta(minutes=5), pixels=300),
+        Downsample(None, ("a", "b"), tail_x="PT300.000000S", pixels=300),
+    ),
+    (
+        lambda table: table.downsample("t", ["a"], datetime(2024, 6, 15, 10, tzinfo=UTC), 3.5),
+        Downsample("t", ("a",), "2024-06-15T10:00:00+00:00", 3.5),
+    ),
+    (lambda table: table.downsample("t", ["a"], tail_rows=100), Downsample("t", ("a",), tail_rows=100)),
     (lambda table: table.ring_table(3, initialize=False), Ring(3, False)),
     (lambda table: table.snapshot_when(OTHER), SnapshotWhen()),
     (lambda table: table.snapshot_when(OTHER, "a", True, True), SnapshotWhen(("a",), True, True)),

@@ -9,15 +9,16 @@ import pyarrow as pa
 
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
 from barrage_server.plan.condition import Column, Compare, Comparison, Condition, IsNan, IsNull
+from barrage_server.plan.downsample import Downsample
 from barrage_server.plan.operation import Sort, SortColumn, Where
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step
 from barrage_server.wire.browser_types import form_of
-from barrage_server.wire.page_messages import CellFilter, Open
+from barrage_server.wire.page_messages import CellFilter, Open, Plot
 
 __all__ = ["OPERATIONS", "plan_of"]
 
-OPERATIONS: Final = ("sort", "filter")
-"""What the header's menu offers."""
+OPERATIONS: Final = ("sort", "filter", "plot")
+"""What the page offers."""
 
 
 def plan_of(opening: Open, schema: pa.Schema) -> Plan | None:
@@ -39,9 +40,17 @@ def plan_of(opening: Open, schema: pa.Schema) -> Plan | None:
         steps.append(Step(Where(conditions), (source,)))
         source = Result(0)
     if opening.sort:
+        if opening.plot is not None:
+            raise InvalidRequestError("A plot has the order of its x; leave out 'sort'.")
         columns = tuple(SortColumn(key.column, descending=key.descending) for key in opening.sort)
         steps.append(Step(Sort(columns), (source,)))
+    if opening.plot is not None:
+        steps.append(Step(_downsample(opening.plot), (source,)))
     return Plan(tuple(steps), (len(steps) - 1,)) if steps else None
+
+
+def _downsample(plot: Plot) -> Downsample:
+    return Downsample(plot.x, plot.ys, plot.first, plot.last, plot.tail_rows, plot.tail_x, plot.pixels)
 
 
 def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:

@@ -273,9 +273,9 @@ class PageSocket:
             self._door.server_state.streams.admit(stream)
             self._streams[message.stream] = stream
             if len(table.schema) <= _LIGHT_COLUMNS:
-                await self._tell(_opened(message.stream, table))
+                await self._tell(_opened(message, table))
             else:
-                await self._tell(await self._door.aside(_opened, message.stream, table))
+                await self._tell(await self._door.aside(_opened, message, table))
             await self._ask(stream, message, table)
             while opening.waiting:
                 await self._of_stream(opening.waiting.popleft())
@@ -414,13 +414,18 @@ class _Opening:
         self.waiting: deque[PageMessage] = deque()
 
 
-def _opened(stream: int, table: Table) -> dict[str, Any]:
+def _opened(message: Open, table: Table) -> dict[str, Any]:
     columns = [
         {"name": name, "type": str(data_type), **form_of(data_type)}
         for name, data_type in zip(table.schema.names, table.schema.types, strict=True)
     ]
     kind = kind_name(source_of(table))
-    return {"type": "opened", "stream": stream, "columns": columns, "kind": kind, "rows": table.size}
+    told = {"type": "opened", "stream": message.stream, "columns": columns, "kind": kind, "rows": table.size}
+    if message.plot is not None:
+        from barrage_server.operations.downsample.build import is_sorted  # which a server may never need
+
+        told["plot"] = {"sorted": is_sorted(table)}
+    return told
 
 
 def _whole_cell(table: Table, row: int, column: int) -> str | None:

@@ -675,6 +675,95 @@ class TestQueries:
             assert view.ended["error"] == "UnknownTableError"
 
 
+class TestPlots:
+    def test_the_points_tick_and_are_shared_and_released(self, server: bs.Server) -> None:
+        table = server.append_table("t", {"x": "int64", "y": "float64"})
+        table.append({"x": range(10_000), "y": [float(number % 100) for number in range(10_000)]})
+        plot = {"x": "x", "ys": ["y"], "pixels": 100}
+        with greeted(server) as client, greeted(server) as other:
+            view = client.open(1, "t", count=300, interval=1, plot=plot)
+            client.settle(view, lambda it: it.updates)
+            names = [column["name"] for column in view.opened["columns"]]
+            assert names[:4] == ["first_x", "last_x", "y_first", "y_least"]
+            assert view.opened["plot"] == {"sorted": False}
+            assert 100 <= view.size <= 201
+            assert view.rows() == rows_shown(table.downsample("x", ["y"], pixels=100))
+            table.append({"x": [10_000, 12_000], "y": [500.0, -1.0]})
+            client.settle(view, lambda it: it.rows()[-1][1] == 12_000)
+            assert view.rows() == rows_shown(table.downsample("x", ["y"], pixels=100))
+            same = other.open(1, "t", count=300, plot=plot)
+            other.settle(same, lambda it: it.updates)
+            assert [result.operation for result in server.statistics().results] == ["downsample"]
+            client.send(type="close", stream=1)
+            client.settle(view, lambda it: it.ended)
+            assert len(server.statistics().results) == 1
+        until(lambda: not server.statistics().results)
+
+    def test_ranges_are_texts_so_that_nothing_is_rounded(self, server: bs.Server) -> None:
+        begin = 1_718_445_600_000_000_000
+        table = server.append_table("t", {"time": pa.timestamp("ns", "UTC"), "y": "int64"})
+        table.append({"time": [begin + number for number in range(100)], "y": range(100)})
+        with greeted(server) as client:
+            ranges: list[dict[str, Any]] = [
+                {"first": str(begin + 90)},
+                {"tail_x": "9"},
+                {"tail_rows": 10},
+                {"first": str(begin + 90), "last": str(begin + 200)},
+            ]
+            for number, fields in enumerate(ranges):
+                view = client.open(number + 1, "t", count=300, plot={"x": "time", "ys": ["y"], "pixels": 500, **fields})
+                client.settle(view, lambda it: it.updates)
+                assert [row[2] for row in view.rows()][-10:] == list(range(90, 100)), fields
+                assert view.size <= 11
+
+    def test_rows_out_of_order_are_said_to_be_sorted(self, server: bs.Server) -> None:
+        server.keyed_table("t", {"k": "int64", "y": "float64"}, key="k").upsert({"k": [3, 1], "y": [1.0, 2.0]})
+        with greeted(server) as client:
+            view = client.open(1, "t", plot={"x": "k", "ys": ["y"], "pixels": 10}, where=["k > 0"])
+            client.settle(view, lambda it: it.updates)
+            assert view.opened["plot"] == {"sorted": True}
+            assert [row[0] for row in view.rows()] == [1, 3]
+
+    @pytest.mark.parametrize(
+        ("plot", "text"),
+        [
+            ({"ys": ["text"]}, "'text' of 't' is of type string"),
+            ({"x": "text"}, "'text' of 't' is of type string"),
+            ({"ys": ["missing"]}, "no column 'missing'"),
+            ({"ys": []}, "ys must have at least one name"),
+            ({"ys": ["k", "x"] * 5}, "ys "),
+            ({"pixels": 1 << 40}, "pixels must be from 1 to"),
+            ({"first": "1", "tail_rows": 5}, "A plot has one range"),
+            ({"first": "soon"}, "first must be a number"),
+        ],
+    )
+    def test_what_cannot_be_plotted_is_said_in_a_sentence(
+        self, server: bs.Server, plot: dict[str, Any], text: str
+    ) -> None:
+        server.append_table("t", SCHEMA)
+        with greeted(server) as client:
+            view = client.open(1, "t", plot={"x": "k", "ys": ["x"], "pixels": 100, **plot})
+            client.settle(view, lambda it: it.ended)
+            assert view.ended is not None
+            assert text in view.ended["text"]
+            assert not server.statistics().results
+
+    def test_dropping_the_table_ends_the_plot(self, server: bs.Server) -> None:
+        server.append_table("t", SCHEMA)
+        with greeted(server) as client:
+            view = client.open(1, "t", plot={"ys": ["x"], "pixels": 100})
+            client.settle(view, lambda it: it.updates)
+            server.drop("t")
+            client.settle(view, lambda it: it.ended)
+            assert view.ended is not None
+            assert view.ended["error"] == "UnknownTableError"
+
+
+def rows_shown(table: bs.Table) -> list[tuple[Any, ...]]:
+    """The rows of a table without times, as a page gets them."""
+    return list(zip(*(column.to_pylist() for column in table.to_arrow().columns), strict=True))
+
+
 class TestHealth:
     def test_the_state_of_the_server_comes_each_second(self, server: bs.Server) -> None:
         server.append_table("t", SCHEMA).append(rows_of(range(5)))

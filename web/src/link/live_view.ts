@@ -34,6 +34,7 @@ export class LiveView implements OpenView {
   private shown: TableWindow | undefined;
   private about: readonly Column[] = [];
   private kindNow = "";
+  private isSorted = false;
   private problem: string | undefined;
   private isPaused = false;
   private isServerPaused = false; // it makes nothing then, not even the answer to a move
@@ -60,6 +61,10 @@ export class LiveView implements OpenView {
 
   get kind(): string {
     return this.kindNow;
+  }
+
+  get sorted(): boolean {
+    return this.isSorted;
   }
 
   get error(): string | undefined {
@@ -146,15 +151,16 @@ export class LiveView implements OpenView {
     this.isServerPaused = false;
     this.unpainted = 0;
     this.stream = new Stream(this.host.nextStream(), this.host.limits);
-    const { interval } = this.asked;
+    const { interval, plot } = this.asked;
     const about = { type: "open", stream: this.stream.number, kind: "follow", table: this.table } as const;
-    this.host.send({ ...about, ...this.query, ...request(this.asked), ...(interval === undefined ? {} : { interval }) });
+    this.host.send({ ...about, ...this.query, ...request(this.asked), ...(interval === undefined ? {} : { interval }), ...(plot === undefined ? {} : { plot }) });
   }
 
   opened(message: ServerMessage & { readonly type: "opened" }): void {
     this.stream?.opened(message);
     this.about = message.columns;
     this.kindNow = message.kind;
+    this.isSorted = message.plot?.sorted ?? false;
     this.problem = undefined;
     this.listener();
   }

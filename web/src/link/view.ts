@@ -2,14 +2,16 @@
 
 import type { Column, Value } from "../cells/column.ts";
 import type { TableWindow } from "../window/window.ts";
+import type { PlotRequest } from "../wire/messages.ts";
 
-/** Which part of a table is looked at. `interval`: least time between updates in ms; absent: the server's. */
+/** Which part of a table is looked at. `interval`: least time between updates in ms; absent: the server's. `plot`: of the points of a plot of the table; it stays. */
 export interface View {
   readonly columns: readonly number[] | undefined;
   readonly first: number;
   readonly count: number;
   readonly reverse: boolean;
   readonly interval?: number;
+  readonly plot?: PlotRequest;
 }
 
 /** Called after anything has changed: paint again. */
@@ -24,6 +26,8 @@ export interface OpenView {
   readonly columns: readonly Column[];
   /** "keyed", "append", "blink", "ring", "static" ...; "" before it is known. */
   readonly kind: string;
+  /** Whether the rows of a plot are sorted, as they are not in the order of its x. */
+  readonly sorted: boolean;
   /** Why the view has ended, as a sentence. It opens again when the table or the connection comes back. */
   readonly error: string | undefined;
   /** Whether what is shown is old: the connection is lost, or its rows have not come again yet. */

@@ -2,6 +2,8 @@
 
 import type { Query } from "../wire/messages.ts";
 import { isEmpty, read, write } from "./query.ts";
+import { MOST_SERIES, parseRange, rangeText } from "../plot/spec.ts";
+import type { PlotSpec } from "../plot/spec.ts";
 
 /** What of a view can be sent as a link. */
 export interface Address {
@@ -17,6 +19,8 @@ export interface Address {
   readonly query?: Query;
   /** Whether the state of the server is shown. */
   readonly health?: boolean;
+  /** A plot instead of the grid. */
+  readonly plot?: PlotSpec;
 }
 
 /** Columns that an address names at most. */
@@ -27,7 +31,7 @@ export function parseAddress(hash: string): Address {
   const fields = new URLSearchParams(hash.replace(/^#/, ""));
   const table = fields.get("table");
   if (table === null) return fields.has("health") ? { health: true } : {};
-  const address: { table: string; row?: number; follow?: boolean; columns?: string[]; query?: Query } = { table };
+  const address: { table: string; row?: number; follow?: boolean; columns?: string[]; query?: Query; plot?: PlotSpec } = { table };
   const query = read(fields);
   if (!isEmpty(query)) address.query = query;
   const row = fields.get("row");
@@ -40,6 +44,10 @@ export function parseAddress(hash: string): Address {
   else if (address.row !== undefined) address.follow = false;
   const columns = fields.getAll("column");
   if (columns.length > 0) address.columns = columns.slice(0, MOST_NAMED_COLUMNS);
+  if (fields.has("plot")) {
+    const x = fields.get("x");
+    address.plot = { ...(x === null ? {} : { x }), ys: fields.getAll("y").slice(0, MOST_SERIES), range: parseRange(fields.get("plot") ?? "") };
+  }
   return address;
 }
 
@@ -52,6 +60,11 @@ export function formatAddress(address: Address): string {
   else if (address.row !== undefined) fields.set("row", String(address.row + 1));
   for (const column of (address.columns ?? []).slice(0, MOST_NAMED_COLUMNS)) fields.append("column", column);
   if (address.query !== undefined) write(address.query, fields);
+  if (address.plot !== undefined) {
+    fields.set("plot", rangeText(address.plot.range));
+    if (address.plot.x !== undefined) fields.set("x", address.plot.x);
+    for (const y of address.plot.ys) fields.append("y", y);
+  }
   return `#${fields.toString()}`;
 }
 

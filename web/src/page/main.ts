@@ -10,6 +10,8 @@ import { HealthView } from "./health.ts";
 import { LogIn } from "./login.ts";
 import { closeMenu } from "./menu.ts";
 import { Notice } from "./notice.ts";
+import { PlotView } from "./plotview.ts";
+import { NOTHING } from "./query.ts";
 import { localStore, storeToken, storedToken } from "./storage.ts";
 import { TableView } from "./table.ts";
 import { TableList } from "./tables.ts";
@@ -33,7 +35,7 @@ class Page {
   private link: Link | undefined;
   /** The link whose refusal is shown. */
   private refused: Link | undefined;
-  private table: TableView | undefined;
+  private table: TableView | PlotView | undefined;
   private shown = "";
   private address: Address = {};
   /** The fragment that `address` came from or went to. */
@@ -155,6 +157,16 @@ class Page {
   private openTable(link: Link, table: string): void {
     document.title = `${shownName(table)} \u2013 barrage-server`;
     this.show("table", undefined);
+    if (this.address.plot !== undefined) {
+      this.table = new PlotView(this.content, {
+        link,
+        moved: (address) => this.moved(address),
+        open: (address) => {
+          location.hash = formatAddress(address);
+        },
+      }, table, this.address.plot, this.address.query ?? NOTHING);
+      return;
+    }
     this.table = new TableView(this.content, {
       link,
       notice: this.notice,

@@ -139,6 +139,7 @@ export class TableView {
         this.showBar();
       },
       columns: () => this.openPanel(this.panel === "columns" ? undefined : "columns"),
+      plot: () => this.page.open({ table: this.table, query: { ...this.query, sort: [] }, plot: { ys: [], range: { kind: "all" } } }),
       cell: () => this.openPanel(this.panel === "cell" ? undefined : "cell"),
       copy: (form) => this.copy(form),
       format: () => this.format,

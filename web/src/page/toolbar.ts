@@ -3,7 +3,7 @@
 import type { Format } from "../cells/text.ts";
 import type { CopyForm } from "../grid/copy.ts";
 import { shownName } from "../grid/names.ts";
-import { make, press, setText, toggle } from "./dom.ts";
+import { button, make, press, setText, toggle } from "./dom.ts";
 import { menuButton } from "./menu.ts";
 import type { MenuGroups } from "./menu.ts";
 
@@ -13,6 +13,7 @@ export interface ToolbarActions {
   pause(): void;
   rows(): void;
   columns(): void;
+  plot(): void;
   cell(): void;
   copy(form: CopyForm): void;
   format(): Format | undefined;
@@ -97,7 +98,7 @@ export class Toolbar {
       "div", { class: "toolbar" },
       make("h1", { text: shownName(table), title: shownName(table) }), this.kind,
       make("div", { class: "tools", attributes: { role: "group", "aria-label": "Tools of the table" } },
-        go, this.follow, this.pause, this.picks, this.columns, numbers, copies, this.cell),
+        go, this.follow, this.pause, this.picks, this.columns, button("Plot", actions.plot, { title: "Lines of columns" }), numbers, copies, this.cell),
     );
     this.line = make("div", { class: "line-below" }, this.rows, this.selected, make("span", { class: "space" }), this.rate, this.lag);
   }

@@ -64,7 +64,7 @@ export type ServerMessage =
   | { readonly type: "welcome"; readonly version: number; readonly server: string; readonly limits: Limits; readonly operations: readonly string[] }
   | { readonly type: "refused"; readonly error: string; readonly text: string }
   | { readonly type: "tables"; readonly all: boolean; readonly tables: readonly TableChange[]; readonly dropped: readonly string[] }
-  | { readonly type: "opened"; readonly stream: number; readonly columns: readonly Column[]; readonly kind: string; readonly rows: number }
+  | { readonly type: "opened"; readonly stream: number; readonly columns: readonly Column[]; readonly kind: string; readonly rows: number; readonly plot?: { readonly sorted: boolean } }
   | { readonly type: "columns"; readonly stream: number; readonly columns: readonly number[] }
   | { readonly type: "ended"; readonly stream: number; readonly error?: string; readonly text?: string }
   | { readonly type: "cell"; readonly request: number; readonly text: string | null }
@@ -100,9 +100,20 @@ export interface ViewRequest {
   readonly reverse: boolean;
 }
 
+/** The points of a plot instead of rows. `x` absent: over the number of the row. Places and distances are texts of numbers in the unit of `x`. */
+export interface PlotRequest {
+  readonly x?: string;
+  readonly ys: readonly string[];
+  readonly pixels: number;
+  readonly first?: string;
+  readonly last?: string;
+  readonly tail_rows?: number;
+  readonly tail_x?: string;
+}
+
 export type PageMessage =
   | { readonly type: "hello"; readonly version: 1; readonly token?: string }
-  | ({ readonly type: "open"; readonly stream: number; readonly kind: "follow" | "snapshot"; readonly table: string; readonly interval?: number } & ViewRequest & Partial<Query>)
+  | ({ readonly type: "open"; readonly stream: number; readonly kind: "follow" | "snapshot"; readonly table: string; readonly interval?: number; readonly plot?: PlotRequest } & ViewRequest & Partial<Query>)
   | ({ readonly type: "move"; readonly stream: number } & ViewRequest)
   | { readonly type: "pause" | "resume" | "close"; readonly stream: number }
   | { readonly type: "ack"; readonly stream: number; readonly updates: number }

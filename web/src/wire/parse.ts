@@ -26,7 +26,7 @@ export function parseMessage(data: string): ServerMessage | undefined {
     case "tables":
       return { type, all: from["all"] === true, tables: list(from["tables"] ?? []).map(table), dropped: texts(from["dropped"] ?? []) };
     case "opened":
-      return { type, stream: count(from, "stream"), columns: list(from["columns"]).map(column), kind: text(from, "kind"), rows: count(from, "rows") };
+      return { type, stream: count(from, "stream"), columns: list(from["columns"]).map(column), kind: text(from, "kind"), rows: count(from, "rows"), ...plot(from["plot"]) };
     case "columns":
       return { type, stream: count(from, "stream"), columns: rising(from["columns"]) };
     case "ended": {
@@ -46,6 +46,10 @@ export function parseMessage(data: string): ServerMessage | undefined {
     default:
       return undefined;
   }
+}
+
+function plot(value: unknown): { readonly plot?: { readonly sorted: boolean } } {
+  return value === undefined || value === null ? {} : { plot: { sorted: fields(value)["sorted"] === true } };
 }
 
 function limits(from: Fields): Limits {

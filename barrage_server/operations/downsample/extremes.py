@@ -1,0 +1,73 @@
+"""The least and the greatest of runs of numbers, and where they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from barrage_server.engine.plan import Int64Array
+from barrage_server.operations.downsample.numbers import DoubleArray
+
+__all__ = ["Extremes", "expanded", "first_places", "run_starts"]
+
+
+class Extremes(NamedTuple):
+    """For each part, the least and the greatest number and where they are first: NaN and -1 without any."""
+
+    least: DoubleArray
+    least_at: Int64Array
+    greatest: DoubleArray
+    greatest_at: Int64Array
+
+    @classmethod
+    def of(cls, values: DoubleArray, offsets: Int64Array) -> Extremes:
+        """Those of runs of ``values``, of which each begins at one of ``offsets`` and none is empty."""
+        lengths = np.diff(offsets, append=len(values))
+        least, greatest = np.fmin.reduceat(values, offsets), np.fmax.reduceat(values, offsets)
+        return cls(
+            least,
+            first_places(values == np.repeat(least, lengths), offsets, lengths),
+            greatest,
+            first_places(values == np.repeat(greatest, lengths), offsets, lengths),
+        )
+
+    @classmethod
+    def none(cls, count: int) -> Extremes:
+        """Those of parts without numbers."""
+        nothing, nowhere = np.full(count, np.nan), np.full(count, -1, np.int64)
+        return cls(nothing, nowhere, nothing.copy(), nowhere.copy())
+
+    def put(self, parts: Int64Array, other: Extremes) -> None:
+        """Take in what was found for some parts, each of which is named once."""
+        for values, places, found, at, sign in (
+            (self.least, self.least_at, other.least, other.least_at, 1),
+            (self.greatest, self.greatest_at, other.greatest, other.greatest_at, -1),
+        ):
+            old, old_at = values[parts], places[parts]
+            better = (at >= 0) & ((old_at < 0) | (sign * found < sign * old) | ((found == old) & (at < old_at)))
+            values[parts[better]] = found[better]
+            places[parts[better]] = at[better]
+
+
+def first_places(
+    hits: np.ndarray[tuple[int], np.dtype[np.bool_]], offsets: Int64Array, lengths: Int64Array
+) -> Int64Array:
+    """The place of the first hit in each run; -1 without one."""
+    places = np.append(np.flatnonzero(hits), len(hits))
+    found: Int64Array = places[np.searchsorted(places, offsets)]
+    found[found >= offsets + lengths] = -1
+    return found
+
+
+def expanded(starts: Int64Array, lengths: Int64Array) -> Int64Array:
+    """The numbers of ranges, one after the other."""
+    offsets = np.cumsum(lengths) - lengths
+    found: Int64Array = np.arange(int(lengths.sum()), dtype=np.int64) + np.repeat(starts - offsets, lengths)
+    return found
+
+
+def run_starts(values: Int64Array) -> Int64Array:
+    """The places at which runs of equal values begin, of which there is one at least."""
+    found: Int64Array = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
+    return found
