@@ -43,6 +43,8 @@ class WebEndpoint(WebFront):
 
     """
 
+    what = "Deephaven's JavaScript client"
+
     def __init__(
         self,
         service: Service,

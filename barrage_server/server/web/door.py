@@ -249,6 +249,8 @@ class PageDoor:
 class _PageFront(WebFront):
     """The websockets and the files behind a door."""
 
+    what = "the page for browsers (web_port)"
+
     def __init__(self, door: PageDoor, names: Collection[str], *, is_encrypted: bool) -> None:
         limits = door.server_state.limits
         super().__init__(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from socket import SOCK_STREAM
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
@@ -113,6 +113,9 @@ class WebFront(ABC):
 
     """
 
+    what: ClassVar[str]
+    """What the port is for, in errors."""
+
     def __init__(
         self, limits: SocketLimits, *, most: int, subprotocols: Sequence[str], envelope_bytes: int = 0
     ) -> None:
@@ -200,7 +203,7 @@ class WebFront(ABC):
                 create_connection=Visitor,
             )
         except OSError as error:
-            raise UnavailableError(f"Cannot listen on {host}:{port} for websockets; is the port in use?") from error
+            raise UnavailableError(f"Cannot listen on {host}:{port} for {self.what}; is the port in use?") from error
         return int(self._server.sockets[0].getsockname()[1])
 
     def replace_tls(self, tls: tuple[bytes, bytes]) -> None:

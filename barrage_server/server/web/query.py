@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import pyarrow as pa
 
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
-from barrage_server.plan.condition import Column, Compare, Comparison, Condition, IsNan, IsNull
+from barrage_server.plan.condition import Column, Compare, Comparison, Condition, Instant, IsNan, IsNull
 from barrage_server.plan.downsample import Downsample
 from barrage_server.plan.operation import Sort, SortColumn, Where
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step
@@ -19,6 +21,10 @@ __all__ = ["OPERATIONS", "plan_of"]
 
 OPERATIONS: Final = ("sort", "filter", "plot")
 """What the page offers."""
+_TIMESTAMP: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([+-]\d\d:\d\d(?::\d\d)?)?", re.ASCII
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def plan_of(opening: Open, schema: pa.Schema) -> Plan | None:
@@ -71,10 +77,30 @@ def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:
             case "bool" if text in ("true", "false"):
                 return Compare(Comparison.EQUAL, column, text == "true")
             case "float":
-                value = float(text)
+                # as wide as the column: the digits of a narrow float are those of another double
+                value = float(pa.scalar(float(text)).cast(_storage_type(schema.types[number]), safe=False).as_py())
                 return IsNan(column) if math.isnan(value) else Compare(Comparison.EQUAL, column, value)
+            case "timestamp":
+                return Compare(Comparison.EQUAL, column, Instant(_nanoseconds(text)))
     except ValueError:
         raise InvalidRequestError(f"{text[:50]!r} is no value of column '{chosen.column}' ({form}).") from None
     raise InvalidRequestError(
         f"Rows are not picked by a cell of column '{chosen.column}' ({form}); write a condition instead."
     )
+
+
+def _nanoseconds(text: str) -> int:
+    """A timestamp as a page writes it, in nanoseconds since 1970 UTC, or of no zone. ValueError when it is none."""
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None:
+        raise ValueError("no timestamp")
+    day, hours, minutes, seconds, fraction, offset = found.groups()
+    moment = datetime.fromisoformat(f"{day}T{hours}:{minutes}:{seconds}{offset or '+00:00'}")
+    whole = (moment - _EPOCH) // timedelta(seconds=1)
+    return whole * 1_000_000_000 + int((fraction or "").ljust(9, "0"))
+
+
+def _storage_type(data_type: pa.DataType) -> pa.DataType:
+    while isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    return data_type

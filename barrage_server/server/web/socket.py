@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from barrage_server.engine import Table
 from barrage_server.engine.kinds import kind_name
 from barrage_server.engine.restricted import source_of
 from barrage_server.errors import BarrageError, InvalidRequestError, LimitError, WireFormatError
-from barrage_server.log import about
+from barrage_server.log import Throttle, about
 from barrage_server.server.access import Right
 from barrage_server.server.authentication import Credentials
 from barrage_server.server.exchange_state import is_light
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PageSocket"]
 
+logger = logging.getLogger("barrage_server.server")
+
+_REFUSALS: Final = Throttle(20, 0.2)
 _LIGHT_COLUMNS: Final = 256
 """Columns of a table from which opening it is left to a thread."""
 _MOST_WAITING: Final = 64
@@ -228,8 +232,15 @@ class PageSocket:
             credentials = Credentials("bearer", "", message.token)
         else:
             credentials = Credentials("basic", message.user, message.token)
-        self.principal = await self._door.principal(credentials, self.peer)
+        try:
+            self.principal = await self._door.principal(credentials, self.peer)
+        except BarrageError as error:
+            if (held_back := _REFUSALS.admit()) is not None:
+                more = f" (and {held_back:,} more, not shown)" if held_back else ""
+                logger.warning("a page at %s was not let in: %s%s", self.peer, type(error).__name__, more)
+            raise
         self._is_known = True
+        logger.info("a page of %s at %s", self.principal.name, self.peer)
         await self._tell(
             {
                 "type": "welcome",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -371,11 +372,13 @@ class TestNonsense:
 
 
 class TestWhoMay:
-    def test_a_wrong_token_is_refused_and_a_right_one_is_not(self) -> None:
+    def test_a_wrong_token_is_refused_and_a_right_one_is_not(self, caplog: pytest.LogCaptureFixture) -> None:
         with bs.Server(web_port=0, token="right") as server:
             for fields in ({}, {"token": "wrong"}):
                 with page(server) as client:
                     assert client.greet(**fields)["error"] == "AuthenticationError"
+            assert "was not let in" in caplog.text
+            assert "wrong" not in caplog.text
             with greeted(server, token="right") as client:
                 client.until("tables")
 
@@ -597,6 +600,10 @@ class TestQueries:
             ("f", "-0.5", [1]),
             ("f", None, [3]),
             ("b", "true", [1]),
+            ("n", "0.1", [1]),
+            ("z", "2026-11-23 19:30:25.161435668+01:00", [1]),
+            ("z", "1969-12-31 23:59:59.999999999+00:00", [2]),
+            ("d", "0001-01-01 00:00:00.000001", [1]),
             ("s", "", [2]),
             ("s", "it's `quoted`", [1]),
         ],
@@ -612,9 +619,15 @@ class TestQueries:
                 ("f", pa.float64()),
                 ("b", pa.bool_()),
                 ("s", pa.string()),
+                ("n", pa.float32()),
+                ("z", pa.timestamp("ns", "Europe/Berlin")),
+                ("d", pa.timestamp("us")),
             ]
         )
         rows = {
+            "n": [0.1, 0.2, None],
+            "z": [1795458625161435668, -1, None],
+            "d": [datetime(1, 1, 1, 0, 0, 0, 1), datetime(2000, 1, 1), None],
             "k": [1, 2, 3],
             "i": [(1 << 63) - 1, None, 0],
             "u": [(1 << 64) - 1, 0, 1],
@@ -638,12 +651,15 @@ class TestQueries:
             {"filters": [{"column": "missing", "equals": "1"}]},
             {"filters": [{"column": "k", "equals": "one"}]},
             {"filters": [{"column": "x", "equals": ""}]},
+            {"filters": [{"column": "at", "equals": "2026-13-01 00:00:00"}]},
+            {"filters": [{"column": "at", "equals": "today"}]},
+            {"filters": [{"column": "list", "equals": "[]"}]},
         ],
     )
     def test_a_query_that_makes_no_sense_is_said_and_makes_nothing(
         self, server: bs.Server, query: dict[str, Any]
     ) -> None:
-        server.append_table("t", SCHEMA)
+        server.append_table("t", {**SCHEMA, "at": "timestamp[us]", "list": "list<int64>"})
         with greeted(server) as client:
             view = client.open(1, "t", **query)
             client.settle(view, lambda it: it.ended)

@@ -20,7 +20,7 @@ export class LogIn {
     const form = make(
       "form", {},
       make("h1", { text: "Log in" }),
-      make("p", { class: "muted", text: "The server printed a link with the token when it started. The token is kept until this tab is closed." }),
+      make("p", { class: "muted", text: "Who runs the server has the token; in a terminal it printed a link with it. It is kept until this tab is closed." }),
       make("label", { text: "Token", attributes: { for: "token" } }),
       this.field, this.refusal, this.submit,
     );

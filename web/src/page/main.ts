@@ -218,7 +218,7 @@ class Page {
 function refusalText(link: Link, token: string | undefined): string | undefined {
   if (link.refusalError !== "AuthenticationError") return link.refusal ?? "The server has refused the log-in.";
   if (token === undefined) return undefined;
-  return "The server does not accept this token. Copy it anew from the link that the server has printed.";
+  return "The server does not accept this token. Copy it anew, or ask who runs the server for it.";
 }
 
 function statusText(link: Link): readonly [state: string, text: string] {

@@ -1,8 +1,17 @@
 // Operations of the server that a header's menu offers, such as sorting. Nothing is sorted in the browser: the view is opened
 // anew with another query, and the server computes it.
 
+import type { Column, Form } from "../cells/column.ts";
 import type { Query } from "../wire/messages.ts";
 import { picked, sorted } from "./query.ts";
+
+/** Forms of columns of which the server picks rows by a cell. */
+const PICKED: readonly Form[] = ["bool", "int", "float", "text", "timestamp"];
+
+/** Whether rows can be picked by a cell of a column. */
+export function canPick(column: Column, cell: string | null | undefined): boolean {
+  return cell !== undefined && (cell === null || PICKED.includes(column.form));
+}
 
 export interface OperationEntry {
   readonly label: string;

@@ -23,6 +23,7 @@ import { make, setText } from "./dom.ts";
 import { headMenu } from "./headmenu.ts";
 import { openMenu } from "./menu.ts";
 import type { Notice } from "./notice.ts";
+import { canPick } from "./operations.ts";
 import { NOTHING, isEmpty } from "./query.ts";
 import { QueryBar } from "./querybar.ts";
 import { onColours } from "./theme.ts";
@@ -298,7 +299,8 @@ export class TableView {
     const column = number === undefined ? undefined : view.columns[number];
     if (number === undefined || column === undefined) return;
     const value = view.window?.value(grid.selection.active.row, number);
-    const text = value === undefined || value === null ? value : plainText(column, value);
+    const cell = value === undefined || value === null ? value : plainText(column, value);
+    const text = canPick(column, cell) ? cell : undefined;
     const groups = headMenu(grid, column.name, text, this.page.link.operations, this.query, (query) => this.ask(query));
     openMenu(`Column ${shownName(column.name)}`, [...groups, copies], x, y);
   }
