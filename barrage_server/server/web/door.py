@@ -17,6 +17,7 @@ from websockets.http11 import Request, Response
 import barrage_server
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError
+from barrage_server.log import Throttle
 from barrage_server.plan.plan import Plan
 from barrage_server.process import most_connections
 from barrage_server.server.authentication import Credentials
@@ -44,6 +45,7 @@ logger = logging.getLogger("barrage_server.server")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
+_REFUSALS: Final = Throttle(20, 0.2)
 _LIVE_PATH: Final = "/live"
 _WORKERS: Final = 8
 """Threads for what would hold the event loop up."""
@@ -290,7 +292,7 @@ class _PageFront(WebFront):
         host = _header(request, "Host")
         for origin in request.headers.get_all("Origin"):
             if not is_own_page(origin, host, is_encrypted=self._is_encrypted):
-                logger.warning("a page of another origin was refused: %.100s", origin)
+                _tell_refusal(f"a page of another origin was refused: {origin[:100]!r}")
                 return text_response(HTTPStatus.FORBIDDEN, "Only this server's own page may connect here.")
         return None
 
@@ -309,7 +311,7 @@ class _PageFront(WebFront):
         """A refusal of a foreign name, or of a query: what is secret would stay in logs and histories."""
         host = _header(request, "Host")
         if len(request.headers.get_all("Host")) != 1 or not is_known_host(host, self._names):
-            logger.warning("a request for the page under the name %.100r was refused", host)
+            _tell_refusal(f"a request for the page under the name {host[:100]!r} was refused")
             return text_response(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "This server does not know itself under this name. Use its address, or name it in web_hosts.",
@@ -317,6 +319,12 @@ class _PageFront(WebFront):
         if "?" in request.path:
             return text_response(HTTPStatus.BAD_REQUEST, "The page takes no query. A token is entered in the page.")
         return None
+
+
+def _tell_refusal(text: str) -> None:
+    """Into the log, unless there were many: strangers may ask as often as they like."""
+    if (held_back := _REFUSALS.admit()) is not None:
+        logger.warning("%s%s", text, f" (and {held_back:,} more, not shown)" if held_back else "")
 
 
 def _header(request: Request, name: str) -> str:
