@@ -180,14 +180,16 @@ class BundledExchange(ExchangeStream, Generic[Piece]):
         anew. Closes it if the stream has ended.
         """
         with self._bundling:
-            if self._has_ended:
-                skipped: ExchangeState | None = following
-            elif self._begun or self._is_making:
-                skipped, self._following = self._following, following
-            else:  # nothing was sent: there is nothing to go over from
-                skipped, self.exchange_state = self.exchange_state, following
-        if skipped is not None:
-            skipped.close()
+            skipped = [following]
+            if not self._has_ended:
+                skipped = [] if self._following is None else [self._following]
+                if self._begun or self._is_making:
+                    self._following = following
+                else:  # nothing was sent: there is nothing to go over from
+                    skipped.append(self.exchange_state)
+                    self._following, self.exchange_state = None, following
+        for state in skipped:
+            state.close()
 
     def leave(self) -> None:
         """The stream has ended. Returns when no thread is in :meth:`run_turn` any more."""

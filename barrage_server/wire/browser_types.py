@@ -90,7 +90,11 @@ def whole_text(array: pa.Array, most: int) -> str | None:
         whole = memoryview(cell.as_buffer())
         text = bytes(whole[: most // 2]).hex()
         return text if 2 * len(whole) <= most else text + _UNCOUNTED
-    text = cell.as_py() if form == "text" else plain_text(cell)
+    if form == "text":
+        held = memoryview(cell.as_buffer())  # read no further than it is shown: four bytes are a character at least
+        text = bytes(held[: 4 * most]).decode(errors="replace" if len(held) <= 4 * most else "ignore")
+        return text if len(text) <= most and len(held) <= 4 * most else text[:most] + _UNCOUNTED
+    text = plain_text(cell)
     return text if len(text) <= most else text[:most] + _UNCOUNTED
 
 

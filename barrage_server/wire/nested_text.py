@@ -40,9 +40,10 @@ def plain_text(cell: Any) -> str:
         months, days, nanoseconds = cell.as_py()
         return f"{months} months {days} days {nanoseconds} ns"
     try:
-        return str(cell.cast(pa.string()).as_py())
-    except pa.ArrowException:  # a time out of the range of a calendar, or in a zone that this machine does not know
+        text = str(cell.cast(pa.string()).as_py())
+    except pa.ArrowException:  # a time in a zone that this machine does not know
         return str(cell.value)
+    return str(cell.value) if text.startswith("<") else text  # a time out of the range of a calendar
 
 
 def _pieces(cell: Any, most: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ import concurrent.futures
 import logging
 import math
 import threading
+import weakref
 from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Final, ParamSpec, TypeVar
@@ -36,6 +37,7 @@ from barrage_server.server.web.socket import PageSocket
 from barrage_server.server.web.stream import PageStream
 from barrage_server.server.web.tables import TableList
 from barrage_server.server.workers import Workers
+from barrage_server.wire.browser_types import form_of
 from barrage_server.wire.page_messages import MOST_TEXT_BYTES, SUBPROTOCOL
 
 __all__ = ["PageDoor"]
@@ -49,8 +51,9 @@ _REFUSALS: Final = Throttle(20, 0.2)
 _LIVE_PATH: Final = "/live"
 _WORKERS: Final = 8
 """Threads for what would hold the event loop up."""
-_PLAN_THREADS: Final = 4
+_PLAN_THREADS: Final = 8
 """Threads that compute tables for pages."""
+_LIGHT_COLUMNS: Final = 256
 _BEAT_SECONDS: Final = 1.0
 _FRESH_SECONDS: Final = 0.9 * _BEAT_SECONDS
 _RESTS: Final = 10.0
@@ -98,6 +101,7 @@ class PageDoor:
         self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
         self._workers = Workers(_WORKERS, "barrage-web")
         self._plans = Workers(_PLAN_THREADS, "barrage-web-plans")
+        self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
         self._health: dict[object, tuple[float, str]] = {}  # by what callers may see: when it was made, and the message
         self._process: ProcessFigures | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -160,6 +164,15 @@ class PageDoor:
         if isinstance(outcome, BarrageError):
             raise outcome
         return outcome
+
+    def is_light(self, table: Table) -> bool:
+        """Whether a window of the table is converted for pages in no time: it has few columns, and no nested ones."""
+        known = self._light.get(table)
+        if known is None:
+            forms = (form_of(data_type)["form"] for data_type in table.schema.types)
+            known = len(table.schema) <= _LIGHT_COLUMNS and "nested" not in forms
+            self._light[table] = known
+        return known
 
     def leave_aside(self, stream: PageStream) -> None:
         """Have a stream leave that a thread is still busy with."""

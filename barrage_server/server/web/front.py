@@ -36,6 +36,8 @@ _PING_SECONDS: Final = 20.0
 _CLOSE_SECONDS: Final = 1.0
 _HALF_COUNTED: Final = 1 << 20
 """Bytes of a half message from which those of all connections are added up."""
+_HEARD_BYTES: Final = 64 << 10
+"""Bytes that are read from a client that takes nothing."""
 _REASON_BYTES: Final = 120
 """Of the 123 that a websocket's close frame has room for."""
 
@@ -167,10 +169,18 @@ class WebFront(ABC):
         self._tls = None if tls is None else tls_context(*tls, client_roots)
 
         class Visitor(ServerConnection):
+            _heard = 0  # bytes that came while it took none
+
             def connection_made(self, transport: asyncio.BaseTransport) -> None:
                 super().connection_made(transport)
                 front._visitors[self] = asyncio.get_running_loop().time()
                 front._bound_visitors(self)
+
+            def resume_writing(self) -> None:
+                super().resume_writing()
+                self._heard = 0
+                if not self.recv_messages.paused:
+                    self.transport.resume_reading()
 
             def connection_lost(self, exc: Exception | None) -> None:
                 super().connection_lost(exc)
@@ -180,6 +190,10 @@ class WebFront(ABC):
 
             def data_received(self, data: bytes) -> None:
                 super().data_received(data)
+                if self.paused:  # it takes nothing, and the library answers its pings all the same
+                    self._heard += len(data)
+                    if self._heard > _HEARD_BYTES:
+                        self.transport.pause_reading()
                 if _half_bytes(self) > _HALF_COUNTED:
                     front._bound_halves()
 

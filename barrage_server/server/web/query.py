@@ -61,9 +61,10 @@ def _downsample(plot: Plot) -> Downsample:
 
 def _condition(chosen: CellFilter, schema: pa.Schema) -> Condition:
     """Whether a cell is the same as the one that the page shows."""
-    number = schema.get_field_index(chosen.column)
-    if number < 0:
-        raise UnknownColumnError(f"The table has no column '{chosen.column[:100]}'.")
+    names = schema.names
+    if chosen.column not in names:
+        raise UnknownColumnError(f"The table has no column {chosen.column[:100]!r}.")
+    number = names.index(chosen.column)
     column = Column(chosen.column)
     if chosen.equals is None:
         return IsNull(column)

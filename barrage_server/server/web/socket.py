@@ -57,10 +57,10 @@ __all__ = ["PageSocket"]
 logger = logging.getLogger("barrage_server.server")
 
 _REFUSALS: Final = Throttle(20, 0.2)
-_LIGHT_COLUMNS: Final = 256
-"""Columns of a table from which opening it is left to a thread."""
 _MOST_WAITING: Final = 64
 """Messages for a stream that is not open yet."""
+_AT_ONCE: Final = 8
+"""Messages of a page that are done before another page has its turn."""
 _MOST_TASKS: Final = 100
 """Streams that open, and frames that wait to be taken, at which no more is read from the page."""
 _MOST_CELL: Final = 1 << 20
@@ -87,6 +87,7 @@ class PageSocket:
         self._opening: dict[int, _Opening] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
+        self._computing = asyncio.Lock()
         self._edition = 0
         self._wants_health = False
         self._is_known = False
@@ -110,7 +111,11 @@ class PageSocket:
     async def run(self) -> None:
         """Serve the websocket until it is closed and its streams have ended."""
         try:
+            taken = 0
             async for text in self._connection:
+                taken += 1
+                if not taken % _AT_ONCE:  # the loop is for all pages: one read may hold thousands of messages
+                    await asyncio.sleep(0)
                 if not isinstance(text, str):
                     raise WireFormatError("A page sends text frames only.")
                 message = self._session.receive(text)
@@ -283,7 +288,7 @@ class PageSocket:
             stream = self._new_stream(message)
             self._door.server_state.streams.admit(stream)
             self._streams[message.stream] = stream
-            if len(table.schema) <= _LIGHT_COLUMNS:
+            if self._door.is_light(table):
                 await self._tell(_opened(message, table))
             else:
                 await self._tell(await self._door.aside(_opened, message, table))
@@ -294,6 +299,8 @@ class PageSocket:
         except asyncio.CancelledError:
             if self._connection.state is not State.OPEN:
                 raise
+        except ConnectionClosed:
+            return  # the page is gone, and its streams leave
         except Exception as error:  # the boundary: other streams of the page go on
             reason = safe_error(error, "a stream", self.peer)
         finally:
@@ -321,7 +328,7 @@ class PageSocket:
 
     async def _ask(self, stream: PageStream, message: Open | Move, table: Table) -> None:
         dispatcher = self._door.server_state.dispatcher
-        light = len(table.schema) <= _LIGHT_COLUMNS and is_light(stream.request(message, message.columns), table)
+        light = self._door.is_light(table) and is_light(stream.request(message, message.columns), table)
         if light:
             stream.ask(message, table)
             dispatcher.run(stream.scheduled)
@@ -337,7 +344,10 @@ class PageSocket:
         else:
             table = access.get(self.principal, name, Right.READ)
         plan = plan_of(message, table.schema)
-        return table if plan is None else await self._door.computed(self.principal, plan)
+        if plan is None:
+            return table
+        async with self._computing:  # one at a time: the threads are for all pages
+            return await self._door.computed(self.principal, plan)
 
     async def _cell(self, message: CellRequest) -> None:
         stream = self._streams.get(message.stream)
