@@ -14,7 +14,7 @@ export interface Format {
 }
 
 /** Characters (code points) of a cell that the server has sent the beginning of. */
-const CUT_AT = 512;
+export const CUT_AT = 512;
 
 /**
  * What is shown of a cell, on one line: exact to the last digit, unless `format` rounds. Null is "null", which painters set

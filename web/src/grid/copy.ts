@@ -1,7 +1,7 @@
 // Copying what is selected as text, also what is beyond the window.
 
 import { csvLine, tabLine } from "../cells/csv.ts";
-import { plainText } from "../cells/text.ts";
+import { isCut, plainText } from "../cells/text.ts";
 import type { Column, Value } from "../cells/column.ts";
 import type { Rectangle } from "./selection.ts";
 import { cells } from "./selection.ts";
@@ -10,6 +10,13 @@ import { cells } from "./selection.ts";
 export type CopyForm = "text" | "csv" | "sheet";
 
 export const MOST_COPIED_CELLS = 1_000_000;
+
+/** A text for the clipboard. */
+export interface Copied {
+  readonly text: string;
+  /** Cells of it that the server has sent the beginning of. */
+  readonly cut: number;
+}
 
 /** What copying reads from. */
 export interface CopySource {
@@ -81,6 +88,17 @@ export function asText(all: readonly Column[], columns: readonly number[], rows:
   return `${lines.join("\r\n")}\r\n`;
 }
 
+/** How many cells of rows are cut. */
+export function cutCells(all: readonly Column[], columns: readonly number[], rows: readonly Value[][]): number {
+  let count = 0;
+  columns.forEach((number, at) => {
+    const column = all[number];
+    if (column === undefined) return;
+    for (const values of rows) if (isCut(column, values[at] ?? null)) count += 1;
+  });
+  return count;
+}
+
 /** Columns of a rectangle, by their numbers in the schema. */
 export function columnsOf(area: Rectangle, shown: readonly number[]): readonly number[] {
   return shown.slice(area.left, area.right + 1);
@@ -92,16 +110,18 @@ export function copyHeld(
   areas: readonly Rectangle[],
   shown: readonly number[],
   form: CopyForm,
-): string | undefined {
+): Copied | undefined {
   checkCopied(areas);
   const parts: string[] = [];
+  let cut = 0;
   for (const area of areas) {
     const columns = columnsOf(area, shown);
     const rows = heldRows(source, area, columns);
     if (rows === undefined) return undefined;
     parts.push(asText(source.columns, columns, rows, form));
+    cut += cutCells(source.columns, columns, rows);
   }
-  return parts.join("\n");
+  return { text: parts.join("\n"), cut };
 }
 
 /** What is selected as text, fetched where it is not in the window. */
@@ -111,13 +131,15 @@ export async function copyAll(
   shown: readonly number[],
   form: CopyForm,
   mostColumns: number,
-): Promise<string> {
+): Promise<Copied> {
   checkCopied(areas);
   const parts: string[] = [];
+  let cut = 0;
   for (const area of areas) {
     const columns = columnsOf(area, shown);
     const rows = heldRows(source, area, columns) ?? (await fetchRows(source, area, columns, mostColumns));
     parts.push(asText(source.columns, columns, rows, form));
+    cut += cutCells(source.columns, columns, rows);
   }
-  return parts.join("\n");
+  return { text: parts.join("\n"), cut };
 }

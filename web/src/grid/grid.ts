@@ -157,6 +157,7 @@ export class Grid implements GestureTarget, KeyTarget {
 
   setFormat(format: Format | undefined): void {
     this.type.setFormat(format);
+    this.learnt = false;
     this.invalidate();
   }
 
@@ -325,14 +326,25 @@ export class Grid implements GestureTarget, KeyTarget {
     const { window } = this.source ?? {};
     if (this.learnt || window === undefined || window.count === 0) return;
     this.learnt = true;
-    let changed = false;
     for (const number of window.columns) {
       const column = columns[number];
       if (column === undefined) continue;
       const texts = this.type.textsOf(window, column, number, window.first, window.first + Math.min(window.count, MOST_LEARNT));
-      if (this.type.widths.learn(column, texts)) changed = true;
+      this.type.widths.learn(column, texts);
     }
-    if (changed) this.layout.arrange();
+    this.layout.arrange();
+  }
+
+  /** Widens columns whose cells were cut in the last frame, unless the user has resized them. */
+  private widen(): void {
+    let changed = false;
+    for (const [number, pixels] of this.type.texts.takeWanted()) {
+      const column = this.columns[number];
+      if (column !== undefined && this.type.widths.widen(column, pixels)) changed = true;
+    }
+    if (!changed) return;
+    this.layout.arrange();
+    this.invalidate();
   }
 
   private paint(now: number): void {
@@ -359,6 +371,7 @@ export class Grid implements GestureTarget, KeyTarget {
       texts: this.type.texts, labels: this.type.labels, palette: this.type.palette, now, stale: source.stale, focused: this.isFocused, hover: this.hover,
       drop: this.drop, ratio,
     });
+    this.widen();
     if (window !== undefined) source.painted();
     this.down.show(thumb(this.scroller.position, this.scroller.extent, this.down.track));
     const thumbAcross = this.across.thumb(this.acrossBar.track);

@@ -21,6 +21,8 @@ const WIDEST_DIGIT = 8;
 const KEPT_TEXTS = 512;
 const KEPT_COLUMNS = 256;
 const KEPT_LABELS = 1024;
+/** Characters of a cell that are measured for the width that it wants. */
+const MOST_MEASURED = 100;
 const ELLIPSIS = "\u2026";
 
 /** The longest beginning of `text` that fits `width` with an ellipsis; all of it if it fits. */
@@ -61,15 +63,23 @@ export class CellTexts {
   private readonly kept = new Map<number, ColumnTexts>();
   private readonly measure: (text: string) => number;
   private readonly format: Format | undefined;
+  private wanted = new Map<number, number>();
 
   constructor(measure: (text: string) => number, format?: Format) {
     this.measure = measure;
     this.format = format;
   }
 
+  /** Pixels that the widest cell wants, of columns with cells that were cut since the last call; by number of column. */
+  takeWanted(): ReadonlyMap<number, number> {
+    const { wanted } = this;
+    if (wanted.size > 0) this.wanted = new Map();
+    return wanted;
+  }
+
   /** What is painted of a cell in a column with `width` pixels for text. */
   painted(number: number, column: Column, value: Value, width: number): Painted {
-    if (Object.is(value, -0)) return this.make(column, value, width);
+    if (Object.is(value, -0)) return this.make(number, column, value, width);
     let texts = this.kept.get(number);
     if (texts?.width !== width) {
       if (this.kept.size >= KEPT_COLUMNS) this.kept.clear();
@@ -79,7 +89,7 @@ export class CellTexts {
     let painted = texts.texts.get(value);
     if (painted === undefined) {
       if (texts.texts.size >= KEPT_TEXTS) texts.texts.clear();
-      painted = this.make(column, value, width);
+      painted = this.make(number, column, value, width);
       texts.texts.set(value, painted);
     }
     return painted;
@@ -90,11 +100,12 @@ export class CellTexts {
     return cellText(column, value, this.format);
   }
 
-  private make(column: Column, value: Value, width: number): Painted {
+  private make(number: number, column: Column, value: Value, width: number): Painted {
     const whole = cellText(column, value, this.format);
     const simple = SIMPLE.test(whole);
     if (simple && whole.length * (DIGITS.test(whole) ? WIDEST_DIGIT : WIDEST) <= width) return { text: whole, simple };
     const text = (isNumber(column) && value !== null ? fitNumber : fit)(whole, width, this.measure);
+    if (text !== whole) this.wanted.set(number, Math.max(this.wanted.get(number) ?? 0, this.measure(whole.slice(0, MOST_MEASURED))));
     return { text, simple: simple || SIMPLE.test(text) };
   }
 }

@@ -36,6 +36,7 @@ export class Typesetting {
 
   setFormat(format: Format | undefined): void {
     this.format = format;
+    this.widths.forget();
     this.forget();
   }
 

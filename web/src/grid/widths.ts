@@ -23,7 +23,7 @@ export interface Measures {
   cell(text: string): number;
 }
 
-/** Widths by type, or by the first cells that came: these stay, so that nothing moves while the table ticks. */
+/** Widths by type, or by the first cells that came; they grow where later ones do not fit, and never shrink while the table ticks. */
 export class UsualWidths {
   private readonly measured = new Map<string, number>();
   private readonly measures: Measures;
@@ -36,14 +36,24 @@ export class UsualWidths {
     return this.measured.get(key(column)) ?? Math.round(Math.max(this.byType(column), this.name(column)));
   }
 
-  /** Takes the widths of the first cells over, if there are any; true if that changes a width. */
-  learn(column: Column, texts: readonly string[]): boolean {
-    if (this.measured.has(key(column)) || texts.length === 0) return false;
-    const before = this.usual(column);
-    const widest = Math.max(...texts.map((text) => this.measures.cell(text.slice(0, 80)))) * (isNumber(column) ? SLACK : 1);
-    const width = Math.round(Math.max(56, this.name(column), Math.min(MOST_USUAL, widest + 2 * PADDING + 6)));
+  /** Takes the widths of the first cells over, if there are any. */
+  learn(column: Column, texts: readonly string[]): void {
+    if (this.measured.has(key(column)) || texts.length === 0) return;
+    const width = this.around(column, Math.max(...texts.map((text) => this.measures.cell(text.slice(0, 80)))));
     this.measured.set(key(column), width);
-    return width !== before;
+  }
+
+  /** Makes room for a cell of `widest` pixels; true if that changes a width. */
+  widen(column: Column, widest: number): boolean {
+    const width = this.around(column, widest);
+    if (width <= this.usual(column)) return false;
+    this.measured.set(key(column), width);
+    return true;
+  }
+
+  /** Learns all anew, as after the format of numbers has changed. */
+  forget(): void {
+    this.measured.clear();
   }
 
   /** As wide as the name and the widest of `texts`. */
@@ -51,6 +61,13 @@ export class UsualWidths {
     const name = this.measures.head(shownName(column.name)) + MENU_WIDTH;
     const widest = texts.reduce((most, text) => Math.max(most, this.measures.cell(text.slice(0, 1000))), name);
     return Math.min(MOST_FITTED, Math.ceil(widest) + 2 * PADDING + 2);
+  }
+
+  /** Room for a cell: a text may be cut, a number may not. */
+  private around(column: Column, widest: number): number {
+    const numeric = isNumber(column);
+    const wanted = widest * (numeric ? SLACK : 1) + 2 * PADDING + 6;
+    return Math.round(Math.max(56, this.name(column), Math.min(numeric ? MOST_FITTED : MOST_USUAL, wanted)));
   }
 
   private byType(column: Column): number {

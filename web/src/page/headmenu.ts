@@ -16,7 +16,7 @@ const WIDTH_STEP = 40;
  * @param query which rows are shown now
  */
 export function headMenu(
-  grid: Grid, name: string, text: string | null | undefined, announced: readonly string[], query: Query, ask: (query: Query) => void,
+  grid: Grid, name: string, text: string | null | undefined, announced: readonly string[], query: Query, ask: (query: Query | undefined) => void,
 ): MenuGroups {
   const { layout, selection } = grid;
   const { place } = selection.active;

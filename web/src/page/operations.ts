@@ -15,8 +15,8 @@ export function canPick(column: Column, cell: string | null | undefined): boolea
 
 export interface OperationEntry {
   readonly label: string;
-  /** The query that the entry leads to. */
-  readonly query: Query;
+  /** The query that the entry leads to; undefined: that would have too many parts. */
+  readonly query: Query | undefined;
 }
 
 /**

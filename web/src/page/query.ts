@@ -5,42 +5,55 @@ import type { CellFilter, Query, SortKey } from "../wire/messages.ts";
 /** Keys of an order, conditions and filters that a view has at most. */
 export const MOST_PARTS = 8;
 
+/** What a user reads who asks for more conditions or filters. */
+export const FULL = `A view has at most ${MOST_PARTS} conditions and ${MOST_PARTS} picked values. Take one away, or join two conditions with &&.`;
+
 export const NOTHING: Query = { where: [], filters: [], sort: [] };
 
 export function isEmpty(query: Query): boolean {
   return query.where.length + query.filters.length + query.sort.length === 0;
 }
 
-/** Sorted by a column first, and as before where that has equal cells. */
+/** Sorted by a column first, and as before where that has equal cells. A key too many, the least significant, is dropped. */
 export function sorted(query: Query, key: SortKey): Query {
   const others = query.sort.filter(({ column }) => column !== key.column);
   return { ...query, sort: [key, ...others].slice(0, MOST_PARTS) };
 }
 
-/** With one more filter. */
-export function picked(query: Query, filter: CellFilter): Query {
+/** With one more filter; undefined: there are too many. */
+export function picked(query: Query, filter: CellFilter): Query | undefined {
   const others = query.filters.filter(({ column, equals }) => column !== filter.column || equals !== filter.equals);
-  return { ...query, filters: [...others, filter].slice(-MOST_PARTS) };
+  return others.length >= MOST_PARTS ? undefined : { ...query, filters: [...others, filter] };
 }
 
-/** With one more condition, a formula. */
-export function where(query: Query, formula: string): Query {
+/** With one more condition, a formula; undefined: there are too many. */
+export function where(query: Query, formula: string): Query | undefined {
   const text = formula.trim();
   if (text === "" || query.where.includes(text)) return query;
-  return { ...query, where: [...query.where, text].slice(-MOST_PARTS) };
+  return query.where.length >= MOST_PARTS ? undefined : { ...query, where: [...query.where, text] };
+}
+
+/** With another formula in place of the condition number `n`; without that condition if the formula is empty. */
+export function rewritten(query: Query, n: number, formula: string): Query {
+  const text = formula.trim();
+  if (text === query.where[n]) return query;
+  const conditions = query.where.map((other, at) => (at === n ? text : other));
+  return { ...query, where: [...new Set(conditions)].filter((other) => other !== "") };
 }
 
 /** A part of a query as a user reads it, and the query without it. */
 export interface Part {
   readonly text: string;
   readonly without: Query;
+  /** The number of the condition that it is; undefined: it is none. */
+  readonly condition?: number;
 }
 
 /** All parts; `name` shows a column's name, `value` a cell's. */
 export function parts(query: Query, name: (column: string) => string, value: (text: string) => string): readonly Part[] {
   const except = <T>(list: readonly T[], n: number): T[] => list.filter((_, other) => other !== n);
   return [
-    ...query.where.map((text, n) => ({ text: `where ${value(text)}`, without: { ...query, where: except(query.where, n) } })),
+    ...query.where.map((text, n) => ({ text: `where ${value(text)}`, without: { ...query, where: except(query.where, n) }, condition: n })),
     ...query.filters.map(({ column, equals }, n) => ({
       text: equals === null ? `${name(column)} is null` : `${name(column)} is ${equals === "" ? "empty" : value(equals)}`,
       without: { ...query, filters: except(query.filters, n) },

@@ -13,8 +13,8 @@ export class QueryBar {
   private readonly input: HTMLInputElement;
   private readonly form: HTMLFormElement;
 
-  /** `change` is called with another query, which opens the view anew. */
-  constructor(query: Query, change: (query: Query) => void) {
+  /** `change` is called with another query, which opens the view anew; with undefined: it would have too many parts. */
+  constructor(query: Query, change: (query: Query | undefined) => void) {
     this.input = make("input", {
       class: "condition",
       attributes: {

@@ -24,12 +24,12 @@ import { headMenu } from "./headmenu.ts";
 import { openMenu } from "./menu.ts";
 import type { Notice } from "./notice.ts";
 import { canPick } from "./operations.ts";
-import { NOTHING, isEmpty } from "./query.ts";
+import { FULL, NOTHING, isEmpty } from "./query.ts";
 import { QueryBar } from "./querybar.ts";
 import { onColours } from "./theme.ts";
 import { Toolbar, copyEntries } from "./toolbar.ts";
 import type { BarState } from "./toolbar.ts";
-import { count, counted, lag, rate } from "./words.ts";
+import { copiedText, count, counted, lag, rate } from "./words.ts";
 
 export interface TablePage {
   readonly link: Link;
@@ -305,8 +305,12 @@ export class TableView {
     openMenu(`Column ${shownName(column.name)}`, [...groups, copies], x, y);
   }
 
-  /** Shows other rows, or in another order: the view opens anew. */
-  private ask(query: Query): void {
+  /** Shows other rows, or in another order: the view opens anew. undefined: there are too many parts. */
+  private ask(query: Query | undefined): void {
+    if (query === undefined) {
+      this.page.notice.say(FULL);
+      return;
+    }
     const { columns } = this.addressNow();
     this.page.open({ table: this.table, query, ...(columns === undefined ? {} : { columns }) });
   }
@@ -324,16 +328,22 @@ export class TableView {
     try {
       const held = copyHeld(source, areas, shown, form);
       if (held === undefined) this.page.notice.say(`Fetching ${what}\u2026`);
-      this.put(held ?? copyAll(source, areas, shown, form, this.page.link.limits.columns), what);
+      let cut = held?.cut ?? 0;
+      const fetched = async (): Promise<string> => {
+        const copied = await copyAll(source, areas, shown, form, this.page.link.limits.columns);
+        cut = copied.cut;
+        return copied.text;
+      };
+      this.put(held?.text ?? fetched(), what, () => cut);
     } catch (error) {
       if (!(error instanceof CopyError)) throw error;
       this.page.notice.say(error.message);
     }
   }
 
-  private put(text: string | Promise<string>, what: string): void {
+  private put(text: string | Promise<string>, what: string, cut = (): number => 0): void {
     const { notice } = this.page;
-    const done = (): void => notice.say(`Copied ${what}.`);
+    const done = (): void => notice.say(copiedText(what, cut()));
     let asked = false;
     copyText(text, (again) => {
       asked = true;

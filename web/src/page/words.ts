@@ -1,5 +1,7 @@
 // Numbers and times in words.
 
+import { CUT_AT } from "../cells/text.ts";
+
 const COUNT = new Intl.NumberFormat("en");
 const RATE = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
@@ -16,6 +18,12 @@ export function counted(value: number, one: string, many = `${one}s`): string {
 /** Rows changed a second: "0", "0.25", "12,300". */
 export function rate(value: number): string {
   return RATE.format(value);
+}
+
+/** What a user reads who has copied `what`, of which `cut` cells are beginnings. */
+export function copiedText(what: string, cut: number): string {
+  if (cut === 0) return `Copied ${what}.`;
+  return `Copied ${what}; ${count(cut)} ${cut === 1 ? "is" : "are"} cut at ${count(CUT_AT)} characters: copy ${cut === 1 ? "it" : "them"} from Cell.`;
 }
 
 /** How far what is painted is behind the server: in words and ms. undefined: nothing has changed yet. */

@@ -31,17 +31,17 @@ function source(rows: number, from: number, to: number, asked: string[] = []): C
 }
 
 test("text has tabs, and the columns as they are on the screen", () => {
-  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 1, left: 0, right: 1 }], [2, 0], "text");
+  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 1, left: 0, right: 1 }], [2, 0], "text")?.text;
   assert.equal(text, `0\t${2n ** 62n}\n0.25\t${2n ** 62n + 1n}`);
 });
 
 test("CSV has the names first, and quotes them", () => {
-  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 1, left: 1, right: 1 }], [0, 1, 2], "csv");
+  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 1, left: 1, right: 1 }], [0, 1, 2], "csv")?.text;
   assert.equal(text, '"text, quoted"\r\n=1+1\r\n\r\n');
 });
 
 test("CSV for spreadsheets has no formulas", () => {
-  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 0, left: 1, right: 1 }], [0, 1, 2], "sheet");
+  const text = copyHeld(source(10, 0, 10), [{ top: 0, bottom: 0, left: 1, right: 1 }], [0, 1, 2], "sheet")?.text;
   assert.equal(text, "\"text, quoted\"\r\n'=1+1\r\n");
 });
 
@@ -54,7 +54,7 @@ test("what is in the window is not fetched, what is beyond is", async () => {
   const asked: string[] = [];
   const held = source(1_000, 0, 50, asked);
   assert.equal(copyHeld(held, [{ top: 0, bottom: 60, left: 0, right: 0 }], [0, 1, 2], "text"), undefined);
-  const text = await copyAll(held, [{ top: 40, bottom: 60, left: 0, right: 1 }], [2, 0, 1], "text", 500);
+  const { text } = await copyAll(held, [{ top: 40, bottom: 60, left: 0, right: 1 }], [2, 0, 1], "text", 500);
   assert.equal(text.split("\n").length, 21);
   assert.equal(text.split("\n")[20], `15\t${2n ** 62n + 60n}`);
   assert.deepEqual(asked, ["2,0 40+21"]);
@@ -62,13 +62,13 @@ test("what is in the window is not fetched, what is beyond is", async () => {
 
 test("more columns than one view may have are fetched in groups, and put together", async () => {
   const asked: string[] = [];
-  const text = await copyAll(source(1_000, 0, 0, asked), [{ top: 4, bottom: 5, left: 0, right: 2 }], [0, 1, 2], "text", 2);
+  const { text } = await copyAll(source(1_000, 0, 0, asked), [{ top: 4, bottom: 5, left: 0, right: 2 }], [0, 1, 2], "text", 2);
   assert.deepEqual(asked, ["0,1 4+2", "2 4+2"]);
   assert.equal(text, `${2n ** 62n + 4n}\t=1+1\t1\n${2n ** 62n + 5n}\t\t1.25`);
 });
 
 test("rows that have gone meanwhile are left out", async () => {
-  const text = await copyAll(source(45, 0, 0), [{ top: 40, bottom: 60, left: 2, right: 2 }], [0, 1, 2], "text", 500);
+  const { text } = await copyAll(source(45, 0, 0), [{ top: 40, bottom: 60, left: 2, right: 2 }], [0, 1, 2], "text", 500);
   assert.equal(text, "10\n10.25\n10.5\n10.75\n11");
 });
 
@@ -80,5 +80,18 @@ test("more than a million cells are refused in a sentence", async () => {
 
 test("several rectangles are copied one after the other", () => {
   const areas = [{ top: 0, bottom: 0, left: 2, right: 2 }, { top: 4, bottom: 4, left: 2, right: 2 }];
-  assert.equal(copyHeld(source(10, 0, 10), areas, [0, 1, 2], "text"), "0\n1");
+  assert.equal(copyHeld(source(10, 0, 10), areas, [0, 1, 2], "text")?.text, "0\n1");
+});
+
+test("cells that are cut are counted, in all forms, held and fetched", async () => {
+  const long = `${"x".repeat(512)}4000`;
+  const texts: CopySource = {
+    columns: COLUMNS,
+    value: (row) => (row === 0 ? long : undefined),
+    snapshot: async (_, first, count) => Array.from({ length: count }, (_, n) => [(first + n) % 2 === 0 ? long : "short"]),
+  };
+  for (const form of ["text", "csv", "sheet"] as const) {
+    assert.equal(copyHeld(texts, [{ top: 0, bottom: 0, left: 0, right: 0 }], [1], form)?.cut, 1);
+    assert.equal((await copyAll(texts, [{ top: 0, bottom: 4, left: 0, right: 0 }], [1], form, 500)).cut, 3);
+  }
 });

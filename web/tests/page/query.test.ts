@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { MOST_PARTS, NOTHING, isEmpty, parts, picked, read, sorted, where } from "../../src/page/query.ts";
-import type { Query } from "../../src/wire/messages.ts";
+import { MOST_PARTS, NOTHING, isEmpty, parts, picked, read, rewritten, sorted, where } from "../../src/page/query.ts";
+import type { CellFilter, Query } from "../../src/wire/messages.ts";
+
+const pick = (query: Query, filter: CellFilter): Query => picked(query, filter) ?? assert.fail();
+const keep = (query: Query, formula: string): Query => where(query, formula) ?? assert.fail();
 
 test("the last column sorted by comes first, and once", () => {
   let query = sorted(NOTHING, { column: "a", descending: false });
@@ -12,10 +15,10 @@ test("the last column sorted by comes first, and once", () => {
 });
 
 test("the same filter and the same condition count once", () => {
-  let query = picked(picked(NOTHING, { column: "a", equals: "1" }), { column: "a", equals: null });
-  query = picked(query, { column: "a", equals: "1" });
+  let query = pick(pick(NOTHING, { column: "a", equals: "1" }), { column: "a", equals: null });
+  query = pick(query, { column: "a", equals: "1" });
   assert.equal(query.filters.length, 2);
-  query = where(where(where(query, " x > 1 "), "x > 1"), "  ");
+  query = keep(keep(keep(query, " x > 1 "), "x > 1"), "  ");
   assert.deepEqual(query.where, ["x > 1"]);
 });
 
@@ -23,7 +26,9 @@ test("a query has few parts, whatever is asked or written in an address", () => 
   let query: Query = NOTHING;
   const fields = new URLSearchParams();
   for (let n = 0; n < 50; n += 1) {
-    query = where(picked(sorted(query, { column: `c${n}`, descending: false }), { column: "c", equals: `${n}` }), `x > ${n}`);
+    query = sorted(query, { column: `c${n}`, descending: false });
+    query = picked(query, { column: "c", equals: `${n}` }) ?? query;
+    query = where(query, `x > ${n}`) ?? query;
     fields.append("sort", `c${n}`);
     fields.append("pick", JSON.stringify(["c", `${n}`]));
     fields.append("where", `x > ${n}`);
@@ -31,6 +36,23 @@ test("a query has few parts, whatever is asked or written in an address", () => 
   for (const found of [query, read(fields)]) {
     assert.deepEqual([found.sort.length, found.filters.length, found.where.length], [MOST_PARTS, MOST_PARTS, MOST_PARTS]);
   }
+});
+
+test("a condition or filter too many is refused, and none that is there is lost", () => {
+  let query: Query = NOTHING;
+  for (let n = 0; n < MOST_PARTS; n += 1) query = keep(pick(query, { column: "c", equals: `${n}` }), `x > ${n}`);
+  assert.equal(where(query, "y > 0"), undefined);
+  assert.equal(picked(query, { column: "d", equals: null }), undefined);
+  assert.equal(where(query, "x > 0"), query);
+  assert.equal(pick(query, { column: "c", equals: "0" }).filters.length, MOST_PARTS);
+});
+
+test("a condition is rewritten in its place, and goes when nothing is left of it", () => {
+  const query = keep(keep(keep(NOTHING, "a"), "b"), "c");
+  assert.deepEqual(rewritten(query, 1, " x ").where, ["a", "x", "c"]);
+  assert.deepEqual(rewritten(query, 1, " ").where, ["a", "c"]);
+  assert.deepEqual(rewritten(query, 2, "a").where, ["a", "b"]);
+  assert.equal(rewritten(query, 1, "b"), query);
 });
 
 test("each part can be taken away, and none is left then", () => {

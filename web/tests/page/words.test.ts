@@ -5,7 +5,7 @@ import { entriesFor } from "../../src/page/operations.ts";
 import { NOTHING } from "../../src/page/query.ts";
 import { found } from "../../src/page/tables.ts";
 import { enteredRow } from "../../src/page/toolbar.ts";
-import { bytes, counted, duration, lag, rate } from "../../src/page/words.ts";
+import { bytes, copiedText, counted, duration, lag, rate } from "../../src/page/words.ts";
 
 test("lag in words and ms", () => {
   assert.equal(lag(undefined), "live");
@@ -45,17 +45,23 @@ test("a search looks at names, kinds and columns, with all its words", () => {
 test("a header's menu has what the server announces, and nothing else", () => {
   assert.deepEqual(entriesFor([], "x", "1", NOTHING), []);
   assert.deepEqual(entriesFor(["unknown"], "x", "1", NOTHING), []);
-  assert.deepEqual(entriesFor(["sort"], "x", "1", NOTHING).map(({ query }) => query.sort), [
+  assert.deepEqual(entriesFor(["sort"], "x", "1", NOTHING).map(({ query }) => query?.sort), [
     [{ column: "x", descending: false }],
     [{ column: "x", descending: true }],
   ]);
   assert.deepEqual(entriesFor(["filter"], "x", undefined, NOTHING), []);
   for (const cell of ["5", "", null]) {
-    assert.deepEqual(entriesFor(["filter"], "x", cell, NOTHING).map(({ query }) => query.filters), [[{ column: "x", equals: cell }]]);
+    assert.deepEqual(entriesFor(["filter"], "x", cell, NOTHING).map(({ query }) => query?.filters), [[{ column: "x", equals: cell }]]);
   }
 });
 
 test("sizes and times in words", () => {
   assert.deepEqual([0, 512, 1024, 1536, 150 * 1024, 2 ** 40, 2 ** 70].map(bytes), ["0 B", "512 B", "1.0 KiB", "1.5 KiB", "150 KiB", "1.0 TiB", "1048576 PiB"]);
   assert.deepEqual([0, 9.96, 59.9, 61, 3_700, 180_000].map(duration), ["0.0 s", "10.0 s", "59 s", "1 min", "1 h 1 min", "2 d 2 h"]);
+});
+
+test("a copy says how many cells of it are cut", () => {
+  assert.equal(copiedText("12 cells", 0), "Copied 12 cells.");
+  assert.equal(copiedText("12 cells", 1), "Copied 12 cells; 1 is cut at 512 characters: copy it from Cell.");
+  assert.equal(copiedText("12 cells", 3), "Copied 12 cells; 3 are cut at 512 characters: copy them from Cell.");
 });
