@@ -105,7 +105,7 @@ class PageDoor:
         self._health: dict[object, tuple[float, str]] = {}  # by what callers may see: when it was made, and the message
         self._process: ProcessFigures | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._loop = EventLoop("barrage-web")
+        self._loop = EventLoop("barrage-web-loop")
         self._front = _PageFront(self, names, is_encrypted=tls is not None)
         try:
             self.port = self._loop.call(self._begin(host, port, tls, client_roots)).result()

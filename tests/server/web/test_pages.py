@@ -649,6 +649,7 @@ class TestQueries:
             {"where": ["missing > 1"]},
             {"sort": [{"column": "missing"}]},
             {"filters": [{"column": "missing", "equals": "1"}]},
+            {"filters": [{"column": "\ud800", "equals": "1"}]},
             {"filters": [{"column": "k", "equals": "one"}]},
             {"filters": [{"column": "x", "equals": ""}]},
             {"filters": [{"column": "at", "equals": "2026-13-01 00:00:00"}]},
