@@ -14,7 +14,7 @@ import type { Address } from "./address.ts";
 import { button, make, setText } from "./dom.ts";
 import { isEmpty } from "./query.ts";
 import { onColours } from "./theme.ts";
-import { count, lag } from "./words.ts";
+import { count, lag, withoutStep } from "./words.ts";
 
 export interface PlotPage {
   readonly link: Link;
@@ -353,7 +353,7 @@ export class PlotView {
 
   private coverText(): string | undefined {
     if (this.problem !== undefined) return this.problem;
-    if (this.shown?.error !== undefined) return this.shown.error;
+    if (this.shown?.error !== undefined) return withoutStep(this.shown.error);
     if (this.columns.length > 0 && this.spec.ys.length === 0) {
       return this.columns.some(([, type]) => isSeries(type)) ? "Choose columns to plot." : "This table has no column of numbers to plot.";
     }

@@ -29,7 +29,7 @@ import { QueryBar } from "./querybar.ts";
 import { onColours } from "./theme.ts";
 import { Toolbar, copyEntries } from "./toolbar.ts";
 import type { BarState } from "./toolbar.ts";
-import { copiedText, count, counted, lag, rate } from "./words.ts";
+import { copiedText, count, counted, lag, rate, withoutStep } from "./words.ts";
 
 export interface TablePage {
   readonly link: Link;
@@ -177,7 +177,8 @@ export class TableView {
   private showCover(): void {
     const { view, grid } = this;
     const isLost = this.page.link.state !== "live" && view.window !== undefined;
-    const text = isLost ? undefined : coverText(this.table, view, grid.layout, this.isEmpty(view));
+    const told = this.queryBar.fail(isLost || view.error === undefined ? undefined : withoutStep(view.error), view.window === undefined);
+    const text = isLost || told ? undefined : coverText(this.table, view, grid.layout, this.isEmpty(view), this.query);
     this.cover.hidden = text === undefined;
     this.body.classList.toggle("stale", view.stale);
     if (text !== undefined) setText(this.cover, text);
@@ -364,11 +365,12 @@ export class TableView {
 }
 
 /** The sentence over the grid; undefined: there is something to see. */
-function coverText(table: string, view: OpenView, layout: ColumnLayout, isEmpty: boolean): string | undefined {
-  if (view.error !== undefined) return view.window === undefined ? view.error : `${view.error} It is shown again as soon as it is back.`;
+function coverText(table: string, view: OpenView, layout: ColumnLayout, isEmpty: boolean, query: Query): string | undefined {
+  if (view.error !== undefined) return view.window === undefined ? withoutStep(view.error) : `${withoutStep(view.error)} It is shown again as soon as it is back.`;
   if (view.window === undefined) return `Waiting for the first rows of ${shownName(table)}\u2026`;
   if (view.columns.length === 0) return "This table has no columns.";
   if (layout.columns.length > 0 && layout.shown.length === 0) return "All columns are hidden. Press \u201cColumns\u201d to show some.";
+  if (isEmpty && query.where.length + query.filters.length > 0) return "No row matches. Take a condition away to see more.";
   if (isEmpty) return `This table has no rows${view.kind === "blink" ? " at the moment" : " yet"}. They appear here as soon as they are published.`;
   return undefined;
 }

@@ -20,6 +20,11 @@ export function rate(value: number): string {
   return RATE.format(value);
 }
 
+/** What the server says of an operation that has failed, without its number: the page makes one plan of all. */
+export function withoutStep(text: string): string {
+  return text.replace(/^Operation \d+ \(\w+\) failed: /, "");
+}
+
 /** What a user reads who has copied `what`, of which `cut` cells are beginnings. */
 export function copiedText(what: string, cut: number): string {
   if (cut === 0) return `Copied ${what}.`;

@@ -5,7 +5,7 @@ import { entriesFor } from "../../src/page/operations.ts";
 import { NOTHING } from "../../src/page/query.ts";
 import { found } from "../../src/page/tables.ts";
 import { enteredRow } from "../../src/page/toolbar.ts";
-import { bytes, copiedText, counted, duration, lag, rate } from "../../src/page/words.ts";
+import { bytes, copiedText, counted, duration, lag, rate, withoutStep } from "../../src/page/words.ts";
 
 test("lag in words and ms", () => {
   assert.equal(lag(undefined), "live");
@@ -64,4 +64,9 @@ test("a copy says how many cells of it are cut", () => {
   assert.equal(copiedText("12 cells", 0), "Copied 12 cells.");
   assert.equal(copiedText("12 cells", 1), "Copied 12 cells; 1 is cut at 512 characters: copy it from Cell.");
   assert.equal(copiedText("12 cells", 3), "Copied 12 cells; 3 are cut at 512 characters: copy them from Cell.");
+});
+
+test("an error says what is wrong, not the number of a step", () => {
+  assert.equal(withoutStep("Operation 2 (where) failed: There is no column 'x'."), "There is no column 'x'.");
+  assert.equal(withoutStep("The table was dropped."), "The table was dropped.");
 });
