@@ -12,6 +12,7 @@ import { shownName } from "../grid/names.ts";
 import { followsEnd } from "../grid/scroll.ts";
 import { cells } from "../grid/selection.ts";
 import type { Link } from "../link/link.ts";
+import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
 import type { Query } from "../wire/messages.ts";
 import { MOST_NAMED_COLUMNS } from "./address.ts";
@@ -66,6 +67,7 @@ export class TableView {
   private kind: string;
   private lineTimer = 0;
   private emptyTimer = 0;
+  private quietTimer = 0;
   private wasEmpty = false;
 
   /** @param place where the view is shown: the grid measures itself */
@@ -96,6 +98,7 @@ export class TableView {
       copy: () => this.copy("text"),
     });
     this.grid.expectedRows = info?.rows ?? 0;
+    this.grid.sorts = new Map(this.query.sort.map(({ column, descending }) => [column, descending ? "\u25bc" : "\u25b2"]));
     this.grid.limits = page.link.limits;
     if (address.follow !== undefined) this.grid.startAt(address.row ?? 0, address.follow);
     this.format = page.memory.load(table).format;
@@ -117,6 +120,7 @@ export class TableView {
   close(): void {
     clearTimeout(this.lineTimer);
     clearTimeout(this.emptyTimer);
+    clearTimeout(this.quietTimer);
     this.stop.abort();
     this.view.close();
     this.grid.close();
@@ -126,6 +130,7 @@ export class TableView {
   private makeBar(): Toolbar {
     return new Toolbar(this.table, {
       goTo: (row) => {
+        this.page.notice.clear();
         this.grid.goTo(row);
         this.grid.focus();
       },
@@ -164,6 +169,8 @@ export class TableView {
     this.showCover();
     this.showBar();
     this.laterLine();
+    clearTimeout(this.quietTimer);
+    this.quietTimer = window.setTimeout(() => this.laterLine(), QUIET_MS + LINE_MS);
   }
 
   private changed(): void {

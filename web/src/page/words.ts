@@ -31,7 +31,7 @@ export function copiedText(what: string, cut: number): string {
   return `Copied ${what}; ${count(cut)} ${cut === 1 ? "is" : "are"} cut at ${count(CUT_AT)} characters: copy ${cut === 1 ? "it" : "them"} from Cell.`;
 }
 
-/** How far what is painted is behind the server: in words and ms. undefined: nothing has changed yet. */
+/** How far what is painted is behind the server: in words and ms. undefined: nothing has changed yet, or for a while. */
 export function lag(ms: number | undefined): string {
   if (ms === undefined) return "live";
   const exact = `${COUNT.format(Math.round(ms))} ms`;
