@@ -262,6 +262,8 @@ test("lag is age, half a round trip, and the time until the paint", () => {
   view.painted();
   world.clock.pass(500);
   assert.equal(view.lag(), 37, "a quiet table is not behind");
+  world.clock.pass(1_500);
+  assert.equal(view.lag(), undefined, "the lag of the last update does not stick");
   world.socket.frame(updateFrame(1, { size: 10 }, [[], [], []], 0xffff_ffff));
   assert.equal(view.lag(), undefined);
 });

@@ -151,8 +151,9 @@ export class ColumnLayout {
     this.arrange();
   }
 
-  showAll(): void {
-    this.hidden.clear();
+  /** Shows these columns too; absent: all. */
+  showAll(columns: readonly number[] = this.order): void {
+    for (const column of columns) this.hidden.delete(column);
     this.arrange();
   }
 

@@ -17,6 +17,7 @@ import { pressKey } from "./keyboard.ts";
 import type { KeyTarget } from "./keyboard.ts";
 import { MIRROR_MS, Mirror } from "./mirror.ts";
 import { paint } from "./painter.ts";
+import type { SortMark } from "./painter.ts";
 import { reflection } from "./reflection.ts";
 import { Scroller, around, atThumb, fineStep, followsEnd, thumb, wheelRows } from "./scroll.ts";
 import { Scrollbar } from "./scrollbar.ts";
@@ -40,6 +41,8 @@ export class Grid implements GestureTarget, KeyTarget {
   drop: number | undefined;
   /** Rows of the table before the first update has come. */
   expectedRows = 0;
+  /** How columns are sorted, by name. */
+  sorts: ReadonlyMap<string, SortMark> = new Map();
   limits: DemandLimits = { rows: 10_000, columns: 500, cells: 100_000 };
 
   private readonly host: HTMLElement;
@@ -136,7 +139,8 @@ export class Grid implements GestureTarget, KeyTarget {
   startAt(row: number, following: boolean): void {
     this.scroller.following = following;
     this.scroller.position = { row, fraction: 0 };
-    this.expectedRows = Math.max(this.expectedRows, row + 1);
+    this.sheet.measure();
+    this.expectedRows = Math.max(this.expectedRows, row + 1 + Math.ceil(visibleRows(this.sheet.size.height))); // the row stays at the top
     this.selection.resize({ rows: this.expectedRows, places: 1, page: 1 });
     this.selection.moveTo({ row, place: 0 });
   }
@@ -361,13 +365,14 @@ export class Grid implements GestureTarget, KeyTarget {
     }
     const visible = visibleRows(height);
     this.scroller.resize({ rows: this.geometry.rows, visible });
-    this.selection.resize({ rows: this.geometry.rows, places: this.layout.shown.length, page: Math.max(1, visible - 1) });
+    const selectable = this.geometry.rows === 0 ? this.selection.active.row + 1 : this.geometry.rows; // a table without rows keeps the place
+    this.selection.resize({ rows: selectable, places: this.layout.shown.length, page: Math.max(1, visible - 1) });
     this.across.resize(this.layout.total, columnSpace(this.geometry));
     this.ask(source);
     if (window !== undefined) this.highlights.note(window.version, now);
     const geometry = this.geometry;
     const glows = paint(this.sheet.context, {
-      geometry, layout: this.layout, columns: this.columns, held: window, selection: this.selection, highlights: this.highlights,
+      geometry, layout: this.layout, columns: this.columns, held: window, selection: this.selection, highlights: this.highlights, sorts: this.sorts,
       texts: this.type.texts, labels: this.type.labels, palette: this.type.palette, now, stale: source.stale, focused: this.isFocused, hover: this.hover,
       drop: this.drop, ratio,
     });
@@ -411,6 +416,7 @@ export class Grid implements GestureTarget, KeyTarget {
       layout: this.layout,
       columns: this.columns,
       selection: this.selection,
+      sorts: this.sorts,
       texts: this.type.texts,
       value: (row, column) => this.source?.window?.value(row, column),
     }));

@@ -1,12 +1,14 @@
 // The cells in view as an accessible grid, for screen readers.
 
+import type { SortMark } from "./painter.ts";
+
 /** What the mirror shows: rows and columns in view, and the active cell. */
 export interface Reflection {
   readonly label: string;
   readonly rows: number;
   readonly columns: number;
-  /** Heads in view: their number from 0 among all shown columns, and their text. */
-  readonly heads: readonly { readonly place: number; readonly text: string }[];
+  /** Heads in view: their number from 0 among all shown columns, their text, and how they are sorted. */
+  readonly heads: readonly { readonly place: number; readonly text: string; readonly sort?: SortMark | undefined }[];
   /** Rows in view, by their number from 0; texts belong to the heads. */
   readonly lines: readonly { readonly row: number; readonly texts: readonly string[] }[];
   readonly active: { readonly row: number; readonly place: number };
@@ -81,6 +83,9 @@ export class Mirror {
       if (cell.textContent !== text) cell.textContent = text;
       const place = reflection.heads[at]?.place ?? 0;
       set(cell, "aria-colindex", String(place + 1));
+      const sort = row === undefined ? reflection.heads[at]?.sort : undefined;
+      if (sort !== undefined) set(cell, "aria-sort", sort === "\u25b2" ? "ascending" : "descending");
+      else if (row === undefined) cell.removeAttribute("aria-sort");
       if (row !== undefined) set(cell, "aria-selected", String(reflection.isSelected(row, place)));
     });
     trim(element, texts.length);

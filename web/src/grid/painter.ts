@@ -21,6 +21,11 @@ export interface HeldRows {
   changedAt(row: number, column: number): Change | undefined;
 }
 
+/** How a column is sorted; what is painted after its name. */
+export type SortMark = "\u25b2" | "\u25bc";
+/** Pixels of the mark and the space before it. */
+const MARK_WIDTH = 16;
+
 /** What one frame shows. */
 export interface Picture {
   readonly geometry: Geometry;
@@ -29,6 +34,8 @@ export interface Picture {
   readonly held: HeldRows | undefined;
   readonly selection: Selection;
   readonly highlights: Highlights;
+  /** By name of column. */
+  readonly sorts: ReadonlyMap<string, SortMark>;
   readonly texts: CellTexts;
   readonly labels: Labels;
   readonly palette: Palette;
@@ -267,12 +274,13 @@ function paintHead(context: Context, picture: Picture, place: number): void {
   const menu = picture.hover === place ? MENU_WIDTH : 0;
   const space = width - 2 * PADDING - menu;
   const x = numeric ? left + width - PADDING - menu : left + PADDING;
-  const name = picture.labels.cut(shownName(column.name), space, palette.headFont);
+  const mark = picture.sorts.get(column.name);
+  const name = picture.labels.cut(shownName(column.name), mark === undefined ? space : space - MARK_WIDTH, palette.headFont);
   const type = picture.labels.cut(shownName(column.type), space, palette.smallFont);
   context.textAlign = numeric ? "right" : "left";
   context.font = palette.headFont;
   context.fillStyle = palette.headText;
-  context.fillText(name, x, 18);
+  context.fillText(mark === undefined ? name : `${name} ${mark}`, x, 18);
   context.font = palette.smallFont;
   context.fillStyle = palette.muted;
   context.fillText(type, x, 33);

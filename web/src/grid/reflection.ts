@@ -7,6 +7,7 @@ import { placesInView, rowsInView } from "./geometry.ts";
 import type { Geometry } from "./geometry.ts";
 import type { Reflection } from "./mirror.ts";
 import { shownName } from "./names.ts";
+import type { SortMark } from "./painter.ts";
 import type { Selection } from "./selection.ts";
 import type { CellTexts } from "./texts.ts";
 
@@ -19,6 +20,7 @@ export interface Shown {
   readonly layout: ColumnLayout;
   readonly columns: readonly Column[];
   readonly selection: Selection;
+  readonly sorts: ReadonlyMap<string, SortMark>;
   readonly texts: CellTexts;
   value(row: number, column: number): Value | undefined;
 }
@@ -28,7 +30,7 @@ export function reflection(shown: Shown): Reflection {
   const heads = placesInView(geometry, layout).flatMap((place) => {
     const number = layout.shown[place];
     const column = number === undefined ? undefined : columns[number];
-    return number === undefined || column === undefined ? [] : [{ place, number, column, text: shownName(column.name) }];
+    return number === undefined || column === undefined ? [] : [{ place, number, column, text: shownName(column.name), sort: shown.sorts.get(column.name) }];
   });
   const text = (row: number, number: number, column: Column): string => {
     const value = shown.value(row, number);

@@ -139,11 +139,11 @@ export class Scroller {
     this.following = sticky;
   }
 
-  /** Takes over the table's rows and the space; true if the position has changed. */
+  /** Takes over the table's rows and the space; true if the position has changed. A table without rows keeps the place: they may come yet. */
   resize(extent: Extent): boolean {
     const before = this.position;
     this.extent = extent;
-    this.position = this.following ? end(extent) : clamp(before, extent);
+    this.position = this.following ? end(extent) : extent.rows === 0 ? before : clamp(before, extent);
     return compare(before, this.position) !== 0;
   }
 

@@ -5,6 +5,7 @@ import type { Frame } from "../wire/frame.ts";
 import type { Limits, PageMessage, Query, ServerMessage, ViewRequest } from "../wire/messages.ts";
 import type { TableWindow } from "../window/window.ts";
 import { Stream } from "./stream.ts";
+import { QUIET_MS } from "./view.ts";
 import type { OpenView, View, ViewListener } from "./view.ts";
 
 /** What a view needs of the link. */
@@ -91,6 +92,7 @@ export class LiveView implements OpenView {
 
   lag(): number | undefined {
     if (this.newest?.delay === undefined) return undefined;
+    if (this.paintedAt !== undefined && this.host.now() - this.newest.arrived >= QUIET_MS) return undefined;
     return this.newest.delay + (this.paintedAt ?? this.host.now()) - this.newest.arrived;
   }
 

@@ -14,6 +14,9 @@ export interface View {
   readonly plot?: PlotRequest;
 }
 
+/** Milliseconds without an update after which what is shown is not behind: the figure of the last one is old. */
+export const QUIET_MS = 2_000;
+
 /** Called after anything has changed: paint again. */
 export type ViewListener = () => void;
 
@@ -33,7 +36,7 @@ export interface OpenView {
   /** Whether what is shown is old: the connection is lost, or its rows have not come again yet. */
   readonly stale: boolean;
   readonly paused: boolean;
-  /** How far what is shown was behind when it was painted, or is, before; in ms. undefined: unknown. */
+  /** How far what is shown was behind when it was painted, or is, before; in ms. undefined: unknown, or nothing has come for a while. */
   lag(): number | undefined;
   /** Look elsewhere. One request is under way at a time; of further ones the newest waits. */
   move(view: View): void;

@@ -41,7 +41,7 @@ export class ColumnPanel {
         button("\u00d7", actions.close, { class: "plain", attributes: { "aria-label": "Close the columns" } })),
       this.search,
       make("div", { class: "panel-tools" },
-        button("Show all", () => this.change((layout) => layout.showAll())),
+        button("Show all", () => this.change((layout) => layout.showAll(this.matching(layout)))),
         button("Hide all", () => this.change((layout) => layout.showOnly([]))),
         button("As at first", () => this.change((layout) => layout.reset()))),
       this.summary, this.list,
@@ -75,7 +75,7 @@ export class ColumnPanel {
     if (layout === undefined) return;
     this.seen = layout.version;
     const search = this.search.value.toLowerCase();
-    const matching = layout.all().filter((column) => this.columns[column]?.name.toLowerCase().includes(search) ?? false);
+    const matching = this.matching(layout);
     const listed = matching.slice(0, MOST_LISTED);
     const hidden = this.columns.length - layout.shown.length;
     const parts = [search === "" ? counted(this.columns.length, "column") : `${count(matching.length)} of ${counted(this.columns.length, "column")}`];
@@ -88,6 +88,12 @@ export class ColumnPanel {
       const again = this.list.querySelector<HTMLElement>(`[data-control="${focused}"]`);
       again?.focus();
     }
+  }
+
+  /** The columns that the search finds. */
+  private matching(layout: ColumnLayout): readonly number[] {
+    const search = this.search.value.toLowerCase();
+    return layout.all().filter((column) => this.columns[column]?.name.toLowerCase().includes(search) ?? false);
   }
 
   /** The list is made anew by each change: the control that was pressed keeps the focus. */

@@ -11,6 +11,9 @@ const NEAR = 0.8;
 /** Cycles behind from which a follower is marked. */
 const BEHIND = 100;
 
+/** Characters of a text that may be cut, and is shown whole in its title. */
+const LONG = 20;
+
 interface Cell {
   readonly text: string;
   readonly link?: string;
@@ -130,7 +133,7 @@ function newCell(line: HTMLTableRowElement, place: number): HTMLTableCellElement
 
 function fillCell(cell: HTMLTableCellElement, { text, link, warning }: Cell): void {
   const shown = warning === undefined ? text : `\u26a0 ${text}`;
-  cell.title = warning ?? "";
+  cell.title = warning ?? (text.length > LONG ? text : "");
   const there = cell.firstElementChild;
   if (link === undefined) {
     setText(cell, shown);

@@ -3,6 +3,7 @@
 import { plainText } from "../cells/text.ts";
 import { visible } from "../cells/visible.ts";
 import type { Link } from "../link/link.ts";
+import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
 import type { Chart } from "../plot/chart.ts";
 import { nearest, pointsOf, valueAt } from "../plot/points.ts";
@@ -14,7 +15,7 @@ import type { Address } from "./address.ts";
 import { button, make, setText } from "./dom.ts";
 import { isEmpty } from "./query.ts";
 import { onColours } from "./theme.ts";
-import { count, lag } from "./words.ts";
+import { count, lag, withoutStep } from "./words.ts";
 
 export interface PlotPage {
   readonly link: Link;
@@ -63,6 +64,7 @@ export class PlotView {
   private columns: readonly NamedType[] = [];
   private restTimer = 0;
   private lineTimer = 0;
+  private quietTimer = 0;
   private paintTimer = 0;
   private pixels = 0;
 
@@ -110,7 +112,7 @@ export class PlotView {
   }
 
   close(): void {
-    for (const timer of [this.restTimer, this.lineTimer]) clearTimeout(timer);
+    for (const timer of [this.restTimer, this.lineTimer, this.quietTimer]) clearTimeout(timer);
     cancelAnimationFrame(this.paintTimer);
     this.stop.abort();
     this.sizes.disconnect();
@@ -281,6 +283,8 @@ export class PlotView {
     if (view !== this.shown) return;
     this.paintSoon();
     this.laterLine();
+    clearTimeout(this.quietTimer);
+    this.quietTimer = window.setTimeout(() => this.laterLine(), QUIET_MS);
   }
 
   private paintSoon(): void {
@@ -353,7 +357,7 @@ export class PlotView {
 
   private coverText(): string | undefined {
     if (this.problem !== undefined) return this.problem;
-    if (this.shown?.error !== undefined) return this.shown.error;
+    if (this.shown?.error !== undefined) return withoutStep(this.shown.error);
     if (this.columns.length > 0 && this.spec.ys.length === 0) {
       return this.columns.some(([, type]) => isSeries(type)) ? "Choose columns to plot." : "This table has no column of numbers to plot.";
     }

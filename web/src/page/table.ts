@@ -12,6 +12,7 @@ import { shownName } from "../grid/names.ts";
 import { followsEnd } from "../grid/scroll.ts";
 import { cells } from "../grid/selection.ts";
 import type { Link } from "../link/link.ts";
+import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
 import type { Query } from "../wire/messages.ts";
 import { MOST_NAMED_COLUMNS } from "./address.ts";
@@ -29,7 +30,7 @@ import { QueryBar } from "./querybar.ts";
 import { onColours } from "./theme.ts";
 import { Toolbar, copyEntries } from "./toolbar.ts";
 import type { BarState } from "./toolbar.ts";
-import { copiedText, count, counted, lag, rate } from "./words.ts";
+import { copiedText, count, counted, lag, rate, withoutStep } from "./words.ts";
 
 export interface TablePage {
   readonly link: Link;
@@ -66,6 +67,7 @@ export class TableView {
   private kind: string;
   private lineTimer = 0;
   private emptyTimer = 0;
+  private quietTimer = 0;
   private wasEmpty = false;
 
   /** @param place where the view is shown: the grid measures itself */
@@ -96,6 +98,7 @@ export class TableView {
       copy: () => this.copy("text"),
     });
     this.grid.expectedRows = info?.rows ?? 0;
+    this.grid.sorts = new Map(this.query.sort.map(({ column, descending }) => [column, descending ? "\u25bc" : "\u25b2"]));
     this.grid.limits = page.link.limits;
     if (address.follow !== undefined) this.grid.startAt(address.row ?? 0, address.follow);
     this.format = page.memory.load(table).format;
@@ -117,6 +120,7 @@ export class TableView {
   close(): void {
     clearTimeout(this.lineTimer);
     clearTimeout(this.emptyTimer);
+    clearTimeout(this.quietTimer);
     this.stop.abort();
     this.view.close();
     this.grid.close();
@@ -126,6 +130,7 @@ export class TableView {
   private makeBar(): Toolbar {
     return new Toolbar(this.table, {
       goTo: (row) => {
+        this.page.notice.clear();
         this.grid.goTo(row);
         this.grid.focus();
       },
@@ -164,6 +169,8 @@ export class TableView {
     this.showCover();
     this.showBar();
     this.laterLine();
+    clearTimeout(this.quietTimer);
+    this.quietTimer = window.setTimeout(() => this.laterLine(), QUIET_MS + LINE_MS);
   }
 
   private changed(): void {
@@ -177,7 +184,8 @@ export class TableView {
   private showCover(): void {
     const { view, grid } = this;
     const isLost = this.page.link.state !== "live" && view.window !== undefined;
-    const text = isLost ? undefined : coverText(this.table, view, grid.layout, this.isEmpty(view));
+    const told = this.queryBar.fail(isLost || view.error === undefined ? undefined : withoutStep(view.error), view.window === undefined);
+    const text = isLost || told ? undefined : coverText(this.table, view, grid.layout, this.isEmpty(view), this.query);
     this.cover.hidden = text === undefined;
     this.body.classList.toggle("stale", view.stale);
     if (text !== undefined) setText(this.cover, text);
@@ -364,11 +372,12 @@ export class TableView {
 }
 
 /** The sentence over the grid; undefined: there is something to see. */
-function coverText(table: string, view: OpenView, layout: ColumnLayout, isEmpty: boolean): string | undefined {
-  if (view.error !== undefined) return view.window === undefined ? view.error : `${view.error} It is shown again as soon as it is back.`;
+function coverText(table: string, view: OpenView, layout: ColumnLayout, isEmpty: boolean, query: Query): string | undefined {
+  if (view.error !== undefined) return view.window === undefined ? withoutStep(view.error) : `${withoutStep(view.error)} It is shown again as soon as it is back.`;
   if (view.window === undefined) return `Waiting for the first rows of ${shownName(table)}\u2026`;
   if (view.columns.length === 0) return "This table has no columns.";
   if (layout.columns.length > 0 && layout.shown.length === 0) return "All columns are hidden. Press \u201cColumns\u201d to show some.";
+  if (isEmpty && query.where.length + query.filters.length > 0) return "No row matches. Take a condition away to see more.";
   if (isEmpty) return `This table has no rows${view.kind === "blink" ? " at the moment" : " yet"}. They appear here as soon as they are published.`;
   return undefined;
 }

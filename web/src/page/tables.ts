@@ -35,6 +35,12 @@ export function found(tables: Iterable<TableInfo>, search: string): readonly Tab
   return [...tables].filter(matches).sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
 }
 
+/** The first columns' names; an ellipsis stands for the others. */
+export function preview({ columns, width }: Pick<TableInfo, "columns" | "width">): string {
+  const names = columns.slice(0, PREVIEWED).map(([name]) => shownName(name));
+  return [...names, ...(width > names.length ? ["\u2026"] : [])].join(" \u00b7 ");
+}
+
 export class TableList {
   readonly element: HTMLElement;
   private readonly search: HTMLInputElement;
@@ -112,7 +118,7 @@ export class TableList {
   private line(name: string): Line {
     const there = this.lines.get(name);
     if (there !== undefined) return there;
-    const link = make("a", { text: shownName(name) });
+    const link = make("a", { text: shownName(name), title: shownName(name) });
     link.href = formatAddress({ table: name });
     const details = make("tr", { class: "details" });
     details.hidden = true;
@@ -139,7 +145,7 @@ export class TableList {
     setText(line.rate, !table.rate ? "\u2013" : rate(table.rate));
     setText(line.width, count(table.width));
     if (columns === table.columns) return;
-    setText(line.preview, table.columns.slice(0, PREVIEWED).map(([name]) => shownName(name)).join(" \u00b7 "));
+    setText(line.preview, preview(table));
     if (!line.details.hidden) this.fillDetails(line);
   }
 

@@ -52,10 +52,12 @@ const DIGITS: readonly (readonly [string, number | undefined])[] = [
   ["All digits", undefined], ["Whole numbers", 0], ["2 digits", 2], ["4 digits", 4], ["6 digits", 6],
 ];
 
-/** Row number that a user has entered, from 0; undefined: none. Thousands may be grouped. */
+/** Row number that a user has entered, from 0; undefined: none. Thousands may be grouped, but no fraction is taken for a group. */
 export function enteredRow(text: string): number | undefined {
-  const digits = text.replace(/[\s,_.']/g, "");
-  if (!/^[0-9]{1,16}$/.test(digits)) return undefined;
+  const entered = text.trim();
+  if (!/^([0-9]+|[0-9]{1,3}([\s,_.'][0-9]{3})+)$/.test(entered)) return undefined;
+  const digits = entered.replace(/[^0-9]/g, "");
+  if (digits.length > 16) return undefined;
   const row = Number(digits) - 1;
   return Number.isSafeInteger(row) ? Math.max(0, row) : undefined;
 }

@@ -20,13 +20,18 @@ export function rate(value: number): string {
   return RATE.format(value);
 }
 
+/** What the server says of an operation that has failed, without its number: the page makes one plan of all. */
+export function withoutStep(text: string): string {
+  return text.replace(/^Operation \d+ \(\w+\) failed: /, "");
+}
+
 /** What a user reads who has copied `what`, of which `cut` cells are beginnings. */
 export function copiedText(what: string, cut: number): string {
   if (cut === 0) return `Copied ${what}.`;
   return `Copied ${what}; ${count(cut)} ${cut === 1 ? "is" : "are"} cut at ${count(CUT_AT)} characters: copy ${cut === 1 ? "it" : "them"} from Cell.`;
 }
 
-/** How far what is painted is behind the server: in words and ms. undefined: nothing has changed yet. */
+/** How far what is painted is behind the server: in words and ms. undefined: nothing has changed yet, or for a while. */
 export function lag(ms: number | undefined): string {
   if (ms === undefined) return "live";
   const exact = `${COUNT.format(Math.round(ms))} ms`;

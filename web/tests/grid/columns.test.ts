@@ -188,3 +188,12 @@ test("storage that is missing, full or damaged is no error", () => {
     new ColumnLayout(named("a"), () => 100, saved);
   }
 });
+
+test("some hidden columns are shown again, or all", () => {
+  const layout = abcd();
+  layout.showOnly([]);
+  layout.showAll([1, 3]);
+  assert.deepEqual(layout.shown, [1, 3]);
+  layout.showAll();
+  assert.deepEqual(layout.shown, [0, 1, 2, 3]);
+});

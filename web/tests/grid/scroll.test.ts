@@ -163,3 +163,15 @@ test("small movements have a direction of travel, jumps have none", () => {
   scroller.to({ row: 500_000, fraction: 0 });
   assert.equal(scroller.travel, 0);
 });
+
+test("a table that is empty for a while keeps the place, unless its end is followed", () => {
+  const scroller = new Scroller(false);
+  scroller.position = { row: 400_000, fraction: 0 };
+  scroller.resize({ rows: 0, visible: 20 });
+  assert.deepEqual(scroller.position, { row: 400_000, fraction: 0 });
+  scroller.resize({ rows: 1_000_000, visible: 20 });
+  assert.deepEqual(scroller.position, { row: 400_000, fraction: 0 });
+  scroller.follow(true);
+  scroller.resize({ rows: 0, visible: 20 });
+  assert.deepEqual(scroller.position, TOP);
+});

@@ -3,9 +3,9 @@ import { test } from "node:test";
 
 import { entriesFor } from "../../src/page/operations.ts";
 import { NOTHING } from "../../src/page/query.ts";
-import { found } from "../../src/page/tables.ts";
+import { found, preview } from "../../src/page/tables.ts";
 import { enteredRow } from "../../src/page/toolbar.ts";
-import { bytes, copiedText, counted, duration, lag, rate } from "../../src/page/words.ts";
+import { bytes, copiedText, counted, duration, lag, rate, withoutStep } from "../../src/page/words.ts";
 
 test("lag in words and ms", () => {
   assert.equal(lag(undefined), "live");
@@ -28,7 +28,8 @@ test("a row that a user enters", () => {
   assert.equal(enteredRow(" 1,000,000 "), 999_999);
   assert.equal(enteredRow("9007199254740991"), 2 ** 53 - 2);
   assert.equal(enteredRow("0"), 0);
-  for (const text of ["", "x", "-3", "1e9", "99999999999999999"]) assert.equal(enteredRow(text), undefined);
+  for (const text of ["1 000", "1.000", "1_000", "1'000"]) assert.equal(enteredRow(text), 999);
+  for (const text of ["", "x", "12.5", "1,00", "1.2345", "-3", "1e9", "99999999999999999"]) assert.equal(enteredRow(text), undefined);
 });
 
 test("a search looks at names, kinds and columns, with all its words", () => {
@@ -64,4 +65,17 @@ test("a copy says how many cells of it are cut", () => {
   assert.equal(copiedText("12 cells", 0), "Copied 12 cells.");
   assert.equal(copiedText("12 cells", 1), "Copied 12 cells; 1 is cut at 512 characters: copy it from Cell.");
   assert.equal(copiedText("12 cells", 3), "Copied 12 cells; 3 are cut at 512 characters: copy them from Cell.");
+});
+
+test("an error says what is wrong, not the number of a step", () => {
+  assert.equal(withoutStep("Operation 2 (where) failed: There is no column 'x'."), "There is no column 'x'.");
+  assert.equal(withoutStep("The table was dropped."), "The table was dropped.");
+});
+
+test("a preview of columns says that there are more", () => {
+  const columns = Array.from({ length: 13 }, (_, n) => [`c${n}`, "int64"] as const);
+  assert.equal(preview({ columns: columns.slice(0, 2), width: 2 }), "c0 \u00b7 c1");
+  assert.ok(preview({ columns: columns.slice(0, 12), width: 12 }).endsWith("c11"));
+  assert.ok(preview({ columns, width: 13 }).endsWith("c11 \u00b7 \u2026"));
+  assert.ok(preview({ columns: columns.slice(0, 2), width: 9 }).endsWith("c1 \u00b7 \u2026"));
 });
