@@ -1,4 +1,4 @@
-"""One page cannot hold up the others: what it does not take is not made, and what takes long is done beside the loop."""
+"""One page cannot hold up the others: what it does not take is not made, what takes long is done beside the loop."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.wire import browser_types
+from barrage_server.server.plans import compute
+from barrage_server.wire.nested_text import nested_text
 from barrage_server.wire.page_messages import SUBPROTOCOL
 from tests.server.web.page_client import greeted
 from tests.waiting import until
@@ -40,7 +42,8 @@ def deaf(server: bs.Server) -> socket.socket:
     key = base64.b64encode(os.urandom(16)).decode()
     connection.sendall(
         f"GET /live HTTP/1.1\r\nHost: {address.netloc}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n".encode()
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n".encode()
     )
     assert b"101" in connection.recv(64)
     connection.sendall(frame(0x81, b'{"type":"hello","version":1}'))
@@ -80,8 +83,9 @@ def pings() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("frames", [opens, pings])
-def test_a_page_that_takes_no_answers_is_read_no_further(server: bs.Server, frames: object) -> None:
-    assert callable(frames)
+def test_a_page_that_takes_no_answers_is_read_no_further(
+    server: bs.Server, frames: Callable[[], Iterator[bytes]]
+) -> None:
     with greeted(server) as other, deaf(server) as connection:
         send_until_blocked(connection, frames())
         other.settle(other.open(1, "t", count=5), lambda it: it.updates)
@@ -93,13 +97,12 @@ def test_a_page_that_takes_no_answers_is_read_no_further(server: bs.Server, fram
 
 def test_nested_cells_are_written_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: set[str] = set()
-    written = browser_types.nested_text
 
     def noted(cell: pa.Scalar, most: int) -> str:
         threads.add(threading.current_thread().name)
-        return written(cell, most)
+        return nested_text(cell, most)
 
-    monkeypatch.setattr(browser_types, "nested_text", noted)
+    monkeypatch.setattr("barrage_server.wire.browser_types.nested_text", noted)
     with bs.Server(web_port=0) as server:
         server.append_table("t", pa.schema([("l", pa.list_(pa.int64()))])).append({"l": [[1, 2]] * 100})
         with greeted(server) as client:
@@ -112,24 +115,21 @@ def test_nested_cells_are_written_beside_the_event_loop(monkeypatch: pytest.Monk
 
 
 def test_a_page_computes_one_table_at_a_time(server: bs.Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    from barrage_server.server.web import door
-
     running, most = 0, 0
     lock = threading.Lock()
-    compute = door.compute
 
-    def counted(*arguments: object) -> object:
+    def counted(*arguments: Any) -> Any:
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
         try:
-            return compute(*arguments)  # type: ignore[arg-type]
+            return compute(*arguments)
         finally:
             with lock:
                 running -= 1
 
-    monkeypatch.setattr(door, "compute", counted)
+    monkeypatch.setattr("barrage_server.server.web.door.compute", counted)
     with greeted(server) as client:
         views = [client.open(number, "t", count=1, where=[f"k > {number}"]) for number in range(1, 9)]
         for view in views:
