@@ -26,6 +26,10 @@ def test_a_wrong_condition_stays_in_its_field_and_is_mended_there(tab: Tab, serv
     assert "failed:" not in (problem.text_content() or "")
     assert field.input_value() == "prise > 1"
     assert tab.look().cover is None
+    below, above = problem.bounding_box(), field.bounding_box()
+    assert below is not None
+    assert above is not None
+    assert 0 <= below["y"] - above["y"] - above["height"] < 20
     field.fill("price > 1")
     field.press("Enter")
     look = tab.until(lambda look: [cells[:1] for cells in look.rows.values()] == [["3"], ["4"]], "the rows")

@@ -237,7 +237,7 @@ export class TableView {
     const paused = isHeld ? "paused" : "paused; other rows come when you go on";
     const behind = view.paused ? paused : view.stale ? "old" : lag(view.lag());
     this.bar.showLine({
-      rows: `${inView}${counted(rows, "row")}`,
+      rows: view.window === undefined && view.error !== undefined ? "" : `${inView}${counted(rows, "row")}`,
       selected: selected > 1 ? `${counted(selected, "cell")} selected` : "",
       rate: info?.rate === undefined ? "" : `${rate(info.rate)} changes/s`,
       lag: view.window === undefined ? "" : behind,
