@@ -30,6 +30,7 @@ from websockets.typing import Subprotocol
 import barrage_server as bs
 from barrage_server.cli.boundary import EXIT_INTERRUPTED, EXIT_SUCCESS, EXIT_TERMINATED
 from barrage_server.wire.metadata import SubscriptionRequest
+from barrage_server.wire.page_messages import SUBPROTOCOL
 from tests.faults.clients import BLOBS, MANY_BYTES, SUBSCRIBE_BLOBS
 from tests.server.follower import DPHN, QUICK
 from tests.waiting import until
@@ -47,6 +48,7 @@ class Served(NamedTuple):
     flight: str
     grpc: str
     web: str
+    page: str
     http: str
 
     def figures(self) -> dict[str, Any]:
@@ -92,8 +94,8 @@ def start(held: ExitStack) -> Start:
         held.callback(process.communicate)
         held.callback(process.kill)
         assert process.stdout is not None
-        flight, deephaven, web, http = (process.stdout.readline().strip() for _ in range(4))
-        return Served(process, flight, deephaven.replace("dh+plain", "grpc"), web, http)
+        flight, deephaven, web, page, http = (process.stdout.readline().strip() for _ in range(5))
+        return Served(process, flight, deephaven.replace("dh+plain", "grpc"), web, page, http)
 
     return start
 
@@ -151,7 +153,7 @@ def _unread_downloads(served: Served) -> Iterator[object]:
 
 
 def _idle_connections(served: Served) -> Iterator[object]:
-    for uri in (served.flight, served.grpc, served.web, served.http):
+    for uri in (served.flight, served.grpc, served.web, served.page, served.http):
         host, _, port = uri.partition("://")[2].rpartition(":")
         for _ in range(10):
             yield socket.create_connection((host, int(port)), timeout=SOON)
@@ -168,8 +170,20 @@ def _websockets(served: Served) -> Iterator[object]:
         )
 
 
+def _pages(served: Served) -> Iterator[object]:
+    """Pages that have opened a table, and read nothing any more."""
+    for _ in range(3):
+        page = connect_web(
+            f"{served.page.replace('http', 'ws')}/live", subprotocols=[Subprotocol(SUBPROTOCOL)], open_timeout=SOON
+        )
+        page.send('{"type":"hello","version":1}')
+        page.send('{"type":"open","stream":1,"table":"s/blobs","first":0,"count":100}')
+        yield page
+
+
 CLIENTS: dict[str, Callable[[Served], Iterator[object]]] = {
     "stalled readers": _stalled,
+    "pages": _pages,
     "half-closed readers": _half_closed,
     "silent exchanges": _silent_exchanges,
     "half-open uploads": _half_open_uploads,
