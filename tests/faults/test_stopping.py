@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+from websockets.sync.client import ClientConnection
 from websockets.sync.client import connect as connect_web
 from websockets.typing import Subprotocol
 
@@ -163,21 +164,22 @@ def _idle_connections(served: Served) -> Iterator[object]:
         yield client
 
 
+def opened(uri: str, subprotocol: str) -> ClientConnection:
+    """A websocket, for as long as it is referenced."""
+    return connect_web(uri, subprotocols=[Subprotocol(subprotocol)], open_timeout=SOON).__enter__()
+
+
 def _websockets(served: Served) -> Iterator[object]:
     for _ in range(5):
-        yield connect_web(
-            served.web.replace("http", "ws"), subprotocols=[Subprotocol("grpc-websockets-multiplex")], open_timeout=SOON
-        )
+        yield opened(served.web.replace("http", "ws"), "grpc-websockets-multiplex")
 
 
 def _pages(served: Served) -> Iterator[object]:
     """Pages that have opened a table, and read nothing any more."""
     for _ in range(3):
-        page = connect_web(
-            f"{served.page.replace('http', 'ws')}/live", subprotocols=[Subprotocol(SUBPROTOCOL)], open_timeout=SOON
-        )
+        page = opened(f"{served.page.replace('http', 'ws')}/live", SUBPROTOCOL)
         page.send('{"type":"hello","version":1}')
-        page.send('{"type":"open","stream":1,"table":"s/blobs","first":0,"count":100}')
+        page.send('{"type":"open","stream":1,"table":"blobs","first":0,"count":100}')
         yield page
 
 
