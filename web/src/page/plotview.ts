@@ -5,6 +5,7 @@ import { visible } from "../cells/visible.ts";
 import type { Link } from "../link/link.ts";
 import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
+import { mendLanguage } from "../plot/language.ts";
 import type { Chart } from "../plot/chart.ts";
 import { nearest, pointsOf, valueAt } from "../plot/points.ts";
 import type { Points } from "../plot/points.ts";
@@ -127,6 +128,7 @@ export class PlotView {
     if (document.querySelector(`link[href="${style}"]`) === null) {
       document.head.append(make("link", { attributes: { rel: "stylesheet", href: style } }));
     }
+    mendLanguage();
     import("../plot/chart.ts").then(
       ({ Chart: Loaded }) => {
         if (this.stop.signal.aborted) return;
