@@ -144,7 +144,7 @@ def _serve(settings: ServeSettings, reload: Callable[[bs.Server], None]) -> None
 
 
 def web_port(settings: ServeSettings) -> int | None:
-    """The port of the page; ``None`` when it is not asked for, or the one that is nobody's choice is taken."""
+    """The port of the page; ``None`` for no page: it was left out, or the default port is in use."""
     if not settings.web:
         if settings.web_port is not None:
             raise UsageError("--no-web leaves the page out, and --web-port is its port: leave one of them out.")

@@ -12,8 +12,8 @@ import pyarrow.types as pat
 
 from barrage_server.arguments import callback, names, shown
 from barrage_server.client.remote_table import RemoteTable
-from barrage_server.engine.conform import conform
-from barrage_server.errors import InvalidRequestError, SchemaMismatchError, UnsupportedOperationError
+from barrage_server.engine.conform import conform_key
+from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan.aggregation import Filter
 from barrage_server.plan.condition import All, Column, Compare, Comparison, Instant, IsNan, IsNull, Not
 from barrage_server.plan.expression import Expression, col
@@ -80,16 +80,7 @@ class RemotePartitionedTable:
             BarrageError: the server cannot be reached, or refuses.
 
         """
-        values = list(key_values) if isinstance(key_values, list | tuple) else [key_values]
-        if len(values) != len(self.key_columns):
-            raise InvalidRequestError(
-                f"key_values must be one value for each key column ({', '.join(self.key_columns)}), not {len(values)}."
-            )
-        given = {name: [value] for name, value in zip(self.key_columns, values, strict=True)}
-        try:
-            key = conform(self._keys.schema, given, table=self._keys.name)
-        except SchemaMismatchError as error:
-            raise InvalidRequestError(f"key_values must be values of the key columns: {error}") from None
+        key = conform_key(self._keys.schema, key_values, table=self._keys.name)
         filters = self._filters([values[0] for values in key])
         with self._keys.where(filters) as found:
             return self._constituent(filters) if found.size else None

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from barrage_server.engine.frames import arrow_column, arrow_rows, column_name
 from barrage_server.engine.types import normalise
-from barrage_server.errors import SchemaMismatchError
+from barrage_server.errors import InvalidRequestError, SchemaMismatchError
 from barrage_server.public import public
 
-__all__ = ["ArrowStream", "Rows", "conform"]
+__all__ = ["ArrowStream", "Rows", "conform", "conform_key"]
 
 
 @public
@@ -64,6 +64,30 @@ def conform(schema: pa.Schema, rows: Rows, *, table: str, only: Sequence[str] | 
     if len({len(array) for array in arrays}) > 1:
         raise SchemaMismatchError(f"All columns of a batch for table '{table}' must have the same length.")
     return arrays
+
+
+def conform_key(schema: pa.Schema, key_values: Any, *, table: str) -> list[pa.Array]:
+    """One key as arrays of one value each, in the types of ``schema``.
+
+    Args:
+        schema: the key columns.
+        key_values: the value of the key column; of several columns a list of their values, in their order.
+        table: the table's name, for messages.
+
+    Raises:
+        InvalidRequestError: these are no values of the key columns.
+
+    """
+    names = schema.names
+    values = list(key_values) if isinstance(key_values, list | tuple) else [key_values]
+    if len(values) != len(names):
+        raise InvalidRequestError(
+            f"key_values must be one value for each key column ({', '.join(names)}), not {len(values)}."
+        )
+    try:
+        return conform(schema, {name: [value] for name, value in zip(names, values, strict=True)}, table=table)
+    except SchemaMismatchError as error:
+        raise InvalidRequestError(f"key_values must be values of the key columns: {error}") from None
 
 
 def _columns_of(rows: Rows, types: Mapping[str, pa.DataType], table: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _ONE: Final = np.uint32(1)
 
 
 def packed(counts: Int64Array) -> Masks:
-    """Leaves whose first slots hold so many rows."""
+    """The masks of leaves with that number of rows each, in their first slots."""
     return ((np.uint64(1) << counts.astype(np.uint64)) - np.uint64(1)).astype(np.uint32)
 
 

@@ -11,13 +11,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import pyarrow as pa
 
 from barrage_server.arguments import callback, names, shown
-from barrage_server.engine.conform import conform
+from barrage_server.engine.conform import conform_key
 from barrage_server.engine.group_index import GroupIndex
 from barrage_server.engine.static import StaticTable
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
-from barrage_server.errors import InvalidRequestError, SchemaMismatchError
+from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.operable import merge
 from barrage_server.plan.partition import MergeConstituents, merged_rows
 from barrage_server.public import public
@@ -141,16 +141,7 @@ class PartitionedTable:
             InvalidRequestError: these are no values of the key columns.
 
         """
-        values = list(key_values) if isinstance(key_values, list | tuple) else [key_values]
-        if len(values) != len(self.key_columns):
-            raise InvalidRequestError(
-                f"key_values must be one value for each key column ({', '.join(self.key_columns)}), not {len(values)}."
-            )
-        given = {name: [value] for name, value in zip(self.key_columns, values, strict=True)}
-        try:
-            key = conform(self._keys.schema, given, table=self._keys.name)
-        except SchemaMismatchError as error:
-            raise InvalidRequestError(f"key_values must be values of the key columns: {error}") from None
+        key = conform_key(self._keys.schema, key_values, table=self._keys.name)
         rows = self._rows(key)
         return self._transformed(rows) if rows.size else None
 

@@ -24,7 +24,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # Places, as powers of two: at first, and at most; and places for each text.
 _BITS, _MOST_BITS, _ROOM = 8, 16, 8
 _STEPS = range(3)
-# The table is given up when more than one row in so many has a text without a place.
+# The table is given up when more than an eighth of the rows have a text without a place.
 _TOO_MANY = 8
 
 

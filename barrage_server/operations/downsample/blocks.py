@@ -59,7 +59,7 @@ class Growing:
         self._count = count
 
     def keep(self, start: int) -> None:
-        """Let go of the numbers before a place."""
+        """Drop the numbers before index ``start``."""
         self._array = self._array[start : self._count].copy()
         self._count = len(self._array)
 
@@ -88,7 +88,7 @@ class Blocks:
         return self._least, self._greatest, self._least_at, self._greatest_at
 
     def extend(self, rows: Sequence) -> None:
-        """Take in the blocks that are complete by now, and let go of those whose rows have left."""
+        """Add the blocks that are complete now, and drop those whose rows have left the table."""
         with self._lock:
             begin, end = -(-rows.begin >> BITS), rows.end >> BITS
             count = len(self._least.array)
@@ -173,7 +173,7 @@ def _row_numbers(places: Int64Array, blocks: Int64Array, base: int, within: npt.
 
 
 def _pieces(parts: Int64Array, lengths: Int64Array) -> list[Int64Array]:
-    """Parts that are read at a time: not too many rows together, unless one has so many."""
+    """The parts in groups that are read together: of some 262,144 rows, or of one larger part."""
     if not len(parts):
         return []
     piece = np.cumsum(lengths[parts]) // (4 * PIECE)

@@ -28,7 +28,11 @@ class Places(ABC):
     """
 
     axis: Axis
-    nbytes: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return 0
 
     @abstractmethod
     def extend(self, rows: Sequence) -> None:
@@ -93,7 +97,7 @@ class ColumnPlaces(Places):
         self._falls = False
 
     @property
-    def nbytes(self) -> int:  # type: ignore[override]
+    def nbytes(self) -> int:
         """Bytes of memory."""
         return self._samples.nbytes
 

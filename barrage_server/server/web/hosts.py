@@ -1,4 +1,4 @@
-"""Who may ask for the page and its data: the page itself, under an address that nobody can forge.
+"""Requests that are answered: those of this server's own page, under a host name that is known to be this server's.
 
 A browser sends the name that a page was asked under in the header ``Host``, and the origin of the page that opens a
 websocket in ``Origin``. An attacker can make a name of theirs resolve to this machine; the page of theirs is then, to

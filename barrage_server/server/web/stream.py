@@ -131,7 +131,7 @@ class PageStream(BundledExchange[bytes | str]):
         self.served(request, table, was_subscription)
 
     def painted(self, updates: int) -> None:
-        """The page has painted so many updates: there may be more."""
+        """The page has painted that number of updates: there may be more."""
         self._latest.report(ReadingReport(messages=updates))
         self.server_state.dispatcher.wake(self.scheduled)
 

@@ -168,7 +168,7 @@ class _Count:
         self.stop = table.add_listener(partial(_count, weakref.ref(self)))
 
     def add(self, rows: int) -> None:
-        """So many rows have changed."""
+        """Add the number of rows that an update has changed."""
         with self._lock:
             self._rows += rows
 
