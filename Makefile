@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast interop browser screenshots stress fuzz fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop browser screenshots stress fuzz fuzz-computing fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -29,6 +29,7 @@ help: ## List the verbs and the knobs
 	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
 	@echo "  FUZZ_SECONDS=60 for fuzz-decoders: for each; TARGETS= such as 'row_set journal'"
 	@echo "  ROUNDS=20       for faults; FIRST=0 is the number of the first one"
+	@echo "  INPUTS=100000   for fuzz-computing: of each kind"
 	@echo "  CALLS=100000    for fuzz: per endpoint"
 	@echo "  ENDPOINT=       for fuzz: flight, grpc (its other front), deephaven or web; all when left out"
 	@echo "  UPDATES=1000000, SESSIONS=10000  for soak"
@@ -74,6 +75,9 @@ fuzz: env ## Damaged calls to live servers: CALLS= per endpoint, from SEED=, of 
 
 soak: env ## UPDATES= cycles and SESSIONS= clients, from SEED=; memory, threads and descriptors must stay as they are
 	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.soak --updates $(or $(UPDATES),1000000) --sessions $(or $(SESSIONS),10000) --seed $(or $(SEED),0) $(SOAK_ARGS)
+
+fuzz-computing: env ## Formulas, plans and batches, changed at random and computed: INPUTS= of each kind, from SEED=
+	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.fuzz.computing --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1)
 
 fuzz-decoders: env ## Each decoder under atheris for FUZZ_SECONDS=, or those of TARGETS=
 	@scripts/make-env $(VENV) fuzz
