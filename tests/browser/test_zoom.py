@@ -74,7 +74,8 @@ def test_the_grid_is_painted_in_the_pixels_of_the_screen(
     pixels, width = tab.page.evaluate(size)
     assert pixels == round(width * percent / 100)
     tab.go_to(200)
-    assert 200 in tab.agrees(table).rows
+    tab.until(lambda look: 200 in look.rows, "row 200")
+    tab.agrees(table)
 
 
 def test_a_zoom_that_changes_is_taken_over(tab: Tab, server: bs.Server, table: bs.KeyedTable) -> None:
