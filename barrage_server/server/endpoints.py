@@ -170,7 +170,7 @@ class Endpoints:
         return self._deephaven
 
     def open_page(self, port: int, names: Collection[str]) -> None:
-        """Also serve the page for browsers.
+        """Also serve the page for browsers, and there Deephaven's JavaScript API where it is served at all.
 
         Args:
             port: where; 0 takes a free one.
@@ -183,7 +183,8 @@ class Endpoints:
         """
         from barrage_server.server.web.door import PageDoor  # which loads the library of websockets
 
-        self._page = PageDoor(self._server_state, self.host, port, self._tls, self._client_roots, names)
+        companion = None if self._deephaven is None else self._deephaven.companion()
+        self._page = PageDoor(self._server_state, self.host, port, self._tls, self._client_roots, names, companion)
 
     def replace_tls(self, tls: TlsIdentity) -> None:
         """Present another certificate to new connections, at the Deephaven ports.

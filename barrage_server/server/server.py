@@ -102,7 +102,7 @@ class Server:
             without names of clients; 0 takes a free one, see :attr:`http_uri`. ``None``: none.
         http_host: address for that port to listen on.
         web_port: a port for browsers: a page that shows the tables live; 0 takes a free one, see :attr:`web_uri`.
-            ``None``: none.
+            ``None``: none. With a port for Deephaven's clients it serves Deephaven's JavaScript client too.
         web_hosts: names under which browsers may ask for it, such as ``tables.example.com``, besides addresses and
             ``localhost``.
         front: what serves the port for Flight: ``pyarrow``; ``grpc``, which bounds what callers without credentials may

@@ -29,7 +29,7 @@ from barrage_server.server.plans import compute
 from barrage_server.server.principal import Principal
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.files import page_file, response, text_response
-from barrage_server.server.web.front import SocketLimits, WebFront
+from barrage_server.server.web.front import Companion, FrontSocket, SocketLimits, WebFront
 from barrage_server.server.web.health import ProcessFigures, health_message
 from barrage_server.server.web.hosts import is_known_host, is_own_page
 from barrage_server.server.web.session import PageLimits
@@ -62,7 +62,7 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class PageDoor:
-    """Serves the page until :meth:`close`, on an event loop of its own.
+    """Serves the page until :meth:`close`, on an event loop of its own, or on its companion's.
 
     Args:
         server_state: the server's state.
@@ -71,6 +71,7 @@ class PageDoor:
         tls: certificate chain and private key, PEM.
         client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
         names: names under which browsers may ask for the page, besides addresses and ``localhost``.
+        companion: what else the port serves.
 
     Attributes:
         port: the port.
@@ -93,6 +94,7 @@ class PageDoor:
         tls: tuple[bytes, bytes] | None,
         client_roots: bytes | None,
         names: Collection[str] = (),
+        companion: Companion | None = None,
     ) -> None:
         self.server_state: Final = server_state
         self.page_limits: Final = PageLimits.of(server_state.limits)
@@ -105,12 +107,14 @@ class PageDoor:
         self._health: dict[object, tuple[float, str]] = {}  # by what callers may see: when it was made, and the message
         self._process: ProcessFigures | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._loop = EventLoop("barrage-web-loop")
-        self._front = _PageFront(self, names, is_encrypted=tls is not None)
+        self._companion = companion
+        self._loop = EventLoop("barrage-web-loop") if companion is None else companion.loop
+        other = None if companion is None else companion.front
+        self._front = _PageFront(self, names, other, is_encrypted=tls is not None)
         try:
             self.port = self._loop.call(self._begin(host, port, tls, client_roots)).result()
         except BaseException:
-            self._loop.stop()
+            self._leave_loop()
             raise
 
     @property
@@ -136,7 +140,7 @@ class PageDoor:
             logger.error("the web port does not close")
         self._workers.shutdown()
         self._plans.shutdown()
-        self._loop.stop()
+        self._leave_loop()
 
     # For the websockets, on the event loop.
 
@@ -250,10 +254,18 @@ class PageDoor:
             for page in pages:
                 page.start_beat()
 
+    def _leave_loop(self) -> None:
+        if self._companion is None:
+            self._loop.stop()
+
     async def _close(self, grace: float) -> None:
         self._beating.cancel()
+        if self._companion is not None:
+            await self._companion.end()
         await self._front.stop(grace)
         self.tables.close()
+        if self._companion is not None:
+            return  # the tasks of websockets have ended, and other tasks are not of this port
         current = asyncio.current_task()
         rest = [task for task in asyncio.all_tasks() if task is not current]
         for task in rest:
@@ -262,11 +274,19 @@ class PageDoor:
 
 
 class _PageFront(WebFront):
-    """The websockets and the files behind a door."""
+    """The websockets and the files behind a door.
+
+    Args:
+        door: the door.
+        names: names under which browsers may ask for the page.
+        other: serves the websockets that ask for its subprotocols and not for the page's.
+        is_encrypted: whether the port has TLS.
+
+    """
 
     what = "the page for browsers (web_port)"
 
-    def __init__(self, door: PageDoor, names: Collection[str], *, is_encrypted: bool) -> None:
+    def __init__(self, door: PageDoor, names: Collection[str], other: WebFront | None, *, is_encrypted: bool) -> None:
         limits = door.server_state.limits
         super().__init__(
             SocketLimits(
@@ -279,9 +299,10 @@ class _PageFront(WebFront):
                 connections_per_address=limits.connections_per_address,
             ),
             most=limits.sessions,
-            subprotocols=[SUBPROTOCOL],
+            subprotocols=[SUBPROTOCOL, *([] if other is None else other.subprotocols)],
         )
         self._door = door
+        self._other = other
         self._names = names
         self._is_encrypted = is_encrypted
 
@@ -290,23 +311,32 @@ class _PageFront(WebFront):
         """The pages that are connected."""
         return [socket for socket in self.sockets if isinstance(socket, PageSocket)]
 
-    def socket(self, connection: ServerConnection) -> PageSocket:
-        """What serves a page."""
+    def socket(self, connection: ServerConnection) -> FrontSocket:
+        """What serves a page, or a client of the other front."""
+        if self._other is not None and connection.subprotocol in self._other.subprotocols:
+            return self._other.socket(connection)
         return PageSocket(connection, self._door)
+
+    def stranger_seconds(self, socket: FrontSocket) -> float:
+        """As at the port of the websocket's own front."""
+        if self._other is not None and not isinstance(socket, PageSocket):
+            return self._other.stranger_seconds(socket)
+        return super().stranger_seconds(socket)
 
     def refusal(self, connection: ServerConnection, request: Request) -> Response | None:
         """A refusal of websockets of other pages, or at another path."""
-        del connection
         refused = self._misdirected(request)
         if refused is not None:
             return refused
-        if request.path.partition("?")[0] != _LIVE_PATH:
+        host, origins = _header(request, "Host"), request.headers.get_all("Origin")
+        foreign = [origin for origin in origins if not is_own_page(origin, host, is_encrypted=self._is_encrypted)]
+        if self._other is not None and _is_for(self._other, request):
+            return self._other.refusal(connection, request) if foreign else None
+        if request.path != _LIVE_PATH:
             return text_response(HTTPStatus.NOT_FOUND, f"The websocket of the page is at {_LIVE_PATH}.")
-        host = _header(request, "Host")
-        for origin in request.headers.get_all("Origin"):
-            if not is_own_page(origin, host, is_encrypted=self._is_encrypted):
-                _tell_refusal(f"a page of another origin was refused: {origin[:100]!r}")
-                return text_response(HTTPStatus.FORBIDDEN, "Only this server's own page may connect here.")
+        if foreign:
+            _tell_refusal(f"a page of another origin was refused: {foreign[0][:100]!r}")
+            return text_response(HTTPStatus.FORBIDDEN, "Only this server's own page may connect here.")
         return None
 
     def page(self, connection: ServerConnection, request: Request) -> Response:
@@ -338,6 +368,13 @@ def _tell_refusal(text: str) -> None:
     """Into the log, unless there were many: strangers may ask as often as they like."""
     if (held_back := _REFUSALS.admit()) is not None:
         logger.warning("%s%s", text, f" (and {held_back:,} more, not shown)" if held_back else "")
+
+
+def _is_for(front: WebFront, request: Request) -> bool:
+    """Whether a websocket is for that front: it asks for one of its subprotocols, and not for the page's."""
+    lines = ",".join(request.headers.get_all("Sec-WebSocket-Protocol"))
+    asked = {name.strip() for name in lines.split(",")}
+    return SUBPROTOCOL not in asked and not asked.isdisjoint(front.subprotocols)
 
 
 def _header(request: Request, name: str) -> str:
