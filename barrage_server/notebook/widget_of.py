@@ -67,7 +67,7 @@ def widget_of(source: Source, *, height: int = 400, theme: str = "auto", plot: o
 
     """
     integer(height, "height", least=_LEAST_HEIGHT, most=_MOST_HEIGHT)
-    if theme not in _THEMES:
+    if not isinstance(theme, str) or theme not in _THEMES:
         raise InvalidRequestError(f"theme must be one of {', '.join(_THEMES)}, not {shown(theme)}.")
     specification = _plot(plot)
     try:
@@ -90,18 +90,18 @@ def _plot(plot: object) -> dict[str, object] | None:
     if isinstance(plot, Mapping):
         unknown = [name for name in plot if name not in _PLOT_FIELDS]
         if unknown:
-            raise InvalidRequestError(f"plot has {', '.join(_PLOT_FIELDS)}, and no {shown(unknown[0])}.")
+            raise InvalidRequestError(f"A plot has {', '.join(_PLOT_FIELDS)}, and no {shown(unknown[0])}.")
         for name in ("x", "range"):
             if not isinstance(plot.get(name, ""), str):
-                raise InvalidRequestError(f"plot['{name}'] must be a text, not {shown(plot[name])}.")
+                raise InvalidRequestError(f"The {name} of a plot must be a text, not {shown(plot[name])}.")
         ys = plot.get("ys", ())
         return {**plot, "ys": _series([ys] if isinstance(ys, str) else ys)}
     return {"ys": _series(plot)}
 
 
 def _series(ys: object) -> list[str]:
-    if not isinstance(ys, Sequence) or not all(isinstance(name, str) for name in ys):
-        raise InvalidRequestError(f"plot must be names of columns, or a mapping with ys, x and range, not {shown(ys)}.")
+    if isinstance(ys, bytes) or not isinstance(ys, Sequence) or not all(isinstance(name, str) for name in ys):
+        raise InvalidRequestError(f"A plot is names of columns, or a mapping with ys, x and range, not {shown(ys)}.")
     if len(ys) > _MOST_SERIES:
-        raise InvalidRequestError(f"plot has {_MOST_SERIES} columns at most, not {len(ys):,}.")
+        raise InvalidRequestError(f"A plot has {_MOST_SERIES} columns at most, not {len(ys):,}.")
     return list(ys)
