@@ -42,7 +42,7 @@ help: ## List the verbs and the knobs
 	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--results other.json'"
 
 env: ## Make the virtual environment with everything that the tests need, from the pinned sets
-	@scripts/make-env $(VENV) server deephaven auth spark compiled dev
+	@scripts/make-env $(VENV) server deephaven auth spark compiled notebook dev
 
 demo-env:
 	@scripts/make-env $(VENV) server deephaven auth spark

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import barrage_server.log  # noqa: F401  (guards all loggers)
 from barrage_server.plan.derivation import Allowance, derive_with
+from barrage_server.showing import show_with
 
 if TYPE_CHECKING:
     from barrage_server.client import (
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         WireFormatError,
     )
     from barrage_server.formula import Functions
+    from barrage_server.notebook import show
     from barrage_server.operations import empty_table
     from barrage_server.plan import agg, updateby
     from barrage_server.plan.aggregation import Aggregation
@@ -228,6 +230,7 @@ __all__ = [
     "empty_table",
     "merge",
     "multi_join",
+    "show",
     "table",
     "time_table",
     "updateby",
@@ -247,6 +250,7 @@ _NAMES: Final = {
     "engine.partitioned": "PartitionedTable",
     "engine.standalone": "table",
     "formula": "Functions",
+    "notebook": "show",
     "operations": "empty_table",
     "plan": "agg updateby",
     "plan.aggregation": "Aggregation",
@@ -275,6 +279,16 @@ def _derive(operation: Any, inputs: Sequence[Any], allowance: Allowance) -> Any:
 
 
 derive_with(_derive)
+
+
+def _show(shown: Any, **options: Any) -> Any:
+    """The widget of what is shown in a notebook. What makes it is loaded on first use."""
+    from barrage_server.notebook.widget_of import widget_of
+
+    return widget_of(shown, **options)
+
+
+show_with(_show)
 
 
 def __getattr__(name: str) -> Any:

@@ -110,6 +110,7 @@ INNER = {
     "fail",
     "function_of",
     "operate",
+    "page_source",
     "rename",
     "restate",
     "retire",

@@ -13,6 +13,7 @@ PACKAGE = Path(barrage_server.__file__).parent
 BELOW: dict[str, set[str]] = {
     "errors": set(),
     "public": set(),
+    "showing": {"errors"},
     "arguments": {"errors"},
     "address": {"errors"},
     "extras": {"errors"},
@@ -48,7 +49,19 @@ BELOW: dict[str, set[str]] = {
         "publish",
         "journal",
     },
-    "client": {"errors", "process", "address", "flight", "pem", "rowset", "wire", "plan", "engine", "subscription"},
+    "client": {
+        "errors",
+        "process",
+        "address",
+        "flight",
+        "pem",
+        "rowset",
+        "wire",
+        "plan",
+        "engine",
+        "subscription",
+        "showing",
+    },
     "spark": {"errors", "process", "extras", "address", "flight", "pem", "rowset", "wire"},
     "relay": {
         "errors",
@@ -64,6 +77,7 @@ BELOW: dict[str, set[str]] = {
         "client",
         "server",
     },
+    "notebook": {"errors", "process", "extras", "wire", "engine", "subscription", "client", "server"},
 }
 ANYWHERE = {"errors", "arguments", "public"}
 PURE = ["rowset", "wire", "plan", "formula", "engine", "operations", "subscription", "publish", "journal"]
@@ -119,4 +133,4 @@ def test_a_pure_room_has_no_socket_thread_or_clock(room: str) -> None:
 def test_every_room_is_listed() -> None:
     """A new room says where it stands."""
     rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert rooms - {"__init__", "cli", "demo"} == set(BELOW)
+    assert rooms - {"__init__", "__main__", "cli", "demo"} == set(BELOW)

@@ -77,6 +77,10 @@ WRONG: dict[str, list[Any]] = {
     ],
     "tables": [None, 3, "t", [], [3], object()],
     "key": [3.5, [], ["a", "b"], object(), {"k": 1}],
+    "height": ["tall", 0, -1, 3.5, True, [], 1 << 70, object(), None],
+    "theme": [3, "nonsense", b"dark", [], object(), None],
+    "plot": [3, b"x", [3], ["x"] * 9, {"y": "x"}, {3: "x"}, {"x": 3}, {"range": 3}, {"ys": 3}, {"ys": b"x"}, object()],
+    "shown": [None, 3, "t", [1], object(), {}],
     "table": [None, 3, "t", {"k": ["a"]}, pa.table({"k": ["a"]}), object()],
 }
 SCHEMA = {"k": "string", "x": "float64"}
@@ -248,6 +252,7 @@ def calls(world: World) -> dict[str, Case]:
                 "on_update": "function",
             },
         ),
+        "RemoteTable.widget": (world.remote.widget, {}, {"height": "height", "theme": "theme", "plot": "plot"}),
         "RemoteTable.partition_by": (  # a server is asked whether there is such a column
             lambda **given: world.remote.partition_by(**given).keys().to_arrow(),
             {"by": "k"},
@@ -306,6 +311,7 @@ def calls(world: World) -> dict[str, Case]:
         "LiveTable.to_arrow": (live.to_arrow, {}, {"columns": "columns"}),
         "LiveTable.head": (live.head, {}, {"rows": "count"}),
         "LiveTable.tail": (live.tail, {}, {"rows": "count"}),
+        "LiveTable.widget": (live.widget, {}, {"height": "height", "theme": "theme", "plot": "plot"}),
         "LiveTable.updates": (live.updates, {}, {"timeout": "seconds"}),
         "LiveTable.on_update": (live.on_update, {}, {"callback": "function"}),
         "LiveTable.on_state": (live.on_state, {}, {"callback": "function"}),
@@ -478,6 +484,11 @@ def operations(world: World) -> dict[str, Case]:
             {"input": "tables", "on": "keys of several"},
         ),
         "merge": (bs.merge, {"tables": [table, table]}, {"tables": "tables", "order_by": "choice"}),
+        "show": (
+            bs.show,
+            {"table": table},
+            {"table": "shown", "height": "height", "theme": "theme", "plot": "plot"},
+        ),
         "empty_table": (bs.empty_table, {"size": 3}, {"size": "count", "graph": "table"}),
         "time_table": (
             bs.time_table,

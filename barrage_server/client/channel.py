@@ -250,9 +250,13 @@ class Channel:
         return self._keep_alive.held() if self.login.has_session else self._probe.held()
 
     def close(self) -> None:
-        """Close the connection. Streams must have been cancelled before: Flight waits for them."""
+        """Close the connection, and cancel its streams: Flight waits for them."""
         with self._lock:
             client, self._client, self._closed = self._client, None, True
+            streams = list(self._streams)
+        if self._pid == os.getpid():
+            for stream in streams:
+                stream.cancel()
         if client is not None and self._pid == os.getpid():
             client.close()
 

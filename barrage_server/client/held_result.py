@@ -158,6 +158,10 @@ class HeldResult(TableAddress):
             raise error_of(output.error, output.text or "")
         return output
 
+    def plan_ticket(self) -> bytes:
+        """The plan itself as a ticket: a call with it computes the result, or finds the one that is there."""
+        return plan_to_json(self._plan())
+
     def ticket(self, server_kind: ServerKind) -> bytes:  # noqa: ARG002  (only servers of this project have results)
         """Its ticket; computes the result unless it is there."""
         return (self.output().ticket or "").encode()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 import pyarrow as pa
 
 from barrage_server.arguments import callback as checked_callback
 from barrage_server.arguments import integer, seconds, shown
 from barrage_server.client.iteration import AsyncUpdates, Updates
+from barrage_server.client.page_source import PageSource
 from barrage_server.client.state import LiveState
 from barrage_server.client.subscription_worker import SubscriptionWorker
 from barrage_server.client.update import Update
@@ -28,6 +29,7 @@ from barrage_server.errors import (
 )
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
+from barrage_server.showing import shown_in_notebook
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,6 +211,18 @@ class LiveTable:
             return grid_html(f"{title}: nothing has come yet", (), ())
         notes = () if self.viewport is None else (f"of {self.table_size:,} rows in the table",)
         return table_html(title, self.version, key_columns=self.key_columns, notes=notes)
+
+    @property
+    def page_source(self) -> PageSource:
+        """What a page is to show of it."""
+        return self._worker.page_source
+
+    def widget(self, *, height: int = 400, theme: str = "auto", plot: object = None) -> Any:
+        """The whole table on its server as a live grid for notebooks: :func:`barrage_server.show`.
+
+        Raises what that does.
+        """
+        return shown_in_notebook(self.page_source, height=height, theme=theme, plot=plot)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows in view for any library that reads Arrow streams."""

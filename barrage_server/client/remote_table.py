@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from barrage_server.client.info import TableInfo
 from barrage_server.client.live import LiveTable
 from barrage_server.client.lookup import look_up
 from barrage_server.client.names import NamedAddress, TableAddress, checked_name
+from barrage_server.client.page_source import PageSource
 from barrage_server.client.reading import follow, read_once
 from barrage_server.client.session import Session
 from barrage_server.client.update import Update
@@ -28,6 +29,7 @@ from barrage_server.plan.operable import Operable
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step
 from barrage_server.public import public
+from barrage_server.showing import shown_in_notebook
 from barrage_server.subscription import Dialect
 from barrage_server.wire.plan_messages import BIND_ACTION, BindRequest
 from barrage_server.wire.schema import key_columns, table_attributes
@@ -196,6 +198,19 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
     def to_polars(self) -> pl.DataFrame:
         """The present content as a polars data frame; DependencyError when polars is missing."""
         return to_polars(self.to_arrow())
+
+    @property
+    def page_source(self) -> PageSource:
+        """What a page is to show of it."""
+        self._check_open()
+        return PageSource(self._session.channel, self._address)
+
+    def widget(self, *, height: int = 400, theme: str = "auto", plot: object = None) -> Any:
+        """A live grid for notebooks: :func:`barrage_server.show`.
+
+        Raises what that does.
+        """
+        return shown_in_notebook(self.page_source, height=height, theme=theme, plot=plot)
 
     def subscribe(
         self,

@@ -15,6 +15,7 @@ from barrage_server.client.channel import Channel
 from barrage_server.client.content import Content
 from barrage_server.client.failures import is_passing
 from barrage_server.client.names import TableAddress
+from barrage_server.client.page_source import PageSource
 from barrage_server.client.positions import Positions
 from barrage_server.client.read_ahead import ReadAhead
 from barrage_server.client.server_kind import ServerKind
@@ -100,6 +101,11 @@ class SubscriptionWorker:
             raise
         wake_at_end(self)
         end_with_process(self, Ending.SUBSCRIPTION)
+
+    @property
+    def page_source(self) -> PageSource:
+        """The whole table as what a page is to show."""
+        return PageSource(self._channel, self._address)
 
     @property
     def is_on_own_thread(self) -> bool:

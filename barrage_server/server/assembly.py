@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,8 +47,10 @@ def assemble(
     drop: Callable[[str], None],
     statistics: Callable[[], ServerStatistics],
     has_console: bool = False,
+    graph: UpdateGraph | None = None,
 ) -> ServerState:
-    """The state of a server, with the tables and the ledger of its data directory. The arguments are the server's.
+    """The state of a server, with the tables and the ledger of its data directory. The arguments are the server's;
+    ``graph`` is one that is there already.
 
     Raises:
         JournalError, AlreadyExistsError, ReadOnlyError, InvalidRequestError: the data directory cannot be used.
@@ -55,7 +58,7 @@ def assemble(
 
     """
     graph, ledger, dispatcher = (
-        UpdateGraph(),
+        UpdateGraph() if graph is None else graph,
         Ledger(limits.ledger_seconds, per_principal=limits.ledger_per_caller),
         Dispatcher(writers),
     )
@@ -70,11 +73,16 @@ def assemble(
         is_durable = durable_tables.is_durable
     staging = StagingArea(limits.staging)
     streams = Streams(
-        {"subscription": limits.subscriptions, "upload": limits.uploads, "download": limits.downloads},
+        {
+            "subscription": limits.subscriptions,
+            "upload": limits.uploads,
+            "download": limits.downloads,
+            "page": limits.pages,
+        },
         limits.streams_per_caller,
     )
     ends = StreamEnds(ledger, streams)
-    graph.add_failure_listener(ends.failed)
+    _listen(graph, ends)
     catalog = Catalog(graph, ends.dropped, ledger.pass_on, ends.replaced, columns=limits.columns, is_durable=is_durable)
     server_state = ServerState(
         catalog=catalog,
@@ -102,6 +110,17 @@ def assemble(
             raise
     server_state.access.check_tables()
     return server_state
+
+
+def _listen(graph: UpdateGraph, ends: StreamEnds) -> None:
+    """Have streams told of tables that fail, while the server is there: the graph may be older, and last longer."""
+    failed = weakref.WeakMethod(ends.failed)
+
+    def tell(table: Table) -> None:
+        if (listener := failed()) is not None:
+            listener(table)
+
+    weakref.finalize(ends, graph.add_failure_listener(tell)).atexit = False
 
 
 def _restore(server_state: ServerState, durability: Durability) -> None:

@@ -23,6 +23,7 @@ from barrage_server.server.principal import Principal
 from barrage_server.server.put import take_put
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.translate import boundary
+from barrage_server.wire.page_messages import PAGE_COMMAND
 from barrage_server.wire.protocol import TABLES_ACTION
 from barrage_server.wire.tickets import name_of_path, name_of_ticket, parse_computed, path_of_name, scope_ticket
 
@@ -130,8 +131,13 @@ class FlightEndpoint(fl.FlightServerBase):  # type: ignore[misc]  # pyarrow has 
         reader: fl.MetadataRecordBatchReader,
         writer: fl.MetadataRecordBatchWriter,
     ) -> None:
-        """A stream of subscription or snapshot requests."""
+        """A stream of subscription or snapshot requests, or a page."""
         with self._serving("DoExchange", context) as (call, _):
+            if descriptor.command == PAGE_COMMAND:
+                from barrage_server.server.page_exchange import PageExchange  # which a server may never need
+
+                PageExchange(self._server_state, call, context, reader, writer).run()
+                return
             Exchange(self._server_state, call, context, descriptor, reader, writer).run()
 
     def list_actions(self, context: fl.ServerCallContext) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ _COUNTS: Final = (
     "result_bytes",
     "total_result_bytes",
     "console_commands",
+    "pages",
     "page_streams",
     "page_rows",
     "page_columns",
@@ -138,7 +139,8 @@ class Limits:
         start_seconds: processor time that computing a table may take before it is there; then it is refused.
         console_commands: commands of the console that may wait while one runs; further ones are refused.
         console_seconds: seconds that one of them may run; then it is told to stop.
-        page_streams: tables that one page in a browser may have open at a time.
+        pages: pages at a time that come over Flight, as those of notebooks; further ones are refused.
+        page_streams: tables that one page in a browser or a notebook may have open at a time.
         page_rows: rows in view of one of them.
         page_columns: columns in view of one of them.
         page_cells: cells in view of all of them.
@@ -195,6 +197,7 @@ class Limits:
     start_seconds: float = 120.0
     console_commands: int = 16
     console_seconds: float = 600.0
+    pages: int = 2_000
     page_streams: int = 16
     page_rows: int = 10_000
     page_columns: int = 500

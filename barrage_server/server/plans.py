@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from barrage_server.engine import Table
@@ -11,6 +11,7 @@ from barrage_server.errors import BarrageError, InvalidRequestError, Unavailable
 from barrage_server.flight.errors import error_name, error_of
 from barrage_server.log import note
 from barrage_server.plan.json_form import plan_from_json
+from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
 from barrage_server.server.access import Right
 from barrage_server.server.principal import Principal
@@ -18,10 +19,12 @@ from barrage_server.server.server_state import ServerState
 from barrage_server.server.translate import safe_error
 from barrage_server.wire.tickets import PlanTicket, ResultTicket, name_of_ticket, parse_computed
 
-__all__ = ["compute", "computed_table", "table_of_ticket"]
+__all__ = ["compute", "compute_from", "computed_table", "table_of_ticket"]
 
 _SHOWN: Final = 200
 """Characters of the names of tables that the log has of a plan."""
+
+_GONE: Final = "The caller has gone, or the server is shutting down."
 
 IsGone = Callable[[], bool]
 """Whether the caller has gone, so that nothing need be computed for it."""
@@ -43,9 +46,27 @@ def compute(server_state: ServerState, principal: Principal, plan: Plan, is_gone
     for number in range(len(plan.steps)):
         if number in needed:
             if is_gone() or server_state.streams.closing:
-                raise UnavailableError("The caller has gone, or the server is shutting down.")
+                raise UnavailableError(_GONE)
             outcomes[number] = _outcome(server_state, principal, plan, number, outcomes, is_gone)
     return [outcomes[output] for output in plan.outputs]
+
+
+def compute_from(
+    server_state: ServerState, principal: Principal, table: Table, operations: Iterable[Operation], is_gone: IsGone
+) -> Table:
+    """The result of operations on a table that ``principal`` was given, each on the result of the one before.
+
+    Raises:
+        BarrageError: the error of the operation that failed.
+        UnavailableError: the caller has gone, or the server is shutting down.
+
+    """
+    note(table=table.name)
+    for operation in operations:
+        if is_gone() or server_state.streams.closing:
+            raise UnavailableError(_GONE)
+        table = server_state.results.compute(principal, operation, [table], is_gone)
+    return table
 
 
 def _needed(plan: Plan) -> set[int]:

@@ -233,8 +233,7 @@ class Server:
         end_with_process(self, Ending.SERVER)
         try:
             self._deephaven = self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
-            if web_port is not None:
-                self._endpoints.open_page(web_port, page_names)
+            self._endpoints.open_pages(web_port, page_names)
         except BaseException:
             self.close(0.1)
             raise
@@ -518,7 +517,7 @@ class Server:
             server_state.streams.close()
             for stream in server_state.streams.open():
                 stream.end(UnavailableError("The server is shutting down."))
-            if server_state.streams.count("subscription"):
+            if server_state.streams.count("subscription") or server_state.streams.count("page"):
                 server_state.streams.wait_empty(grace / 2)
             if server_state.streams.open():
                 self._endpoints.cut()
@@ -526,6 +525,7 @@ class Server:
             if not self._ends_with_process:  # a daemon that feeds tables must not end with a traceback then
                 self.graph.close("its server is closed")
             self._endpoints.close(grace)
+            server_state.pages.close()
             server_state.dispatcher.close()
             server_state.checks.shutdown()
             server_state.leases.close()

@@ -18,6 +18,7 @@ from barrage_server.server.export_counts import ExportCounts
 from barrage_server.server.leases import Leases
 from barrage_server.server.limits import Limits
 from barrage_server.server.made_tables import MadeTables
+from barrage_server.server.pages import Pages
 from barrage_server.server.principal import Principal
 from barrage_server.server.private_tables import PrivateTables
 from barrage_server.server.request_rate import RequestRate
@@ -62,6 +63,7 @@ class ServerState:
         results: the tables that are computed for clients.
         export_counts: the tables that clients hold by number or ticket.
         leases: the results that are kept for clients of Arrow Flight.
+        pages: the pages that look at tables.
         has_console: whether callers with every right may run scripts.
         wall_clock: the time of day, in seconds since 1970.
 
@@ -91,6 +93,7 @@ class ServerState:
     results: Results = field(init=False)
     export_counts: ExportCounts = field(init=False)
     leases: Leases = field(init=False)
+    pages: Pages = field(init=False)
     wall_clock: Callable[[], float] = field(default=time.time)
 
     def __post_init__(self) -> None:
@@ -100,6 +103,7 @@ class ServerState:
         self.results = Results(self.catalog.graph, self.private, self.limits)
         self.export_counts = ExportCounts(self.limits.total_exports, self.limits.exports_per_caller)
         self.leases = Leases(self.limits.session_seconds, self.export_counts, self.clock, self.authentication.holds)
+        self.pages = Pages(self)
         self.catalog.graph.clock = time.thread_time
 
     def check_new(self, principal: Principal, names: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a web page sends over its websocket: small JSON objects in text frames; and the heads of binary frames to it.
+"""What a page sends, over a websocket or a Flight exchange: small JSON objects; and the heads of binary frames to it.
 
 ``docs/protocol.md`` describes them all, those of the server included. A message that is none of these is an error, and
 so is a field that a message does not have.
@@ -6,6 +6,8 @@ so is a field that a message does not have.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import struct
 from collections.abc import Sequence
@@ -16,11 +18,12 @@ from typing import Annotated, Final, TypeAlias, get_args
 import pyarrow as pa
 
 from barrage_server.errors import WireFormatError
-from barrage_server.wire.json_message import MAY_BE_EMPTY, REQUIRED, AtLeast, JsonMessage, read_json_fields
+from barrage_server.wire.json_message import MAY_BE_EMPTY, AtLeast, JsonMessage, read_json_fields
 from barrage_server.wire.json_object import JsonObject
 
 __all__ = [
     "MOST_TEXT_BYTES",
+    "PAGE_COMMAND",
     "PAGE_VERSION",
     "SUBPROTOCOL",
     "UNKNOWN_AGE",
@@ -28,6 +31,7 @@ __all__ = [
     "CellFilter",
     "CellRequest",
     "Close",
+    "ExchangeKind",
     "FrameKind",
     "Health",
     "Hello",
@@ -47,6 +51,8 @@ __all__ = [
 ]
 
 SUBPROTOCOL: Final = "barrage-page.1"
+PAGE_COMMAND: Final = b"barrage.page"
+"""The command of the descriptor of a Flight exchange that is a page's."""
 PAGE_VERSION: Final = 1
 MOST_TEXT_BYTES: Final = 64 << 10
 """Of a text frame from a page."""
@@ -64,6 +70,16 @@ class OpenKind(StrEnum):
 
     FOLLOW = "follow"
     SNAPSHOT = "snapshot"
+
+
+class ExchangeKind(IntEnum):
+    """The first byte of a message to a page over Flight: the rest is a text frame, a binary frame, or the reason of the
+    end of the exchange.
+    """
+
+    TEXT = 0
+    BINARY = 1
+    END = 2
 
 
 class FrameKind(IntEnum):
@@ -159,7 +175,8 @@ class Open(_Window):
     """Opens a stream about a table, or about what is computed from it.
 
     Attributes:
-        table: its name.
+        table: its name; ``None`` with a ticket.
+        ticket: its Flight ticket, in base64.
         kind: what the stream is for.
         interval: milliseconds between updates; ``None``: the server's default.
         where: conditions that rows must meet, each a formula.
@@ -171,13 +188,29 @@ class Open(_Window):
 
     message_name = "open"
 
-    table: str = field(default="", metadata=REQUIRED)
+    table: str | None = None
+    ticket: str | None = None
     kind: OpenKind = OpenKind.FOLLOW
     interval: Annotated[int, AtLeast(0, "interval must be 0 or more")] | None = None
     where: tuple[str, ...] = ()
     filters: tuple[CellFilter, ...] = ()
     sort: tuple[SortKey, ...] = ()
     plot: Plot | None = None
+
+    def check(self) -> None:
+        """Raise WireFormatError when a number is larger than a page counts, or it does not say one table."""
+        _Window.check(self)
+        if (self.table is None) == (self.ticket is None):
+            raise WireFormatError("'open' has a table or a ticket, and not both.")
+        if self.ticket is not None:
+            self.ticket_bytes()
+
+    def ticket_bytes(self) -> bytes:
+        """The ticket. WireFormatError when it is not base64."""
+        try:
+            return base64.b64decode(self.ticket or "", validate=True)
+        except (binascii.Error, ValueError):
+            raise WireFormatError("ticket must be base64.") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -33,6 +35,7 @@ from barrage_server.server.actions import list_actions
 from barrage_server.server.catalog import Catalog
 from barrage_server.server.deephaven.operations import CALLS
 from barrage_server.wire.metadata import SubscriptionRequest
+from barrage_server.wire.page_messages import PAGE_COMMAND, ExchangeKind
 from barrage_server.wire.plan_messages import BindRequest, OperateResult, ReleaseRequest
 from barrage_server.wire.protocol import (
     AbortRequest,
@@ -128,6 +131,26 @@ class Caller:
             reader.cancel()
         finally:
             with suppress(fl.FlightCancelledError):
+                writer.close()
+
+    def look(self, **what: str) -> None:
+        """Open a stream of a page; what it ends with is raised as the error of a call."""
+        writer, reader = self.flight.do_exchange(fl.FlightDescriptor.for_command(PAGE_COMMAND), self.options)
+        try:
+            for message in (
+                {"type": "hello", "version": 1},
+                {"type": "open", "stream": 1, "first": 0, "count": 1, **what},
+            ):
+                writer.write_metadata(json.dumps(message).encode())
+            told: dict[str, Any] = {"type": ""}
+            while told["type"] not in ("opened", "ended"):
+                frame = reader.read_chunk().app_metadata.to_pybytes()
+                told = json.loads(frame[1:]) if frame[0] == ExchangeKind.TEXT else told
+            if told["type"] == "ended":
+                raise to_flight(error_of(told["error"], told["text"]))
+        finally:
+            reader.cancel()
+            with suppress(pa.ArrowException, OSError):
                 writer.close()
 
     def call(self, method: str, request: Any, answer: Any = None) -> Any:
@@ -231,6 +254,8 @@ FLIGHT_LINES: dict[str, list[Line]] = {
             lambda caller, name: caller.exchange(SubscriptionRequest(plan(name), options=QUICK).encode()),
             (Right.READ,),
         ),
+        Line(lambda caller, name: caller.look(table=name), (Right.READ,)),
+        Line(lambda caller, name: caller.look(ticket=base64.b64encode(plan(name)).decode()), (Right.READ,)),
     ],
     "DoAction": [FREE],  # ACTION_LINES
     "ListActions": [Line(lambda caller, name: caller.flight.list_actions(caller.options), None)],

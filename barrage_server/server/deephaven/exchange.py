@@ -23,6 +23,7 @@ from barrage_server.subscription.feed import Message
 from barrage_server.wire.arrow_message import RECORD_BATCH, BatchHeader, header_type
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.families import ClientFamily
+from barrage_server.wire.page_messages import PAGE_COMMAND
 from barrage_server.wire.raw import PATH_DESCRIPTOR, Descriptor, decode_flight_data, schema_flight_data
 from barrage_server.wire.resume import RESUME_HEADER, ResumePoint
 from barrage_server.wire.tickets import parse_computed
@@ -45,6 +46,9 @@ class RawExchange(BundledExchange[bytes]):
         call: the call.
         session: the caller's session.
 
+    Attributes:
+        page_message: the first message of a page, which this is none for; ``None``: it is no page.
+
     """
 
     def __init__(self, state: EndpointState, call: Call, session: Session) -> None:
@@ -60,6 +64,7 @@ class RawExchange(BundledExchange[bytes]):
         self._state = state
         self._call = call
         self._session = session
+        self.page_message: bytes | None = None
         self._descriptor: Descriptor | None = None
         self._done: asyncio.Future[None] = self.loop.create_future()
         self._outgoing: deque[bytes] = deque()
@@ -102,6 +107,8 @@ class RawExchange(BundledExchange[bytes]):
         try:
             while (message := await self._call.read()) is not None:
                 await self._serve(message)
+                if self.page_message is not None:
+                    return
                 while self.exchange_state.is_full:
                     self._given_out.clear()
                     if self.exchange_state.is_full:
@@ -120,6 +127,10 @@ class RawExchange(BundledExchange[bytes]):
     async def _serve(self, message: bytes) -> None:
         parts = decode_flight_data(message)
         if parts.descriptor is not None:
+            if parts.descriptor.command == PAGE_COMMAND and self._descriptor is None:
+                self.page_message = parts.app_metadata or b""
+                self.settle(None)
+                return
             self._descriptor = parts.descriptor
         header = parts.data_header
         if header and header_type(header) == RECORD_BATCH and BatchHeader.decode(header).length:

@@ -198,7 +198,13 @@ class FlightService:
             stream.stop()
 
     async def _do_exchange(self, call: Call, session: Session) -> None:
-        await RawExchange(self._state, call, session).run()
+        exchange = RawExchange(self._state, call, session)
+        await exchange.run()
+        if exchange.page_message is not None:
+            from barrage_server.server.deephaven.page_exchange import RawPageExchange  # which a server may never need
+
+            service = await self._state.run(self._state.server_state.pages.service)
+            await RawPageExchange(self._state, call, session, service, exchange.page_message).run()
 
     async def _do_action(self, call: Call, session: Session) -> None:
         action = await read_request(call, flight_pb2.Action)

@@ -12,12 +12,11 @@ import pyarrow as pa
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
 from barrage_server.plan.condition import Column, Compare, Comparison, Condition, Instant, IsNan, IsNull
 from barrage_server.plan.downsample import Downsample
-from barrage_server.plan.operation import Sort, SortColumn, Where
-from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step
+from barrage_server.plan.operation import Operation, Sort, SortColumn, Where
 from barrage_server.wire.browser_types import form_of
 from barrage_server.wire.page_messages import CellFilter, Open, Plot
 
-__all__ = ["OPERATIONS", "plan_of"]
+__all__ = ["OPERATIONS", "operations_of"]
 
 OPERATIONS: Final = ("sort", "filter", "plot")
 """What the page offers."""
@@ -27,11 +26,11 @@ _TIMESTAMP: Final = re.compile(
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def plan_of(opening: Open, schema: pa.Schema) -> Plan | None:
-    """The plan for what a page opens; ``None`` for a table as it is.
+def operations_of(opening: Open, schema: pa.Schema) -> tuple[Operation, ...]:
+    """The operations for what a page opens, each on the result of the one before; none for a table as it is.
 
     Args:
-        opening: names the table, conditions and columns.
+        opening: has conditions, order and plot.
         schema: the table's.
 
     Raises:
@@ -40,19 +39,16 @@ def plan_of(opening: Open, schema: pa.Schema) -> Plan | None:
 
     """
     conditions = (*opening.where, *(_condition(one, schema) for one in opening.filters))
-    steps: list[Step] = []
-    source: Source = NamedTable(opening.table)
+    operations: list[Operation] = []
     if conditions:
-        steps.append(Step(Where(conditions), (source,)))
-        source = Result(0)
+        operations.append(Where(conditions))
     if opening.sort:
         if opening.plot is not None:
             raise InvalidRequestError("A plot has the order of its x; leave out 'sort'.")
-        columns = tuple(SortColumn(key.column, descending=key.descending) for key in opening.sort)
-        steps.append(Step(Sort(columns), (source,)))
+        operations.append(Sort(tuple(SortColumn(key.column, descending=key.descending) for key in opening.sort)))
     if opening.plot is not None:
-        steps.append(Step(_downsample(opening.plot), (source,)))
-    return Plan(tuple(steps), (len(steps) - 1,)) if steps else None
+        operations.append(_downsample(opening.plot))
+    return tuple(operations)
 
 
 def _downsample(plot: Plot) -> Downsample:

@@ -7,10 +7,10 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 import barrage_server as bs
@@ -106,10 +106,20 @@ class View:
                 cells[position] = value
 
 
-class Page:
-    """A page over one websocket, which acknowledges updates when it is told to."""
+class Socket(Protocol):
+    """What carries the frames of a page."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def send(self, message: Any) -> None:
+        """Send a text frame."""
+
+    def recv(self, timeout: float | None = None) -> Any:
+        """The next frame."""
+
+
+class Page:
+    """A page over one socket, which acknowledges updates when it is told to."""
+
+    def __init__(self, socket: Socket) -> None:
         self.socket = socket
         self.views: dict[int, View] = {}
         self.tables: dict[str, dict[str, Any]] = {}

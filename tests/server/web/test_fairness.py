@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import barrage_server as bs
-from barrage_server.server.plans import compute
+from barrage_server.server.plans import compute_from
 from barrage_server.wire.nested_text import nested_text
 from barrage_server.wire.page_messages import SUBPROTOCOL
 from tests.server.web.page_client import greeted
@@ -111,7 +111,7 @@ def test_nested_cells_are_written_beside_the_event_loop(monkeypatch: pytest.Monk
             client.send(type="move", stream=1, first=50, count=50)
             client.settle(view, lambda it: it.first == 50)
     assert threads
-    assert "barrage-web-loop" not in threads
+    assert "barrage-pages" not in threads
 
 
 def test_a_page_computes_one_table_at_a_time(server: bs.Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +124,12 @@ def test_a_page_computes_one_table_at_a_time(server: bs.Server, monkeypatch: pyt
             running += 1
             most = max(most, running)
         try:
-            return compute(*arguments)
+            return compute_from(*arguments)
         finally:
             with lock:
                 running -= 1
 
-    monkeypatch.setattr("barrage_server.server.web.door.compute", counted)
+    monkeypatch.setattr("barrage_server.server.web.service.compute_from", counted)
     with greeted(server) as client:
         views = [client.open(number, "t", count=1, where=[f"k > {number}"]) for number in range(1, 9)]
         for view in views:

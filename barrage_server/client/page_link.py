@@ -1,0 +1,101 @@
+"""A page session of the server over Flight, for what shows its tables in a notebook."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from barrage_server.client.channel import Channel
+from barrage_server.client.failures import translated, typed_error
+from barrage_server.errors import BarrageError, UnavailableError
+from barrage_server.process import Ending, end_with_process
+from barrage_server.wire.page_messages import PAGE_COMMAND, ExchangeKind
+
+__all__ = ["PageLink"]
+
+
+class PageLink:
+    """One exchange, which is opened with its making. One thread reads; any thread may send or close.
+
+    Args:
+        channel: the connection.
+
+    Raises:
+        UnavailableError: the server is unreachable.
+        AuthenticationError: it refuses the credentials.
+        UnsupportedOperationError: it is a Deephaven server.
+
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        channel.need("pages in notebooks")
+        self._channel = channel
+        self.session = channel.login.sessions_lost
+        self._lock = threading.Lock()
+        self._is_closed = False
+        with translated(channel.address):
+            descriptor = flight.FlightDescriptor.for_command(PAGE_COMMAND)
+            self._writer, self._reader = channel.client().do_exchange(descriptor, channel.options())
+        channel.opened(self)
+        end_with_process(self, Ending.SUBSCRIPTION)
+
+    def send(self, text: str) -> None:
+        """Send a message of a page.
+
+        Raises:
+            BarrageError: the exchange has ended; :meth:`frames` says why.
+
+        """
+        with self._lock, translated(self._channel.address):
+            if self._is_closed:
+                raise UnavailableError("The page is closed.")
+            self._writer.write_metadata(text.encode("utf-8", "surrogatepass"))
+
+    def frames(self) -> Iterator[str | bytes]:
+        """The text and binary frames as they come. It never ends well: the exchange has no last frame.
+
+        Raises:
+            UnavailableError: the server has ended the page, or is gone.
+            BarrageError: why the exchange has ended.
+
+        """
+        while True:
+            try:
+                chunk = self._reader.read_chunk()
+            except StopIteration:
+                raise UnavailableError(f"{self._channel.address} ended the page.") from None
+            except (flight.FlightError, pa.ArrowException, OSError) as error:
+                raise typed_error(error, self._channel.address) from None
+            if chunk.app_metadata is None:
+                continue
+            kind, frame = chunk.app_metadata[:1].to_pybytes(), chunk.app_metadata[1:]
+            if kind == bytes([ExchangeKind.BINARY]):
+                yield frame.to_pybytes()
+            elif kind == bytes([ExchangeKind.TEXT]):
+                yield frame.to_pybytes().decode("utf-8", "replace")
+            elif kind == bytes([ExchangeKind.END]):
+                raise UnavailableError(frame.to_pybytes().decode("utf-8", "replace"))
+
+    def cancel(self) -> None:
+        """End the exchange from this side, at once; a thread that reads returns. May be called repeatedly."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._reader.cancel()
+
+    def close(self) -> None:
+        """Cancel, and release the writing side."""
+        self.cancel()
+        try:
+            with translated():
+                self._writer.close()
+        except BarrageError:
+            return  # the expected error: the exchange was cancelled
+
+    def end_with_process(self, _timeout: float) -> None:
+        """Close, because the interpreter ends."""
+        self.cancel()

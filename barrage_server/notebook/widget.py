@@ -1,0 +1,102 @@
+"""The widget: traits for the browser, and the relay of its messages."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import anywidget
+import traitlets
+
+from barrage_server.notebook.relay import Relay
+from barrage_server.notebook.widget_of import Source
+
+__all__ = ["TableWidget"]
+
+_STATIC: Final = Path(__file__).parent / "static"
+_SETTLE_SECONDS: Final = 2.0
+"""Seconds that a kernel which was busy has for the messages that came meanwhile."""
+
+
+class TableWidget(anywidget.AnyWidget):  # type: ignore[misc]  # it has no types
+    """A table in a notebook: a grid, or a plot. Made by :func:`barrage_server.show`.
+
+    Args:
+        source: what is shown.
+        height: in CSS pixels.
+        theme: ``auto``, ``light`` or ``dark``.
+        plot: the specification of a plot; ``None``: a grid.
+
+    """
+
+    # as text, and not of one line, which could be a path: of a file the library keeps every widget
+    _esm = _STATIC.joinpath("widget.js").read_text(encoding="utf-8") + "\n"
+
+    _target = traitlets.Dict().tag(sync=True)
+    height = traitlets.Int(400).tag(sync=True)
+    theme = traitlets.Enum(("auto", "light", "dark"), "auto").tag(sync=True)
+    plot = traitlets.Dict(None, allow_none=True).tag(sync=True)
+
+    def __init__(
+        self, source: Source, *, height: int = 400, theme: str = "auto", plot: dict[str, object] | None = None
+    ) -> None:
+        # before the comm is opened, which the browser may answer at once
+        self._relay = Relay(source.open, _sender(weakref.ref(self)), settled=_settler())
+        self._ended = weakref.finalize(self, self._relay.close)
+        self._ended.atexit = False
+        self._title = source.title
+        super().__init__(_target=source.target(), height=height, theme=theme, plot=plot)
+        self.on_msg(_receive)
+
+    @property
+    def displays(self) -> int:
+        """Displays that are connected."""
+        return self._relay.links
+
+    def close(self) -> None:
+        """End all displays, and what they hold on the server. May be called repeatedly."""
+        self._relay.close()
+        super().close()
+
+    @traitlets.observe("comm")  # type: ignore[untyped-decorator]  # it has no types
+    def _watch_comm(self, change: Any) -> None:
+        if change["new"] is not None:
+            relay = self._relay
+            change["new"].on_close(lambda _message: relay.close())
+
+    def __repr__(self) -> str:
+        return f"<TableWidget {self._title!r}>"
+
+
+def _receive(widget: TableWidget, content: object, _buffers: object) -> None:
+    widget._relay.receive(content)
+
+
+def _sender(widget: weakref.ref[TableWidget]) -> Callable[[dict[str, Any], list[bytes]], object]:
+    """Sends to the browser while the widget is there."""
+
+    def send(message: dict[str, Any], buffers: list[bytes]) -> None:
+        held = widget()
+        if held is not None and held.comm is not None:
+            held.send(message, buffers)
+
+    return send
+
+
+def _settler() -> Callable[[Callable[[], object]], object]:
+    """Calls a function when the kernel has had time for the messages that have come; at once without an event loop."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return lambda check: check()
+
+    def settled(check: Callable[[], object]) -> None:
+        try:
+            loop.call_soon_threadsafe(loop.call_later, _SETTLE_SECONDS, check)
+        except RuntimeError:  # the event loop is closed
+            check()
+
+    return settled

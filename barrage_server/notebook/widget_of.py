@@ -1,0 +1,107 @@
+"""The widget of what is shown: sources of tables, and checked options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from barrage_server.arguments import integer, shown
+from barrage_server.client.live import LiveTable
+from barrage_server.client.remote_table import RemoteTable
+from barrage_server.engine import Table
+from barrage_server.engine.frames import arrow_rows
+from barrage_server.engine.standalone import table as table_of
+from barrage_server.errors import InvalidRequestError
+from barrage_server.extras import missing_extra
+from barrage_server.notebook.relay import PageEnd
+
+__all__ = ["Source", "source_of", "widget_of"]
+
+_THEMES: Final = ("auto", "light", "dark")
+_LEAST_HEIGHT: Final = 100
+_MOST_HEIGHT: Final = 10_000
+_MOST_SERIES: Final = 8
+_PLOT_FIELDS: Final = ("x", "ys", "range")
+
+
+class Source(Protocol):
+    """What is shown.
+
+    Attributes:
+        title: what it is called.
+
+    """
+
+    title: str
+
+    def target(self) -> dict[str, str]:
+        """What the page opens: ``table`` or ``ticket`` (base64), and the ``title``."""
+
+    def open(self) -> PageEnd:
+        """The server's end of a link."""
+
+
+def source_of(table: object) -> Source:
+    """The source of what a user wants to see.
+
+    Raises:
+        InvalidRequestError: a plan that was closed.
+        SchemaMismatchError: it has no rows that could be shown.
+
+    """
+    if isinstance(table, LiveTable | RemoteTable):
+        return table.page_source
+    from barrage_server.notebook.local import LocalSource  # which needs a good part of a server
+
+    if isinstance(table, Table):
+        return LocalSource(table)
+    return LocalSource(table_of(arrow_rows(table)))
+
+
+def widget_of(source: Source, *, height: int = 400, theme: str = "auto", plot: object = None) -> Any:
+    """The widget; see :func:`barrage_server.show`.
+
+    Raises:
+        DependencyError: the packages for widgets are not installed.
+        InvalidRequestError: an option is wrong.
+
+    """
+    integer(height, "height", least=_LEAST_HEIGHT, most=_MOST_HEIGHT)
+    if not isinstance(theme, str) or theme not in _THEMES:
+        raise InvalidRequestError(f"theme must be one of {', '.join(_THEMES)}, not {shown(theme)}.")
+    specification = _plot(plot)
+    try:
+        from barrage_server.notebook.widget import TableWidget
+    except ImportError as error:
+        if (error.name or "").startswith("barrage_server"):
+            raise
+        raise missing_extra("A widget needs", "notebook", error) from error
+    return TableWidget(source, height=height, theme=theme, plot=specification)
+
+
+def _plot(plot: object) -> dict[str, object] | None:
+    """The specification of a plot, as the page has it; ``None``: a grid."""
+    if plot is None or plot is False:
+        return None
+    if plot is True:
+        return {}
+    if isinstance(plot, str):
+        return {"ys": [plot]}
+    if isinstance(plot, Mapping):
+        unknown = [name for name in plot if name not in _PLOT_FIELDS]
+        if unknown:
+            raise InvalidRequestError(f"A plot has {', '.join(_PLOT_FIELDS)}, and no {shown(unknown[0])}.")
+        for name in ("x", "range"):
+            if not isinstance(plot.get(name, ""), str):
+                raise InvalidRequestError(f"The {name} of a plot must be a text, not {shown(plot[name])}.")
+        ys = plot.get("ys", ())
+        return {**plot, "ys": _series([ys] if isinstance(ys, str) else ys)}
+    return {"ys": _series(plot)}
+
+
+def _series(ys: object) -> list[str]:
+    if isinstance(ys, bytes) or not isinstance(ys, Sequence) or not all(isinstance(name, str) for name in ys):
+        raise InvalidRequestError(f"A plot is names of columns, or a mapping with ys, x and range, not {shown(ys)}.")
+    if len(ys) > _MOST_SERIES:
+        raise InvalidRequestError(f"A plot has {_MOST_SERIES} columns at most, not {len(ys):,}.")
+    return list(ys)

@@ -1,0 +1,176 @@
+"""A page over plain gRPC: the endpoint's event loop reads and writes, that of the pages does the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.server.access import Right
+from barrage_server.server.deephaven.call import Call
+from barrage_server.server.deephaven.sessions import Session
+from barrage_server.server.deephaven.state import EndpointState
+from barrage_server.server.open_stream import OpenStream
+from barrage_server.server.private_tables import Need
+from barrage_server.server.web.channel import ChannelClosedError
+from barrage_server.server.web.exchange_channel import ExchangeChannel, checked_text
+from barrage_server.server.web.page import Page
+from barrage_server.server.web.service import PageService
+from barrage_server.wire.raw import decode_flight_data, encode_flight_data
+
+__all__ = ["RawPageExchange"]
+
+logger = logging.getLogger("barrage_server.server")
+
+
+class RawPageExchange(OpenStream):
+    """One page. To be made on the event loop of the endpoint.
+
+    Args:
+        state: the endpoint's state.
+        call: the call.
+        session: the caller's session.
+        service: what all pages share.
+        first: the app_metadata of the message that has opened it; empty for none.
+
+    """
+
+    kind = "page"
+
+    def __init__(self, state: EndpointState, call: Call, session: Session, service: PageService, first: bytes) -> None:
+        super().__init__(state.server_state, session.principal, call.peer, call.stall)
+        self._state = state
+        self._call = call
+        self._session = session
+        self._service = service
+        self._first = first
+        self._loop = asyncio.get_running_loop()
+        self._writing = asyncio.Lock()
+        self._over = asyncio.Event()
+        self._page: Page | None = None
+        self._ending: BarrageError | None = None
+
+    # On the endpoint's event loop.
+
+    async def run(self) -> None:
+        """Serve the page to its end."""
+        self.server_state.streams.admit(self)
+        try:
+            channel = await self._there(self._begin())
+            reading = self._loop.create_task(self._read(channel))
+            over = self._loop.create_task(self._over.wait())
+            try:
+                await asyncio.wait((reading, over), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                reading.cancel()
+                over.cancel()
+                # not waited for in a call that is cancelled: the streams of the page leave by themselves
+                leaving = self._service.call(self._leave(channel))
+            await asyncio.wrap_future(leaving)
+            async with self._writing:  # a message is sent completely: gRPC takes no status meanwhile
+                pass
+        finally:
+            self.server_state.streams.release(self)
+
+    async def _read(self, channel: ExchangeChannel) -> None:
+        if self._first:
+            await self._put(channel, self._first)
+        try:
+            while (message := await self._call.read()) is not None:
+                parts = decode_flight_data(message)
+                if parts.data_header:
+                    error = InvalidRequestError("A page sends its messages in app_metadata, and no rows.")
+                    await self._there(channel.put(error))
+                elif parts.app_metadata:
+                    await self._put(channel, parts.app_metadata)
+        except BarrageError as error:  # of a connection that broke, or of nonsense
+            await self._there(channel.put(error))
+            await self._over.wait()
+
+    async def _put(self, channel: ExchangeChannel, app_metadata: bytes) -> None:
+        try:
+            message: str | BarrageError = checked_text(app_metadata)
+        except BarrageError as error:
+            message = error
+        await self._there(channel.put(message))
+
+    async def _there(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The result of ``work`` on the event loop of the pages."""
+        return await asyncio.wrap_future(self._service.call(work))
+
+    async def _send(self, messages: Sequence[bytes]) -> None:
+        async with self._writing:
+            for message in messages:
+                if self._over.is_set():
+                    raise ChannelClosedError
+                await self._call.write(encode_flight_data(b"", message, None))
+                self.count(1, len(message))
+
+    # On the event loop of the pages.
+
+    async def _begin(self) -> ExchangeChannel:
+        channel = ExchangeChannel(
+            self.principal,
+            self.peer,
+            self.stall,
+            self._write,
+            self._finish,
+            self.server_state.limits.idle_stream_seconds,
+            None if self._session.is_plain else self._table,
+        )
+        self._page = page = Page(channel, self._service)
+        self._serving = asyncio.get_running_loop().create_task(page.run())
+        if self._ending is not None:
+            page.end(self._ending)
+        return channel
+
+    async def _leave(self, channel: ExchangeChannel) -> None:
+        await channel.hang_up()
+        await asyncio.wait([self._serving])
+
+    async def _write(self, messages: Sequence[bytes]) -> None:
+        sending = self._send(messages)
+        try:  # a task that is cancelled leaves the message to be sent completely
+            await asyncio.shield(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(sending, self._loop)))
+        except BarrageError as error:
+            raise ChannelClosedError from error
+        except RuntimeError:  # the endpoint is closed
+            sending.close()
+            raise ChannelClosedError from None
+        except asyncio.CancelledError:  # of the call, or of this task
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise ChannelClosedError from None
+
+    async def _table(self, ticket: bytes) -> Table | None:
+        resolving = self._state.resolve(self._session, ticket, Right.READ)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(resolving, self._loop))
+
+    def _finish(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._over.set)
+        except RuntimeError:
+            logger.debug("the endpoint was closed before the page of %s ended", self.peer)
+
+    # On any thread.
+
+    def needs(self) -> Sequence[Need]:
+        """Nothing: the streams of the page say for themselves."""
+        return ()
+
+    def cut(self) -> bool:
+        """End the call: gRPC can not, while the client takes nothing."""
+        return False
+
+    def end(self, error: BarrageError) -> None:
+        """Tell the page why it ends."""
+        self._service.loop.call_soon_threadsafe(self._end, error)
+
+    def _end(self, error: BarrageError) -> None:
+        self._ending = error
+        if self._page is not None:
+            self._page.end(error)

@@ -1,0 +1,209 @@
+"""A page over ``pyarrow.flight``: the handler's thread reads, threads of the dispatcher write, the pages' event loop
+does the rest.
+
+See :mod:`barrage_server.server.exchange` for why one thread cannot do both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections import deque
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.flight as fl
+
+from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
+from barrage_server.flight.sockets import peer_name
+from barrage_server.server.auth import AuthMiddleware
+from barrage_server.server.dispatcher import ChangeSignal
+from barrage_server.server.open_stream import OpenStream
+from barrage_server.server.private_tables import Need
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.stall import Awaited, StallWatch
+from barrage_server.server.web.channel import ChannelClosedError
+from barrage_server.server.web.exchange_channel import ExchangeChannel, checked_text
+from barrage_server.server.web.page import Page
+
+__all__ = ["PageExchange"]
+
+logger = logging.getLogger("barrage_server.server")
+
+_LEAVE_SECONDS: Final = 10.0
+"""Seconds for the streams of a page to leave when its client has."""
+
+
+class PageExchange(OpenStream):
+    """One page.
+
+    Args:
+        server_state: the server's state.
+        call: the caller.
+        context: Flight's view of the call.
+        reader: the source of messages.
+        writer: the sink of messages.
+
+    """
+
+    kind = "page"
+
+    def __init__(
+        self,
+        server_state: ServerState,
+        call: AuthMiddleware,
+        context: fl.ServerCallContext,
+        reader: fl.MetadataRecordBatchReader,
+        writer: fl.MetadataRecordBatchWriter,
+    ) -> None:
+        super().__init__(server_state, call.principal, peer_name(context.peer()), StallWatch(server_state.clock))
+        self._context = context
+        self._reader = reader
+        self._writer = writer
+        self._service = server_state.pages.service()
+        self._scheduled = server_state.dispatcher.add(self, ChangeSignal())
+        self._lock = threading.Lock()
+        self._due: deque[tuple[Sequence[bytes], concurrent.futures.Future[None]]] = deque()
+        self._is_closed = False
+        self._is_over = threading.Event()
+        self._page: Page | None = None
+        self._ending: BarrageError | None = None
+
+    # On the handler's thread.
+
+    def run(self) -> None:
+        """Serve the page to its end."""
+        self.server_state.streams.admit(self)
+        try:
+            try:
+                channel, serving = self._service.call(self._begin()).result()
+            except concurrent.futures.CancelledError:
+                raise UnavailableError("The server is shutting down.") from None
+            try:
+                for message in self._messages():
+                    self._wait(channel.put(message))
+            finally:
+                self._is_over.set()
+                self._wait(channel.hang_up())
+                self._wait(serving)
+        finally:
+            self.server_state.dispatcher.remove(self._scheduled)
+            self._drop_due()
+            self.server_state.streams.release(self)
+
+    def _messages(self) -> Iterator[str | BarrageError]:
+        """What comes, until the client half-closes, cancels or disconnects; the last may be an error."""
+        while not self._is_over.is_set():
+            try:
+                chunk = self._reader.read_chunk()
+            except StopIteration:
+                return
+            except (pa.ArrowException, OSError):
+                if not self._context.is_cancelled():
+                    logger.debug("%s sent what is no Flight message", self.peer)
+                return
+            if chunk.data is not None:
+                yield InvalidRequestError("A page sends its messages in app_metadata, and no rows.")
+            if chunk.app_metadata is None or not chunk.app_metadata.size:
+                continue
+            try:
+                yield checked_text(chunk.app_metadata.to_pybytes())
+            except BarrageError as error:
+                yield error
+
+    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` on the event loop, to its end."""
+        try:
+            self._service.call(work).result(_LEAVE_SECONDS if self._is_over.is_set() else None)
+        except concurrent.futures.CancelledError:
+            logger.debug("the pages have ended before %s", self.peer)
+        except concurrent.futures.TimeoutError:
+            logger.error("the page of %s does not end", self.peer)
+
+    # On the event loop.
+
+    async def _begin(self) -> tuple[ExchangeChannel, Coroutine[Any, Any, None]]:
+        channel = ExchangeChannel(
+            self.principal,
+            self.peer,
+            self.stall,
+            self._write,
+            self._finish,
+            self.server_state.limits.idle_stream_seconds,
+        )
+        self._page = page = Page(channel, self._service)
+        serving = asyncio.get_running_loop().create_task(page.run())
+        if self._ending is not None:
+            page.end(self._ending)
+
+        async def served() -> None:
+            await serving
+
+        return channel, served()
+
+    async def _write(self, messages: Sequence[bytes]) -> None:
+        written: concurrent.futures.Future[None] = concurrent.futures.Future()
+        with self._lock:
+            if self._is_closed:
+                raise ChannelClosedError
+            self._due.append((messages, written))
+        self.server_state.dispatcher.wake(self._scheduled)
+        await asyncio.wrap_future(written)
+
+    def _finish(self) -> None:
+        """The page has ended. The watchdog cuts off a client that does not hang up then."""
+        if not self._is_over.is_set():
+            self._is_over.set()
+            self.stall.expect(Awaited.HANG_UP, self.server_state.limits.goodbye_seconds)
+
+    # On a thread of the dispatcher.
+
+    def run_turn(self, now: float) -> float | None:  # noqa: ARG002  (nothing is due at a time)
+        """Write what is due."""
+        while True:
+            with self._lock:
+                if not self._due:
+                    return None
+                messages, written = self._due.popleft()
+            if not written.set_running_or_notify_cancel():
+                continue
+            try:
+                for message in messages:
+                    self.count(1, len(message))
+                    with self.stall.taking(self.server_state.limits.slow_client_seconds):
+                        self._writer.write_metadata(pa.py_buffer(message))
+            except Exception as error:  # the boundary: the client is gone
+                logger.debug("writing to %s failed: %s", self.peer, error)
+                written.set_exception(ChannelClosedError())
+            else:
+                written.set_result(None)
+
+    def _drop_due(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            dropped, self._due = self._due, deque()
+        for _, written in dropped:
+            if written.set_running_or_notify_cancel():
+                written.set_exception(ChannelClosedError())
+
+    # On any thread.
+
+    def needs(self) -> Sequence[Need]:
+        """Nothing: the streams of the page say for themselves."""
+        return ()
+
+    def cut(self) -> bool:
+        """End the call: Flight can not, while the client takes nothing."""
+        return False
+
+    def end(self, error: BarrageError) -> None:
+        """Tell the page why it ends."""
+        self._service.loop.call_soon_threadsafe(self._end, error)
+
+    def _end(self, error: BarrageError) -> None:
+        self._ending = error
+        if self._page is not None:
+            self._page.end(error)

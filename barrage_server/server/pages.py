@@ -1,0 +1,66 @@
+"""The pages of a server, whichever way they come: what they share is made with the first of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from barrage_server.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from barrage_server.server.event_loop import EventLoop
+    from barrage_server.server.server_state import ServerState
+    from barrage_server.server.web.service import PageService
+
+__all__ = ["Pages"]
+
+
+class Pages:
+    """Starts what pages share when one comes: a server that nobody looks at has no thread for it. Methods may be
+    called from any thread.
+
+    Args:
+        server_state: the server's state.
+
+    """
+
+    def __init__(self, server_state: ServerState) -> None:
+        self._server_state = server_state
+        self._lock = threading.Lock()
+        self._service: PageService | None = None
+        self._loop: EventLoop | None = None
+        self._is_open = False
+        self._is_closed = False
+
+    def open(self, loop: EventLoop | None = None) -> None:
+        """Let pages come. They run on ``loop``, which somebody else stops, or else on one of their own."""
+        with self._lock:
+            self._loop = loop
+            self._is_open = True
+
+    def service(self) -> PageService:
+        """What pages share, running.
+
+        Raises:
+            UnavailableError: the server is closed, or not open yet.
+            LimitError: the process can start no further thread.
+
+        """
+        with self._lock:
+            if self._is_closed:
+                raise UnavailableError("The server is shutting down; connect again later.")
+            if not self._is_open:
+                raise UnavailableError("The server is starting; connect again later.")
+            if self._service is None:
+                from barrage_server.server.web.service import PageService  # which a server may never need
+
+                self._service = PageService(self._server_state, self._loop)
+            return self._service
+
+    def close(self) -> None:
+        """End it. Pages must have left before, or are cut off. May be called again."""
+        with self._lock:
+            self._is_closed = True
+            service = self._service
+        if service is not None:
+            service.close()

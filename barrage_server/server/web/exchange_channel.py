@@ -1,0 +1,160 @@
+"""A page behind a Flight exchange: its frames are the app_metadata of messages without rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
+
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError, DeadlineError, LimitError, WireFormatError
+from barrage_server.server.principal import Principal
+from barrage_server.server.stall import StallWatch
+from barrage_server.server.web.channel import ChannelClosedError, PageChannel
+from barrage_server.wire.page_messages import MOST_TEXT_BYTES, ExchangeKind
+
+__all__ = ["ExchangeChannel", "checked_text"]
+
+_MOST_WAITING: Final = 16
+"""Messages that were read and not yet handled, at which no more are read."""
+_REASON: Final = 1_000
+"""Characters of the reason of the end."""
+
+Write = Callable[[Sequence[bytes]], Awaitable[None]]
+"""Writes messages; returns when there is room for more. ChannelClosedError: the client is gone."""
+
+
+def checked_text(app_metadata: bytes) -> str:
+    """The text in a message of a page.
+
+    Raises:
+        WireFormatError: it is no UTF-8.
+        LimitError: it is too long.
+
+    """
+    if len(app_metadata) > MOST_TEXT_BYTES:
+        raise LimitError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")
+    try:
+        return app_metadata.decode()
+    except UnicodeDecodeError:
+        raise WireFormatError("A message of a page is UTF-8 text.") from None
+
+
+class ExchangeChannel(PageChannel):
+    """Carries the frames of a page for an exchange, which reads them with :meth:`put` and writes them with ``write``.
+    To be made on the event loop of the pages.
+
+    Args:
+        principal: the caller.
+        peer: the client's address.
+        stall: the watch over what the client takes.
+        write: see above.
+        over: called when no more is written: the page has ended, and the client is to hang up.
+        first_seconds: seconds that the client may take for its first message.
+        table: finds the tables of tickets that the exchange knows.
+
+    """
+
+    def __init__(
+        self,
+        principal: Principal,
+        peer: str,
+        stall: StallWatch,
+        write: Write,
+        over: Callable[[], object],
+        first_seconds: float,
+        table: Callable[[bytes], Awaitable[Table | None]] | None = None,
+    ) -> None:
+        self.principal = principal
+        self.peer = peer
+        self.stall = stall
+        self._write = write
+        self._tell_over = over
+        self._first_seconds = first_seconds
+        self._find_table = table
+        self._waiting: deque[str | BarrageError] = deque()
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._is_over = False
+
+    # For the exchange.
+
+    async def put(self, text: str | BarrageError) -> None:
+        """A message has come, or what is no message. Returns when there is room for more, or it is over."""
+        self._waiting.append(text)
+        self._arrived.set()
+        while len(self._waiting) >= _MOST_WAITING and not self._is_over:
+            self._room.clear()
+            await self._room.wait()
+
+    async def hang_up(self) -> None:
+        """The client has left."""
+        self._end()
+
+    # For the page.
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither side has ended it."""
+        return not self._is_over
+
+    async def texts(self) -> AsyncIterator[str]:
+        """The messages.
+
+        Raises:
+            WireFormatError, InvalidRequestError, LimitError: something else than a text came.
+            DeadlineError: nothing came for too long.
+
+        """
+        try:
+            async with asyncio.timeout(self._first_seconds):
+                await self._arrived.wait()
+        except TimeoutError:
+            raise DeadlineError(
+                f"This stream has asked for nothing within {self._first_seconds:g} s (idle_stream_seconds)."
+            ) from None
+        while not self._is_over:
+            if not self._waiting:
+                self._arrived.clear()
+                await self._arrived.wait()
+                continue
+            text = self._waiting.popleft()
+            self._room.set()
+            if isinstance(text, BarrageError):
+                raise text
+            yield text
+
+    async def send(self, *frames: str | bytes) -> None:
+        """Send frames. ChannelClosedError: the client is gone."""
+        if self._is_over:
+            raise ChannelClosedError
+        await self._write([_message(frame) for frame in frames])
+
+    async def close(self, reason: BarrageError) -> None:
+        """End it: the client is told why, if it is there, and is to hang up."""
+        if self._is_over:
+            return
+        try:
+            await self._write([bytes([ExchangeKind.END]) + str(reason)[:_REASON].encode("utf-8", "replace")])
+        except ChannelClosedError:
+            pass
+        finally:
+            self._end()
+
+    async def table(self, ticket: bytes) -> Table | None:
+        """The table of a ticket that the exchange knows; ``None``: it knows none."""
+        return None if self._find_table is None else await self._find_table(ticket)
+
+    def _end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._arrived.set()
+            self._room.set()
+            self._tell_over()
+
+
+def _message(frame: str | bytes) -> bytes:
+    if isinstance(frame, str):
+        return bytes([ExchangeKind.TEXT]) + frame.encode()
+    return bytes([ExchangeKind.BINARY]) + frame

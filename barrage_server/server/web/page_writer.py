@@ -1,0 +1,84 @@
+"""What one page is sent, and the tasks that send it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+from barrage_server.errors import BarrageError
+from barrage_server.server.web.channel import ChannelClosedError, PageChannel
+
+__all__ = ["PageWriter"]
+
+_MOST_TASKS: Final = 100
+"""Streams that open, and frames that wait to be taken, at which no more is read from the page."""
+
+
+class PageWriter:
+    """Writes to one page, one message at a time, for any number of streams.
+
+    Args:
+        channel: where to.
+
+    """
+
+    def __init__(self, channel: PageChannel) -> None:
+        self._channel = channel
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the page has not taken what was sent last."""
+        return self._turn.locked()
+
+    async def send(self, *frames: str | bytes) -> None:
+        """Send frames, after those before. ChannelClosedError: the page is gone."""
+        # one message at a time is in the buffers of the channel
+        async with self._turn:
+            await self._channel.send(*frames)
+
+    async def tell(self, message: Mapping[str, Any]) -> None:
+        """Send a message. ChannelClosedError: the page is gone."""
+        await self.send(json.dumps(message, separators=(",", ":")))
+
+    async def tell_ended(self, stream: int, error: BarrageError | None) -> None:
+        """Tell the page, if it is there, that a stream has ended, and why."""
+        told: dict[str, Any] = {"type": "ended", "stream": stream}
+        if error is not None:
+            told |= {"error": type(error).__name__, "text": str(error)}
+        with contextlib.suppress(ChannelClosedError):
+            await self.tell(told)
+
+    async def refuse(self, error: BarrageError) -> None:
+        """End the channel, and tell the page, if it is there, that it need not come back."""
+        with contextlib.suppress(ChannelClosedError):
+            await self.tell({"type": "refused", "error": type(error).__name__, "text": str(error)})
+        await self._channel.close(error)
+
+    async def close(self, reason: BarrageError) -> None:
+        """End the channel when what was sent before is written; the page may come back."""
+        async with self._turn:
+            await self._channel.close(reason)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run ``work`` beside what the page does next."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def wait_for_room(self) -> None:
+        """Return when a page that asks and takes no answers may be read again."""
+        while len(self._tasks) > _MOST_TASKS:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    async def stop(self) -> None:
+        """Cancel all tasks; returns when they have ended."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)

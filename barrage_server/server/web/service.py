@@ -1,0 +1,240 @@
+"""What all pages of a server share: an event loop, threads, the list of tables, and the server's health."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import math
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, ParamSpec, TypeVar
+
+import barrage_server
+from barrage_server.engine import Table
+from barrage_server.errors import BarrageError
+from barrage_server.plan.operation import Operation
+from barrage_server.server.authentication import Credentials
+from barrage_server.server.event_loop import EventLoop
+from barrage_server.server.figures import shown_to
+from barrage_server.server.log_ins import LogIns
+from barrage_server.server.plans import compute_from, computed_table
+from barrage_server.server.principal import Principal
+from barrage_server.server.server_state import ServerState
+from barrage_server.server.web.health import ProcessFigures, health_message
+from barrage_server.server.web.page import Page
+from barrage_server.server.web.session import PageLimits
+from barrage_server.server.web.stream import PageStream
+from barrage_server.server.web.tables import TableList
+from barrage_server.server.workers import Workers
+from barrage_server.wire.browser_types import form_of
+from barrage_server.wire.tickets import PlanTicket, ResultTicket
+
+__all__ = ["PageService"]
+
+logger = logging.getLogger("barrage_server.server")
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_WORKERS: Final = 8
+"""Threads for what would hold the event loop up."""
+_PLAN_THREADS: Final = 8
+"""Threads that compute tables for pages."""
+_LIGHT_COLUMNS: Final = 256
+_BEAT_SECONDS: Final = 1.0
+_FRESH_SECONDS: Final = 0.9 * _BEAT_SECONDS
+_RESTS: Final = 10.0
+"""The list of tables is made again after this multiple of the time that making it took, at the earliest."""
+_CLOSE_SECONDS: Final = 5.0
+
+
+class PageService:
+    """Runs from its making to :meth:`close`.
+
+    Args:
+        server_state: the server's state.
+        loop: the event loop to run on, which somebody else stops; ``None``: one of its own.
+
+    Attributes:
+        server_state: the server's state.
+        page_limits: what one page may have open.
+        server_name: what pages are told of this program.
+        tables: the list of tables.
+
+    Raises:
+        LimitError: the process can start no further thread.
+
+    """
+
+    def __init__(self, server_state: ServerState, loop: EventLoop | None = None) -> None:
+        self.server_state: Final = server_state
+        self.page_limits: Final = PageLimits.of(server_state.limits)
+        self.server_name: Final = f"barrage-server {barrage_server.__version__}"
+        self.tables: Final = TableList(server_state.access, server_state.clock)
+        self._log_ins = LogIns(server_state.limits.failed_log_ins, server_state.clock)
+        self._workers = Workers(_WORKERS, "barrage-page-work")
+        self._plans = Workers(_PLAN_THREADS, "barrage-page-plans")
+        self._light: weakref.WeakKeyDictionary[Table, bool] = weakref.WeakKeyDictionary()
+        self._health: dict[object, tuple[float, str]] = {}  # by what callers may see: when it was made, and the message
+        self._process: ProcessFigures | None = None
+        self._pages: set[Page] = set()
+        self._beating: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._is_alone = loop is None
+        self._loop = EventLoop("barrage-pages") if loop is None else loop
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop."""
+        return self._loop.loop
+
+    # For other threads than the event loop's.
+
+    def call(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
+        """Run ``coroutine`` on the event loop."""
+        return self._loop.call(coroutine)
+
+    def close(self) -> None:
+        """End everything. Returns in bounded time; may be called again."""
+        if not self._loop.is_stopped:
+            try:
+                self._loop.call(self._close()).result(_CLOSE_SECONDS)
+            except concurrent.futures.TimeoutError:
+                logger.error("the pages do not end")
+        self._workers.shutdown()
+        self._plans.shutdown()
+        if self._is_alone:
+            self._loop.stop()
+
+    # For pages, on the event loop.
+
+    def enter(self, page: Page) -> None:
+        """Tell a page, once a second, what is new."""
+        self._pages.add(page)
+        if self._beating is None or self._beating.done():
+            self._beating = asyncio.get_running_loop().create_task(self._beat())
+
+    def leave(self, page: Page) -> None:
+        """A page has left."""
+        self._pages.discard(page)
+
+    async def aside(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **keywords: Arguments.kwargs
+    ) -> Result:
+        """``function(*args, **keywords)``, called on a thread."""
+        return await asyncio.wrap_future(self._workers.submit(function, *args, **keywords))
+
+    async def computed_from(self, principal: Principal, table: Table, operations: Sequence[Operation]) -> Table:
+        """The result of operations on a table, computed on a thread while the caller is there.
+
+        Raises:
+            BarrageError: the error of the operation that failed.
+
+        """
+        return await self._planned(
+            lambda is_gone: compute_from(self.server_state, principal, table, operations, is_gone)
+        )
+
+    async def computed(self, principal: Principal, ticket: ResultTicket | PlanTicket) -> Table:
+        """The table of a ticket that stands for a result; of a plan, computed while the caller is there.
+
+        Raises what :func:`~barrage_server.server.plans.computed_table` does.
+        """
+        return await self._planned(lambda is_gone: computed_table(self.server_state, principal, ticket, is_gone))
+
+    async def _planned(self, work: Callable[[Callable[[], bool]], Table]) -> Table:
+        gone = threading.Event()
+        try:
+            return await asyncio.wrap_future(self._plans.submit(work, gone.is_set))
+        except asyncio.CancelledError:
+            gone.set()
+            raise
+
+    def is_light(self, table: Table) -> bool:
+        """Whether a window of the table is converted for pages in no time: it has few columns, and no nested ones."""
+        known = self._light.get(table)
+        if known is None:
+            forms = (form_of(data_type)["form"] for data_type in table.schema.types)
+            known = len(table.schema) <= _LIGHT_COLUMNS and "nested" not in forms
+            self._light[table] = known
+        return known
+
+    def leave_aside(self, stream: PageStream) -> None:
+        """Have a stream leave that a thread is still busy with."""
+        try:
+            self._workers.submit(stream.leave)
+        except BarrageError:  # this is closed, and nothing else runs on its loop
+            stream.leave()
+
+    async def principal(self, credentials: Credentials, peer: str) -> Principal:
+        """The caller at ``peer`` with these credentials.
+
+        Raises:
+            AuthenticationError: they are missing or wrong.
+            LimitError: the address has shown too many wrong ones.
+
+        """
+        authentication = self.server_state.authentication
+        with self._log_ins.attempt(credentials, peer):
+            quick = authentication.quick(credentials)
+            return quick if quick is not None else await self.aside(authentication.principal, credentials)
+
+    async def refresh_tables(self) -> None:
+        """Make the lists of tables anew, for all who look; at most one at a time."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+        await asyncio.shield(self._refreshing)
+
+    async def health(self, principal: Principal) -> str:
+        """The message about the state of the server, for who may know it; made at most about once a second.
+
+        Raises:
+            ForbiddenError: the caller may not.
+
+        """
+        key, now = self.tables.key(principal), asyncio.get_running_loop().time()
+        made_at, known = self._health.get(key, (-math.inf, ""))
+        if now - made_at < _FRESH_SECONDS:
+            return known
+        found = await self.aside(self._make_health, principal)
+        self._health = {other: made for other, made in self._health.items() if now - made[0] < _FRESH_SECONDS}
+        self._health[key] = (now, found)
+        return found
+
+    def _make_health(self, principal: Principal) -> str:
+        figures = shown_to(self.server_state, principal)
+        before, self._process = self._process, ProcessFigures.now()
+        return health_message(figures, self.server_state.limits, self._process, before)
+
+    async def _refresh(self) -> None:
+        principals = [page.principal for page in self._pages if page.is_known]
+        await self.aside(self.tables.refresh, principals)
+
+    async def _beat(self) -> None:
+        """Tell all pages, once a second, what is new; until there are none."""
+        loop = asyncio.get_running_loop()
+        rested = 0.0
+        while self._pages:
+            await asyncio.sleep(_BEAT_SECONDS)
+            pages = [page for page in self._pages if page.is_known]
+            began = loop.time()
+            if began >= rested or not self._pages:
+                try:
+                    await self.refresh_tables()
+                except Exception:  # the boundary: pages keep the list that they have
+                    logger.exception("the list of tables could not be made")
+                rested = loop.time() + _RESTS * (loop.time() - began)
+            for page in pages:
+                page.start_beat()
+
+    async def _close(self) -> None:
+        self.tables.close()
+        if not self._is_alone:
+            return  # who stops the loop ends its tasks
+        current = asyncio.current_task()
+        rest = [task for task in asyncio.all_tasks() if task is not current]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
