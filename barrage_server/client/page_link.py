@@ -34,7 +34,7 @@ class PageLink:
         channel.need("pages in notebooks")
         self._channel = channel
         self.session = channel.login.sessions_lost
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held to send
         self._is_closed = False
         with translated(channel.address):
             descriptor = flight.FlightDescriptor.for_command(PAGE_COMMAND)
@@ -43,15 +43,15 @@ class PageLink:
         end_with_process(self, Ending.SUBSCRIPTION)
 
     def send(self, text: str) -> None:
-        """Send a message of a page.
+        """Send a message of a page; waits for a server that reads none.
 
         Raises:
             BarrageError: the exchange has ended; :meth:`frames` says why.
 
         """
+        if self._is_closed:
+            raise UnavailableError("The page is closed.")
         with self._lock, translated(self._channel.address):
-            if self._is_closed:
-                raise UnavailableError("The page is closed.")
             self._writer.write_metadata(text.encode("utf-8", "surrogatepass"))
 
     def frames(self) -> Iterator[str | bytes]:
@@ -80,10 +80,10 @@ class PageLink:
                 raise UnavailableError(frame.to_pybytes().decode("utf-8", "replace"))
 
     def cancel(self) -> None:
-        """End the exchange from this side, at once; a thread that reads returns. May be called repeatedly."""
-        with self._lock:
-            if self._is_closed:
-                return
+        """End the exchange from this side; threads that read or send return. Waits for nothing, and may be called
+        repeatedly, also while an object is freed.
+        """
+        if not self._is_closed:
             self._is_closed = True
             self._reader.cancel()
 

@@ -37,9 +37,11 @@ class PageSource:
         """What the page opens: a table by name, or by ticket. May call the server.
 
         Raises:
+            UnsupportedOperationError: it is a Deephaven server.
             BarrageError: a plan that is too long to be its own ticket cannot be computed.
 
         """
+        self._channel.need("pages in notebooks")
         address = self._address
         if not isinstance(address, HeldResult):
             return {"table": address.name, "title": self.title}
@@ -47,6 +49,7 @@ class PageSource:
         ticket = address.plan_ticket()
         if len(ticket) > _MOST_PLAN_BYTES:
             ticket = address.ticket(self._channel.server_kind)
+            address.use()  # until it is freed with this
         return {"ticket": base64.b64encode(ticket).decode("ascii"), "title": self.title}
 
     def open(self) -> PageLink:

@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from barrage_server.engine import Table, UpdateGraph
@@ -138,6 +139,7 @@ class LocalLink:
         self._graph = table.graph
         self._host = _entered(self._graph)
         self._lock = threading.Lock()
+        self._is_over = False
         self._is_closed = False
         # messages, and what is told when they were taken; None: there are no more
         self._frames: queue.SimpleQueue[tuple[Sequence[bytes], concurrent.futures.Future[None]] | None]
@@ -153,7 +155,7 @@ class LocalLink:
     def send(self, text: str) -> None:
         """Send a message of a page. UnavailableError: it has ended."""
         with self._lock:
-            if self._is_closed:
+            if self._is_over or self._is_closed:
                 raise UnavailableError("The page is closed.")
             putting = self._host.service.call(self._channel.put(text))
         try:
@@ -173,8 +175,14 @@ class LocalLink:
                 taken.set_result(None)
         raise UnavailableError("The page is closed.")
 
+    def cancel(self) -> None:
+        """End it; threads that read or send return. Waits for nothing, and may be called repeatedly."""
+        self._is_over = True
+        with suppress(RuntimeError):  # it has left, and was the last one
+            self._host.service.loop.call_soon_threadsafe(self._channel.stop)
+
     def close(self) -> None:
-        """End it. May be called repeatedly."""
+        """Leave. May be called repeatedly."""
         with self._lock:
             if self._is_closed:
                 return
@@ -200,7 +208,7 @@ class LocalLink:
         return channel, asyncio.get_running_loop().create_task(Page(channel, self._host.service).run())
 
     async def _leave(self) -> None:
-        await self._channel.hang_up()
+        self._channel.stop()
         await asyncio.wait([self._serving])
 
     async def _write(self, messages: Sequence[bytes]) -> None:

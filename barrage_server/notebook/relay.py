@@ -42,8 +42,13 @@ class PageEnd(Protocol):
     def frames(self) -> Iterator[str | bytes]:
         """The frames as they come. BarrageError: why it has ended."""
 
+    def cancel(self) -> None:
+        """End it; :meth:`frames` and :meth:`send` return or raise soon. Waits for nothing; may be called repeatedly,
+        from any thread, also while an object is freed.
+        """
+
     def close(self) -> None:
-        """End it; :meth:`frames` returns or raises then. May be called repeatedly, from any thread."""
+        """Release it, after :meth:`cancel`. May wait."""
 
 
 class Relay:
@@ -148,6 +153,7 @@ class _Link:
         self._changed = threading.Condition()
         self._waiting: deque[str] = deque()
         self._over = threading.Event()
+        self._end: PageEnd | None = None
         self._heard = clock()
         self._asked = False
 
@@ -177,16 +183,22 @@ class _Link:
             self._over.set()
             self._waiting.clear()
             self._changed.notify()
+            end = self._end
         self._forget(self._name)
+        if end is not None:
+            end.cancel()
         if reason is not None:
             self._send({"kind": "closed", "link": self._name, "text": reason}, [])
 
     def _read(self) -> None:
         try:
             end = self._open_end()
+            with self._changed:
+                self._end = end
             try:
                 start_thread(threading.Thread(target=self._write, args=(end,), name="barrage-widget", daemon=True))
             except BaseException:
+                end.cancel()
                 end.close()
                 raise
             if self._over.is_set():
@@ -220,6 +232,7 @@ class _Link:
                 except BarrageError as error:  # the thread that reads tells of it
                     logger.debug("a display of a widget has ended: %s", error)
         finally:
+            end.cancel()
             end.close()
 
     def _look_idle(self) -> None:

@@ -78,9 +78,9 @@ class Limits:
             :class:`~barrage_server.errors.LimitError`.
         uploads: streams of ``DoPut`` at a time.
         downloads: streams of ``DoGet`` at a time.
-        streams_per_caller: streams of these three kinds at a time of one caller. As for every bound per caller, a
-            caller is who its credentials say; the holders of one shared token without user names are one caller, and
-            a server that accepts every caller has no such bounds.
+        streams_per_caller: streams of these three kinds, and pages over Flight, at a time of one caller. As for every
+            bound per caller, a caller is who its credentials say; the holders of one shared token without user names
+            are one caller, and a server that accepts every caller has no such bounds.
         put_bytes: Arrow bytes of one plain ``DoPut``, which is kept until its client has sent everything.
         columns: most columns of a new table, counting the fields within their types; its schema may have ten times as
             many entries of metadata.

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _TABLE_KINDS: Final = ("append", "ring", "blink", "keyed", "replaced", "replica", "derived")
-_STREAM_KINDS: Final = ("subscription", "upload", "download")
+_STREAM_KINDS: Final = ("subscription", "upload", "download", "page")
 _PUBLISH_KINDS: Final = ("put", "commit", "update")
 
 

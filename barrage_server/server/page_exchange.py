@@ -87,7 +87,7 @@ class PageExchange(OpenStream):
                     self._wait(channel.put(message))
             finally:
                 self._is_over.set()
-                self._wait(channel.hang_up())
+                self._service.loop.call_soon_threadsafe(channel.stop)
                 self._wait(serving)
         finally:
             self.server_state.dispatcher.remove(self._scheduled)
@@ -172,7 +172,6 @@ class PageExchange(OpenStream):
                 continue
             try:
                 for message in messages:
-                    self.count(1, len(message))
                     with self.stall.taking(self.server_state.limits.slow_client_seconds):
                         self._writer.write_metadata(pa.py_buffer(message))
             except Exception as error:  # the boundary: the client is gone

@@ -81,7 +81,8 @@ class StreamGauges:
     """One open stream of any kind.
 
     Attributes:
-        kind: ``subscription`` for a ``DoExchange``, ``upload`` for a ``DoPut``, ``download`` for a ``DoGet``.
+        kind: ``subscription`` for a ``DoExchange``, ``upload`` for a ``DoPut``, ``download`` for a ``DoGet``,
+            ``page`` for a page over Flight, whose tables are subscriptions of their own.
         peer: the client's address.
         user: the client's name.
         table: the table's name; ``None`` before the client has named one.

@@ -33,7 +33,7 @@ class Stream(Protocol):
 
     @property
     def kind(self) -> str:
-        """``subscription``, ``upload`` or ``download``."""
+        """``subscription``, ``upload``, ``download`` or ``page``."""
 
     @property
     def peer(self) -> str:

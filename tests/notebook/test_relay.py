@@ -38,10 +38,12 @@ class End:
             yield frame
         raise bs.UnavailableError("closed here")
 
-    def close(self) -> None:
-        self.closed.set()
+    def cancel(self) -> None:
         self.taking.set()
         self.due.put(None)
+
+    def close(self) -> None:
+        self.closed.set()
 
 
 class Kernel:
@@ -189,7 +191,6 @@ def test_a_server_that_takes_nothing_does_not_hold_the_kernel_up(kernel: Kernel)
     for number in range(2_000):
         kernel.say("text", text=f"{number}")
     assert kernel.hear()["kind"] == "closed"
-    end.taking.set()
     assert end.closed.wait(PATIENCE)
 
 
@@ -219,8 +220,8 @@ class TestIdle:
 def test_what_is_no_message_is_dropped(kernel: Kernel) -> None:
     end = kernel.opened()
     draw = random.Random(3)
-    values = [None, True, 1, "", "a", "b", [], {}, "open ", b"x", "x" * 200, 0.5, {"link": "a"}]
-    kinds = ["text", "close", "opened", "binary", None, 5, [], {}]
+    values: list[Any] = [None, True, 1, "", "a", "b", [], {}, "open ", b"x", "x" * 200, 0.5, {"link": "a"}]
+    kinds: list[Any] = ["text", "close", "opened", "binary", None, 5, [], {}]
     kernel.relay.receive(None)
     for _ in range(500):
         kind, link, text = draw.choice(kinds), draw.choice(values), draw.choice(values)

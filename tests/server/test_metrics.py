@@ -22,7 +22,7 @@ from tests.waiting import until
 OPERATIONS = Path(bs.__file__).parents[1] / "docs" / "operations.md"
 LABELS = {
     "kind": {"append", "ring", "blink", "keyed", "replaced", "replica", "derived"}
-    | {"subscription", "upload", "download"}
+    | {"subscription", "upload", "download", "page"}
     | {"put", "commit", "update"},
     "endpoint": {"flight", "deephaven", "web", "http"},
     "state": {state.value for state in bs.FollowedState},

@@ -107,7 +107,6 @@ class RawPageExchange(OpenStream):
                 if self._over.is_set():
                     raise ChannelClosedError
                 await self._call.write(encode_flight_data(b"", message, None))
-                self.count(1, len(message))
 
     # On the event loop of the pages.
 
@@ -128,7 +127,7 @@ class RawPageExchange(OpenStream):
         return channel
 
     async def _leave(self, channel: ExchangeChannel) -> None:
-        await channel.hang_up()
+        channel.stop()
         await asyncio.wait([self._serving])
 
     async def _write(self, messages: Sequence[bytes]) -> None:

@@ -88,9 +88,13 @@ class ExchangeChannel(PageChannel):
             self._room.clear()
             await self._room.wait()
 
-    async def hang_up(self) -> None:
+    def stop(self) -> None:
         """The client has left."""
-        self._end()
+        if not self._is_over:
+            self._is_over = True
+            self._arrived.set()
+            self._room.set()
+            self._tell_over()
 
     # For the page.
 
@@ -140,18 +144,11 @@ class ExchangeChannel(PageChannel):
         except ChannelClosedError:
             pass
         finally:
-            self._end()
+            self.stop()
 
     async def table(self, ticket: bytes) -> Table | None:
         """The table of a ticket that the exchange knows; ``None``: it knows none."""
         return None if self._find_table is None else await self._find_table(ticket)
-
-    def _end(self) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._arrived.set()
-            self._room.set()
-            self._tell_over()
 
 
 def _message(frame: str | bytes) -> bytes:

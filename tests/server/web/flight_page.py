@@ -25,7 +25,10 @@ class FlightSocket:
     def __init__(self, client: fl.FlightClient, token: str | None = None, timeout: float = 60.0) -> None:
         headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
         options = fl.FlightCallOptions(headers=headers, timeout=timeout)
-        self.writer, self.reader = client.do_exchange(fl.FlightDescriptor.for_command(PAGE_COMMAND), options)
+        try:
+            self.writer, self.reader = client.do_exchange(fl.FlightDescriptor.for_command(PAGE_COMMAND), options)
+        except (pa.ArrowException, OSError) as error:
+            raise PageEndedError(str(error)) from None
 
     def send(self, message: str | bytes) -> None:
         data = message.encode() if isinstance(message, str) else message

@@ -214,6 +214,21 @@ class TestEnds:
             assert "refused" not in [message["type"] for message in page.said]  # which pages take for final
         until(lambda: not page_threads())
 
+    @pytest.mark.parametrize("door", [FLIGHT, GRPC], indirect=True)
+    def test_a_server_stops_although_a_client_takes_nothing(self, server: bs.Server, client: fl.FlightClient) -> None:
+        table = server.append_table("wide", {"text": "string"})
+        table.append({"text": ["x" * 400] * 9_000})
+        deaf = FlightSocket(client)
+        deaf.send(json.dumps({"type": "hello", "version": 1}))
+        for number in range(1, 11):
+            deaf.send(json.dumps({"type": "open", "stream": number, "table": "wide", "first": 0, "count": 9_000}))
+        until(lambda: [stream for stream in server.statistics().streams if stream.awaited == "take"])
+        closing = threading.Thread(target=server.close)
+        closing.start()
+        closing.join(20)
+        assert not closing.is_alive()
+        deaf.close()
+
     def test_a_stream_that_asks_for_nothing_ends(self, door: str) -> None:
         with (
             bs.Server(**doors(door), limits=bs.Limits(idle_stream_seconds=0.3)) as server,
@@ -243,7 +258,7 @@ class TestLimits:
             fl.connect(address(server, door)) as client,
             greeted_over(client),
         ):
-            with greeted_over(client), page_over(client) as page, pytest.raises(PageEndedError, match="pages"):
+            with greeted_over(client), pytest.raises(PageEndedError, match="pages"), page_over(client) as page:
                 page.greet()
             until(lambda: sum(stream.kind == "page" for stream in server.statistics().streams) == 1)
             with greeted_over(client):
@@ -378,7 +393,7 @@ class TestWhoMay:
             server.append_table("t", SCHEMA).append(rows_of(range(100)))
             server.append_table("secret", SCHEMA)
             for token in (None, "wrong"):
-                with page_over(client, token) as page, pytest.raises(PageEndedError):
+                with pytest.raises(PageEndedError), page_over(client, token) as page:
                     page.greet()
             with greeted_over(client, "right") as page:
                 page.until("tables")
