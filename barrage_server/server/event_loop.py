@@ -15,6 +15,8 @@ __all__ = ["EventLoop"]
 Result = TypeVar("Result")
 
 _JOIN_SECONDS: Final = 5.0
+_REST_SECONDS: Final = 1.0
+"""Seconds for tasks that are there when the loop is stopped, and are cancelled."""
 
 
 class EventLoop:
@@ -73,6 +75,11 @@ class EventLoop:
         try:
             self.loop.run_forever()
         finally:
+            rest = asyncio.all_tasks(self.loop)
+            for task in rest:
+                task.cancel()
+            if rest:
+                self.loop.run_until_complete(asyncio.wait(rest, timeout=_REST_SECONDS))
             self.loop.close()
             for found in tuple(self._called):
                 found.cancel()

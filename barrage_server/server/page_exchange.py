@@ -36,8 +36,6 @@ logger = logging.getLogger("barrage_server.server")
 
 Arguments = TypeVarTuple("Arguments")
 
-_LOOK_SECONDS: Final = 1.0
-"""Seconds between two checks whether the event loop is there."""
 _LEAVE_SECONDS: Final = 10.0
 """Seconds for the streams of a page to leave when its client has."""
 
@@ -122,22 +120,11 @@ class PageExchange(OpenStream):
     def _wait(self, work: Coroutine[Any, Any, None]) -> None:
         """Run ``work`` on the event loop, to its end, or to that of the loop."""
         try:
-            running = self._service.call(work)
-        except RuntimeError:  # the loop has ended
-            work.close()
-            return
-        waited = 0.0
-        while True:
-            try:
-                running.result(_LOOK_SECONDS)
-            except concurrent.futures.CancelledError:
-                logger.debug("the pages have ended before %s", self.peer)
-            except concurrent.futures.TimeoutError:
-                waited += _LOOK_SECONDS if self._is_over.is_set() else 0.0
-                if waited < _LEAVE_SECONDS and not self._service.loop.is_closed():
-                    continue
-                logger.error("the page of %s does not end", self.peer)
-            return
+            self._service.call(work).result(_LEAVE_SECONDS if self._is_over.is_set() else None)
+        except concurrent.futures.CancelledError:
+            logger.debug("the pages have ended before %s", self.peer)
+        except concurrent.futures.TimeoutError:
+            logger.error("the page of %s does not end", self.peer)
 
     def _soon(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
         """Call ``function(*arguments)`` on the event loop, soon, if that runs."""
