@@ -1,6 +1,6 @@
-// Bundles the page: `node build.ts FOLDER` writes page.js, page.css, plot.js and plot.css, which are loaded with the first plot,
-// index.html and LICENSES.txt into FOLDER.
-// The same sources and packages give the same bytes on every machine.
+// Bundles what browsers load. `node build.ts page FOLDER` writes page.js, page.css, plot.js and plot.css, which are loaded with the
+// first plot, index.html and LICENSES.txt into FOLDER; `node build.ts widget FOLDER` the notebook widget, widget.js alone, with its
+// styles, and LICENSES.txt. The same sources and packages give the same bytes on every machine.
 
 import { copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
@@ -8,7 +8,7 @@ import { argv, exit, stderr } from "node:process";
 import { fileURLToPath } from "node:url";
 
 import { build } from "esbuild";
-import type { Plugin } from "esbuild";
+import type { Metafile, Plugin } from "esbuild";
 
 const ROOT = dirname(fileURLToPath(import.meta.url));
 const PACKAGE = /^node_modules\/((?:@[^/]+\/)?[^/]+)\//;
@@ -40,42 +40,69 @@ function licence(name: string): string {
   return `${name} ${about.version} (${about.license})\n\n${text}\n`;
 }
 
-async function main(target: string): Promise<void> {
-  mkdirSync(target, { recursive: true });
+const COMMON = {
+  absWorkingDir: ROOT,
+  entryNames: "[name]",
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  charset: "utf8",
+  legalComments: "none",
+  write: false,
+  logLevel: "warning",
+} as const;
+
+/** Style sheets that scripts import are text in them, with what they import. */
+const STYLES: Plugin = {
+  name: "styles",
+  setup: (made) =>
+    made.onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const { outputFiles } = await build({ ...COMMON, entryPoints: [path], outdir: "." });
+      return { contents: (outputFiles[0]?.text ?? "").trim(), loader: "text" };
+    }),
+};
+
+/** Writes the licences of the packages of which at least one byte is in `made`. */
+function writeLicences(target: string, files: string, own: string, made: Metafile): void {
+  const inputs = Object.values(made.outputs).flatMap((output) =>
+    Object.entries(output.inputs).flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? [path] : [])),
+  );
+  const packages = bundledPackages(inputs);
+  const head = packages.length
+    ? `${files} ${files.includes(" ") ? "contain" : "contains"} parts of these packages.\n`
+    : `${own} contains no packages of others; its licence is that of barrage-server.\n`;
+  writeFileSync(join(target, "LICENSES.txt"), [head, ...packages.map(licence)].join("\n----\n\n"));
+}
+
+async function page(target: string): Promise<void> {
   const result = await build({
-    absWorkingDir: ROOT,
+    ...COMMON,
     entryPoints: { page: "src/page/main.ts", "page-style": "src/page/page.css", plot: "src/plot/chart.ts", "plot-style": "src/plot/plot.css" },
     plugins: [LATER],
-    entryNames: "[name]",
-    bundle: true,
-    minify: true,
-    format: "esm",
-    target: ["es2022"],
-    charset: "utf8",
-    legalComments: "none",
     metafile: true,
     outdir: target,
-    write: false,
-    logLevel: "warning",
   });
   for (const file of result.outputFiles) {
     const name = basename(file.path).replace("-style", "");
     writeFileSync(join(target, name), file.contents);
   }
   copyFileSync(join(ROOT, "index.html"), join(target, "index.html"));
-  const inputs = Object.values(result.metafile.outputs).flatMap((output) =>
-    Object.entries(output.inputs).flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? [path] : [])),
-  );
-  const packages = bundledPackages(inputs);
-  const head = packages.length
-    ? "page.js, plot.js and plot.css contain parts of these packages.\n"
-    : "page.js contains no packages of others; its licence is that of barrage-server.\n";
-  writeFileSync(join(target, "LICENSES.txt"), [head, ...packages.map(licence)].join("\n----\n\n"));
+  writeLicences(target, "page.js, plot.js and plot.css", "page.js", result.metafile);
 }
 
-const target = argv[2];
-if (target === undefined) {
-  stderr.write("Usage: node build.ts FOLDER\n");
+async function widget(target: string): Promise<void> {
+  const result = await build({ ...COMMON, entryPoints: { widget: "src/notebook/widget.ts" }, plugins: [STYLES], metafile: true, outdir: target });
+  for (const file of result.outputFiles) writeFileSync(join(target, basename(file.path)), file.contents);
+  writeLicences(target, "widget.js", "widget.js", result.metafile);
+}
+
+const WHAT: Readonly<Record<string, (target: string) => Promise<void>>> = { page, widget };
+const make = WHAT[argv[2] ?? ""];
+const target = argv[3];
+if (make === undefined || target === undefined) {
+  stderr.write("Usage: node build.ts page|widget FOLDER\n");
   exit(2);
 }
-await main(resolve(target));
+mkdirSync(target, { recursive: true });
+await make(resolve(target));

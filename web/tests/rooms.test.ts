@@ -14,7 +14,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   link: ["cells", "wire", "window"],
   grid: ["cells", "window", "link"],
   plot: ["cells", "wire", "window", "link"],
-  page: ["cells", "wire", "window", "link", "grid", "plot"],
+  views: ["cells", "wire", "window", "link", "grid", "plot"],
+  page: ["cells", "wire", "window", "link", "grid", "plot", "views"],
+  notebook: ["cells", "wire", "window", "link", "grid", "plot", "views"],
 };
 /** What rooms may use of others. */
 const PACKAGES: Readonly<Record<string, string>> = { plot: "uplot" };

@@ -8,6 +8,7 @@ import { Sheet } from "./canvas.ts";
 import { ColumnLayout } from "./columns.ts";
 import { demand } from "./demand.ts";
 import type { Demand, DemandLimits } from "./demand.ts";
+import { focusedIn } from "./focus.ts";
 import { Gestures } from "./gestures.ts";
 import type { GestureTarget } from "./gestures.ts";
 import { HEADER_HEIGHT, ROW_HEIGHT, columnLeft, columnSpace, gutterWidth, rowsInView, visibleRows } from "./geometry.ts";
@@ -110,7 +111,7 @@ export class Grid implements GestureTarget, KeyTarget {
   }
 
   get isFocused(): boolean {
-    return document.activeElement === this.mirror.element;
+    return focusedIn(this.mirror.element) === this.mirror.element;
   }
 
   /** Column of the active cell: its number in the schema. */

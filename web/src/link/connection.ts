@@ -71,7 +71,7 @@ export class Connection {
     this.heard = this.clock.now();
     try {
       if (typeof data === "string") this.text(data);
-      else if (data instanceof ArrayBuffer) this.events.frame(decodeFrame(data));
+      else if (data instanceof ArrayBuffer || ArrayBuffer.isView(data)) this.events.frame(decodeFrame(data));
       else throw new WireError("A frame is neither text nor binary.");
     } catch (error) {
       if (error instanceof WireError) this.end(error.message);

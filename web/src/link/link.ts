@@ -88,9 +88,13 @@ export class Link {
     return () => this.listeners.delete(listener);
   }
 
-  /** Look at a table, or at some of its rows in an order. */
-  open(table: string, view: View, listener: ViewListener, query?: Query): OpenView {
-    const opened = new LiveView(table, query, view, this.host, listener);
+  /**
+   * Look at a table, or at some of its rows in an order.
+   *
+   * @param ticket a Flight ticket in base64, of what is looked at instead of the table of that name
+   */
+  open(table: string, view: View, listener: ViewListener, query?: Query, ticket?: string): OpenView {
+    const opened = new LiveView({ table, ticket, query }, view, this.host, listener);
     this.views.add(opened);
     if (this.state === "live") opened.begin();
     return opened;
@@ -202,7 +206,7 @@ export class Link {
       this.known.set(table.name, { columns, width, ...table });
     }
     // A view that has ended opens again when its table is there again; the whole list comes once in a connection.
-    const back = (view: LiveView): boolean => this.known.has(view.table) && !before.has(view.table);
+    const back = (view: LiveView): boolean => view.about.ticket === undefined && this.known.has(view.table) && !before.has(view.table);
     for (const view of this.views) if (view.number === undefined && back(view)) view.begin();
     this.changed();
   }
@@ -303,7 +307,7 @@ export class Link {
     for (const piece of pieces(first, count, columns.length, limits)) {
       if (this.state !== "live") throw new Error(NOT_CONNECTED);
       this.streams += 1;
-      const snapshot = new Snapshot(this.streams, of, columns, piece.first, piece.count, this.limits, (message) => this.send(message));
+      const snapshot = new Snapshot(this.streams, of.about, columns, piece.first, piece.count, this.limits, (message) => this.send(message));
       this.snapshots.set(this.streams, snapshot);
       const read = await snapshot.result;
       for (const row of read) rows.push(row);

@@ -6,7 +6,7 @@ import type { Limits, PageMessage, Query, ServerMessage, ViewRequest } from "../
 import type { TableWindow } from "../window/window.ts";
 import { Stream } from "./stream.ts";
 import { QUIET_MS } from "./view.ts";
-import type { OpenView, View, ViewListener } from "./view.ts";
+import type { OpenView, Target, View, ViewListener } from "./view.ts";
 
 /** What a view needs of the link. */
 export interface ViewHost {
@@ -24,8 +24,7 @@ export interface ViewHost {
 }
 
 export class LiveView implements OpenView {
-  readonly table: string;
-  readonly query: Query | undefined;
+  readonly about: Target;
   private readonly host: ViewHost;
   private readonly listener: ViewListener;
   private asked: View;
@@ -33,7 +32,7 @@ export class LiveView implements OpenView {
   private isUnderWay = false;
   private stream: Stream | undefined;
   private shown: TableWindow | undefined;
-  private about: readonly Column[] = [];
+  private heads: readonly Column[] = [];
   private kindNow = "";
   private isSorted = false;
   private problem: string | undefined;
@@ -44,12 +43,15 @@ export class LiveView implements OpenView {
   private newest: { readonly delay: number | undefined; readonly arrived: number } | undefined;
   private paintedAt: number | undefined;
 
-  constructor(table: string, query: Query | undefined, view: View, host: ViewHost, listener: ViewListener) {
-    this.table = table;
-    this.query = query;
+  constructor(about: Target, view: View, host: ViewHost, listener: ViewListener) {
+    this.about = about;
     this.asked = view;
     this.host = host;
     this.listener = listener;
+  }
+
+  get table(): string {
+    return this.about.table;
   }
 
   get window(): TableWindow | undefined {
@@ -57,7 +59,7 @@ export class LiveView implements OpenView {
   }
 
   get columns(): readonly Column[] {
-    return this.about;
+    return this.heads;
   }
 
   get kind(): string {
@@ -87,7 +89,7 @@ export class LiveView implements OpenView {
 
   /** Cells that it may have in view, as the server counts them. */
   get cells(): number {
-    return this.stream === undefined ? 0 : this.asked.count * (this.asked.columns?.length ?? this.about.length);
+    return this.stream === undefined ? 0 : this.asked.count * (this.asked.columns?.length ?? this.heads.length);
   }
 
   lag(): number | undefined {
@@ -154,13 +156,13 @@ export class LiveView implements OpenView {
     this.unpainted = 0;
     this.stream = new Stream(this.host.nextStream(), this.host.limits);
     const { interval, plot } = this.asked;
-    const about = { type: "open", stream: this.stream.number, kind: "follow", table: this.table } as const;
-    this.host.send({ ...about, ...this.query, ...request(this.asked), ...(interval === undefined ? {} : { interval }), ...(plot === undefined ? {} : { plot }) });
+    const about = { type: "open", stream: this.stream.number, kind: "follow" } as const;
+    this.host.send({ ...about, ...opening(this.about), ...request(this.asked), ...(interval === undefined ? {} : { interval }), ...(plot === undefined ? {} : { plot }) });
   }
 
   opened(message: ServerMessage & { readonly type: "opened" }): void {
     this.stream?.opened(message);
-    this.about = message.columns;
+    this.heads = message.columns;
     this.kindNow = message.kind;
     this.isSorted = message.plot?.sorted ?? false;
     this.problem = undefined;
@@ -222,6 +224,11 @@ export class LiveView implements OpenView {
 }
 
 export const NOT_CONNECTED = "There is no connection to the server. Try again when it is back.";
+
+/** The fields of `open` that say what is looked at. */
+export function opening({ table, ticket, query }: Target): { readonly table?: string; readonly ticket?: string } & Partial<Query> {
+  return { ...(ticket === undefined ? { table } : { ticket }), ...query };
+}
 
 /** The fields of `open` and `move` that say which part of a table is wanted. */
 export function request(view: View): ViewRequest {

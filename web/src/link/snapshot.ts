@@ -2,9 +2,11 @@
 
 import type { Value } from "../cells/column.ts";
 import type { Frame } from "../wire/frame.ts";
-import type { Limits, PageMessage, Query, ServerMessage } from "../wire/messages.ts";
+import type { Limits, PageMessage, ServerMessage } from "../wire/messages.ts";
 import type { UpdateLimits } from "../wire/update.ts";
+import { opening } from "./live_view.ts";
 import { Stream } from "./stream.ts";
+import type { Target } from "./view.ts";
 
 /** One piece of a table, from `open` of kind "snapshot" to `ended`. */
 export class Snapshot {
@@ -15,7 +17,7 @@ export class Snapshot {
   private resolve: (rows: Value[][]) => void = () => undefined;
   private reject: (error: Error) => void = () => undefined;
 
-  constructor(number: number, of: { readonly table: string; readonly query: Query | undefined }, columns: readonly number[], first: number, count: number, limits: Limits, send: (message: PageMessage) => void) {
+  constructor(number: number, of: Target, columns: readonly number[], first: number, count: number, limits: Limits, send: (message: PageMessage) => void) {
     this.stream = new Stream(number, limits);
     this.columns = columns;
     this.send = send;
@@ -24,7 +26,7 @@ export class Snapshot {
       this.reject = reject;
     });
     const sorted = [...new Set(columns)].sort((left, right) => left - right);
-    send({ type: "open", stream: number, kind: "snapshot", table: of.table, ...of.query, columns: sorted, first, count, reverse: false });
+    send({ type: "open", stream: number, kind: "snapshot", ...opening(of), columns: sorted, first, count, reverse: false });
   }
 
   opened(message: ServerMessage & { readonly type: "opened" }): void {

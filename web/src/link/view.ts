@@ -2,7 +2,7 @@
 
 import type { Column, Value } from "../cells/column.ts";
 import type { TableWindow } from "../window/window.ts";
-import type { PlotRequest } from "../wire/messages.ts";
+import type { PlotRequest, Query } from "../wire/messages.ts";
 
 /** Which part of a table is looked at. `interval`: least time between updates in ms; absent: the server's. `plot`: of the points of a plot of the table; it stays. */
 export interface View {
@@ -12,6 +12,13 @@ export interface View {
   readonly reverse: boolean;
   readonly interval?: number;
   readonly plot?: PlotRequest;
+}
+
+/** What is looked at: a table, or what a Flight ticket in base64 stands for, of which `table` is a title; `query`: some of its rows, in an order. */
+export interface Target {
+  readonly table: string;
+  readonly ticket: string | undefined;
+  readonly query: Query | undefined;
 }
 
 /** Milliseconds without an update after which what is shown is not behind: the figure of the last one is old. */

@@ -1,30 +1,11 @@
 // The view that the address names: table, columns, position, follow. Never the token.
 
-import type { Query } from "../wire/messages.ts";
-import { isEmpty, read, write } from "./query.ts";
 import { MOST_SERIES, parseRange, rangeText } from "../plot/spec.ts";
 import type { PlotSpec } from "../plot/spec.ts";
-
-/** What of a view can be sent as a link. */
-export interface Address {
-  /** Absent: the list of tables. */
-  readonly table?: string;
-  /** First row in view, from 0. */
-  readonly row?: number;
-  /** Whether the end is followed; absent: as usual for the kind of table. */
-  readonly follow?: boolean;
-  /** Names of the shown columns, in order; absent: as usual. */
-  readonly columns?: readonly string[];
-  /** Absent: the table as it is. */
-  readonly query?: Query;
-  /** Whether the state of the server is shown. */
-  readonly health?: boolean;
-  /** A plot instead of the grid. */
-  readonly plot?: PlotSpec;
-}
-
-/** Columns that an address names at most. */
-export const MOST_NAMED_COLUMNS = 100;
+import { MOST_NAMED_COLUMNS } from "../views/address.ts";
+import type { Address } from "../views/address.ts";
+import { isEmpty, read, write } from "../views/query.ts";
+import type { Query } from "../wire/messages.ts";
 
 /** The address that a fragment stands for. What it does not understand it leaves out. */
 export function parseAddress(hash: string): Address {

@@ -1,10 +1,10 @@
 // The state of the server, live: what it takes, who is behind, and what is near a limit.
 
 import { shownName } from "../grid/names.ts";
+import { make, setText } from "../views/dom.ts";
+import { bytes, count, duration } from "../views/words.ts";
 import type { Health, Use } from "../wire/messages.ts";
 import { formatAddress } from "./address.ts";
-import { make, setText } from "./dom.ts";
-import { bytes, count, duration } from "./words.ts";
 
 /** Share of a limit from which it counts as near. */
 const NEAR = 0.8;

@@ -1,6 +1,6 @@
 // The log-in form.
 
-import { make, setText } from "./dom.ts";
+import { make, setText } from "../views/dom.ts";
 
 /** Asks for a token. */
 export class LogIn {

@@ -3,21 +3,22 @@
 import { ColumnMemory } from "../grid/columns.ts";
 import { shownName } from "../grid/names.ts";
 import { Link } from "../link/link.ts";
+import type { Address } from "../views/address.ts";
+import { make, setText } from "../views/dom.ts";
+import { closeMenu } from "../views/menu.ts";
+import { Notice } from "../views/notice.ts";
+import { PlotView } from "../views/plotview.ts";
+import { NOTHING } from "../views/query.ts";
+import { TableView } from "../views/table.ts";
+import { clockTime } from "../views/words.ts";
 import { formatAddress, parseAddress, takeToken } from "./address.ts";
-import type { Address } from "./address.ts";
-import { make, setText } from "./dom.ts";
+import { loadChart } from "./chart.ts";
 import { HealthView } from "./health.ts";
 import { LogIn } from "./login.ts";
-import { closeMenu } from "./menu.ts";
-import { Notice } from "./notice.ts";
-import { PlotView } from "./plotview.ts";
-import { NOTHING } from "./query.ts";
 import { localStore, storeToken, storedToken } from "./storage.ts";
-import { TableView } from "./table.ts";
 import { TableList } from "./tables.ts";
 import { applyTheme, storedTheme } from "./theme.ts";
 import type { Theme } from "./theme.ts";
-import { clockTime } from "./words.ts";
 
 /** Milliseconds that the list of tables is waited for before a table is opened that is not in it. */
 const TABLES_MS = 1_000;
@@ -160,6 +161,8 @@ class Page {
     if (this.address.plot !== undefined) {
       this.table = new PlotView(this.content, {
         link,
+        landmark: "main",
+        loadChart,
         moved: (address) => this.moved(address),
         open: (address) => {
           location.hash = formatAddress(address);
@@ -171,6 +174,8 @@ class Page {
       link,
       notice: this.notice,
       memory: this.memory,
+      landmark: "main",
+      takesFocus: true,
       moved: (address) => this.moved(address),
       open: (address) => {
         location.hash = formatAddress(address);

@@ -1,10 +1,10 @@
 // The list of tables.
 
 import { shownName } from "../grid/names.ts";
+import { button, make, setText } from "../views/dom.ts";
+import { count, counted, rate } from "../views/words.ts";
 import type { TableInfo } from "../wire/messages.ts";
 import { formatAddress } from "./address.ts";
-import { button, make, setText } from "./dom.ts";
-import { count, counted, rate } from "./words.ts";
 
 /** Rows that are shown; a search finds the others. */
 const MOST_SHOWN = 500;

@@ -23,13 +23,3 @@ export function applyTheme(theme: Theme, store: Storage | undefined): void {
     // Without storage the theme holds for this page.
   }
 }
-
-/** Calls `run` after colours have changed, by the system or by choice, until `signal` aborts. */
-export function onColours(run: () => void, signal: AbortSignal): void {
-  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)", "(prefers-contrast: more)"]) {
-    matchMedia(query).addEventListener("change", run, { signal });
-  }
-  const observer = new MutationObserver(run);
-  observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
-  signal.addEventListener("abort", () => observer.disconnect());
-}

@@ -20,21 +20,22 @@ export interface Frame {
 }
 
 /** The parts of a frame, as views of it. */
-export function decodeFrame(data: ArrayBuffer): Frame {
-  if (data.byteLength < HEAD) throw new WireError("A binary frame is too short.");
-  const view = new DataView(data);
+export function decodeFrame(data: ArrayBuffer | ArrayBufferView): Frame {
+  const bytes = data instanceof ArrayBuffer ? new Uint8Array(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  if (bytes.length < HEAD) throw new WireError("A binary frame is too short.");
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const kind = KINDS[view.getUint8(4)];
   if (kind === undefined || view.getUint8(5) !== 0 || view.getUint16(6, true) !== 0) throw new WireError("A binary frame is of an unknown kind.");
   const length = view.getUint32(8, true);
   const start = HEAD + 8 * Math.ceil(length / 8);
-  if (start > data.byteLength) throw new WireError("A binary frame is shorter than its metadata.");
+  if (start > bytes.length) throw new WireError("A binary frame is shorter than its metadata.");
   if ((kind === "update") !== length > 0) throw new WireError("A binary frame has metadata where none belong, or has none.");
   const age = view.getUint32(12, true);
   return {
     stream: view.getUint32(0, true),
     kind,
     age: age === UNKNOWN_AGE ? undefined : age,
-    metadata: new Uint8Array(data, HEAD, length),
-    message: new Uint8Array(data, start),
+    metadata: bytes.subarray(HEAD, HEAD + length),
+    message: bytes.subarray(start),
   };
 }

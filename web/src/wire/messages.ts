@@ -113,7 +113,7 @@ export interface PlotRequest {
 
 export type PageMessage =
   | { readonly type: "hello"; readonly version: 1; readonly token?: string }
-  | ({ readonly type: "open"; readonly stream: number; readonly kind: "follow" | "snapshot"; readonly table: string; readonly interval?: number; readonly plot?: PlotRequest } & ViewRequest & Partial<Query>)
+  | ({ readonly type: "open"; readonly stream: number; readonly kind: "follow" | "snapshot"; readonly table?: string; readonly ticket?: string; readonly interval?: number; readonly plot?: PlotRequest } & ViewRequest & Partial<Query>)
   | ({ readonly type: "move"; readonly stream: number } & ViewRequest)
   | { readonly type: "pause" | "resume" | "close"; readonly stream: number }
   | { readonly type: "ack"; readonly stream: number; readonly updates: number }

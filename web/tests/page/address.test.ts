@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { MOST_NAMED_COLUMNS, formatAddress, parseAddress, takeToken } from "../../src/page/address.ts";
-import type { Address } from "../../src/page/address.ts";
+import { formatAddress, parseAddress, takeToken } from "../../src/page/address.ts";
+import { MOST_NAMED_COLUMNS } from "../../src/views/address.ts";
+import type { Address } from "../../src/views/address.ts";
 
 test("an address comes back as it was", () => {
   const hostile = "a&b=#c,d\u202e<img>%+ \u{1f600}";

@@ -1,5 +1,6 @@
 // Menus that open at a point or below a button.
 
+import { focusedIn } from "../grid/focus.ts";
 import { make } from "./dom.ts";
 
 export interface MenuEntry {
@@ -19,17 +20,22 @@ export function closeMenu(): void {
   closeOpen?.();
 }
 
-/** Opens a menu near a point of the window. Arrow keys, Home, End and first letters move; Escape closes. */
-export function openMenu(label: string, groups: MenuGroups, x: number, y: number): void {
+/**
+ * Opens a menu near a point of the window. Arrow keys, Home, End and first letters move; Escape closes.
+ *
+ * @param of the view that it belongs to: a landmark, for screen readers
+ */
+export function openMenu(of: Element, label: string, groups: MenuGroups, x: number, y: number): void {
   closeMenu();
-  const before = document.activeElement;
-  const menu = make("div", { class: "menu", attributes: { role: "menu", "aria-label": label } });
+  const before = focusedIn(of);
+  const menu = make("div", { class: "menu", attributes: { role: "menu", "aria-label": label, popover: "manual" } });
   const filled = groups.filter((group) => group.length > 0);
   filled.forEach((group, at) => {
     if (at > 0) menu.append(make("div", { class: "line", attributes: { role: "separator" } }));
     for (const entry of group) menu.append(item(entry));
   });
-  (document.querySelector("main") ?? document.body).append(menu); // a landmark, for screen readers
+  of.append(menu);
+  menu.showPopover(); // above everything, and placed in the window whatever surrounds the view
   const { width, height } = menu.getBoundingClientRect();
   menu.style.left = `${Math.max(4, Math.min(x, innerWidth - width - 4))}px`;
   menu.style.top = `${Math.max(4, Math.min(y, innerHeight - height - 4))}px`;
@@ -37,17 +43,18 @@ export function openMenu(label: string, groups: MenuGroups, x: number, y: number
   closeOpen = (): void => {
     closeOpen = undefined;
     stop.abort();
-    const had = menu.contains(document.activeElement);
+    const had = menu.contains(focusedIn(menu));
     menu.remove();
     if (had && before instanceof HTMLElement) before.focus({ preventScroll: true });
   };
   const close = closeOpen;
   const outside = (event: Event): void => {
-    if (event.target instanceof Node && menu.contains(event.target)) return;
+    if (event.composedPath().includes(menu)) return;
     if (closeOpen === close) close();
   };
   document.addEventListener("pointerdown", outside, { capture: true, signal: stop.signal });
   document.addEventListener("focusin", outside, { signal: stop.signal });
+  of.getRootNode().addEventListener("focusin", outside, { signal: stop.signal }); // in a shadow root it may end there
   window.addEventListener("blur", close, { signal: stop.signal });
   window.addEventListener("resize", close, { signal: stop.signal });
   menu.addEventListener("keydown", (event) => key(menu, event, close));
@@ -60,7 +67,7 @@ export function menuButton(text: string, title: string, groups: () => MenuGroups
   made.type = "button";
   made.addEventListener("click", () => {
     const box = made.getBoundingClientRect();
-    openMenu(title, groups(), box.left, box.bottom + 4);
+    openMenu(made.closest(".table") ?? document.body, title, groups(), box.left, box.bottom + 4);
   });
   return made;
 }
@@ -76,7 +83,7 @@ function item(entry: MenuEntry): HTMLButtonElement {
     entry.run();
   });
   made.addEventListener("pointermove", () => {
-    if (document.activeElement !== made) made.focus({ preventScroll: true });
+    if (focusedIn(made) !== made) made.focus({ preventScroll: true });
   });
   return made;
 }
@@ -87,7 +94,7 @@ function items(menu: HTMLElement): readonly HTMLElement[] {
 
 function key(menu: HTMLElement, event: KeyboardEvent, close: () => void): void {
   const all = items(menu);
-  const at = all.findIndex((one) => one === document.activeElement);
+  const at = all.findIndex((one) => one === focusedIn(menu));
   const go = (to: number): void => all[(to + all.length) % all.length]?.focus();
   if (event.key === "ArrowDown") go(at + 1);
   else if (event.key === "ArrowUp") go(at < 0 ? -1 : at - 1);

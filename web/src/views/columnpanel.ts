@@ -2,6 +2,7 @@
 
 import type { Column } from "../cells/column.ts";
 import type { ColumnLayout } from "../grid/columns.ts";
+import { focusedIn } from "../grid/focus.ts";
 import { shownName } from "../grid/names.ts";
 import { button, make, setText } from "./dom.ts";
 import { count, counted } from "./words.ts";
@@ -98,7 +99,7 @@ export class ColumnPanel {
 
   /** The list is made anew by each change: the control that was pressed keeps the focus. */
   private focusedControl(): string | undefined {
-    const { activeElement } = document;
+    const activeElement = focusedIn(this.list);
     return activeElement instanceof HTMLElement && this.list.contains(activeElement) ? activeElement.dataset["control"] : undefined;
   }
 

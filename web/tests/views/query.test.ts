@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { MOST_PARTS, NOTHING, isEmpty, parts, picked, read, rewritten, sorted, where } from "../../src/page/query.ts";
+import { MOST_PARTS, NOTHING, isEmpty, parts, picked, read, rewritten, sorted, where } from "../../src/views/query.ts";
 import type { CellFilter, Query } from "../../src/wire/messages.ts";
 
 const pick = (query: Query, filter: CellFilter): Query => picked(query, filter) ?? assert.fail();

@@ -1,11 +1,11 @@
-// The colours of page.css: WCAG AA in both palettes.
+// The colours of views.css: WCAG AA in both palettes.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 
-const CSS = readFileSync(join(import.meta.dirname, "..", "..", "src", "page", "page.css"), "utf8");
+const CSS = readFileSync(join(import.meta.dirname, "..", "..", "src", "views", "views.css"), "utf8");
 const PAIR = /(--[\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);/g;
 const colours = new Map([...CSS.matchAll(PAIR)].map(([, name = "", light = "", dark = ""]) => [name, { light, dark }]));
 

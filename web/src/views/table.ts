@@ -14,11 +14,12 @@ import { cells } from "../grid/selection.ts";
 import type { Link } from "../link/link.ts";
 import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
-import type { Query } from "../wire/messages.ts";
+import type { Query, TableInfo } from "../wire/messages.ts";
 import { MOST_NAMED_COLUMNS } from "./address.ts";
 import type { Address } from "./address.ts";
 import { CellPanel } from "./cellpanel.ts";
 import { copyText } from "./clipboard.ts";
+import { onColours } from "./colours.ts";
 import { ColumnPanel } from "./columnpanel.ts";
 import { make, setText } from "./dom.ts";
 import { headMenu } from "./headmenu.ts";
@@ -27,7 +28,6 @@ import type { Notice } from "./notice.ts";
 import { canPick } from "./operations.ts";
 import { FULL, NOTHING, isEmpty } from "./query.ts";
 import { QueryBar } from "./querybar.ts";
-import { onColours } from "./theme.ts";
 import { Toolbar, copyEntries } from "./toolbar.ts";
 import type { BarState } from "./toolbar.ts";
 import { copiedText, count, counted, lag, rate, withoutStep } from "./words.ts";
@@ -36,6 +36,12 @@ export interface TablePage {
   readonly link: Link;
   readonly notice: Notice;
   readonly memory: ColumnMemory;
+  /** Of the view: "main" where it is the page's. */
+  readonly landmark: "main" | "section";
+  /** A Flight ticket in base64, of what is shown instead of the table of that name. */
+  readonly ticket?: string;
+  /** Whether the grid gets the keys at once. */
+  readonly takesFocus: boolean;
   /** Shows what is in view in the address. */
   moved(address: Address): void;
   /** Goes to another view. */
@@ -75,14 +81,14 @@ export class TableView {
     this.page = page;
     this.table = table;
     this.address = address;
-    const info = page.link.tables.get(table);
+    const { info } = this;
     this.query = address.query ?? NOTHING;
     this.kind = this.query.sort.length > 0 ? "derived" : info?.kind ?? ""; // the end of an order is not what is newest
     this.bar = this.makeBar();
     this.queryBar = new QueryBar(this.query, (query) => this.ask(query));
     const host = make("div", { class: "grid" });
     this.body = make("div", { class: "table-body" }, make("div", { class: "grid-space" }, host, this.cover));
-    this.element = make("main", { class: "table" }, this.bar.element, this.queryBar.element, this.body, this.bar.line);
+    this.element = make(page.landmark, { class: "table", attributes: page.landmark === "main" ? {} : { "aria-label": `Table ${shownName(table)}` } }, this.bar.element, this.queryBar.element, this.body, this.bar.line);
     this.columnPanel = new ColumnPanel({
       close: () => this.openPanel(undefined),
       changed: () => this.grid.layoutChanged(),
@@ -103,12 +109,17 @@ export class TableView {
     if (address.follow !== undefined) this.grid.startAt(address.row ?? 0, address.follow);
     this.format = page.memory.load(table).format;
     this.grid.setFormat(this.format);
-    this.view = page.link.open(table, this.grid.firstDemand(info?.width ?? 0), () => this.updated(), isEmpty(this.query) ? undefined : this.query);
+    this.view = page.link.open(table, this.grid.firstDemand(info?.width ?? 0), () => this.updated(), isEmpty(this.query) ? undefined : this.query, page.ticket);
     this.grid.attach(this.view, (columns, usual) => this.layOut(columns, usual));
-    onColours(() => this.grid.restyle(), this.stop.signal);
+    onColours(this.element, () => this.grid.restyle(), this.stop.signal);
     host.addEventListener("keydown", (event) => this.key(event));
     this.updated();
-    this.grid.focus();
+    if (page.takesFocus) this.grid.focus();
+  }
+
+  /** What the list of tables says of it; undefined: it is not in there. */
+  private get info(): TableInfo | undefined {
+    return this.page.ticket === undefined ? this.page.link.tables.get(this.table) : undefined;
   }
 
   /** The link's state or its list of tables has changed. */
@@ -231,7 +242,7 @@ export class TableView {
     const inView = rows === 0 ? "" : `${count(position.row + 1)}\u2013${count(last)} of `;
     const areas = grid.selection.areas;
     const selected = areas.reduce((sum, area) => sum + cells(area), 0);
-    const info = this.page.link.tables.get(this.table);
+    const { info } = this;
     const held = view.window;
     const isHeld = held !== undefined && (rows === 0 || (held.first <= position.row && held.first + held.count >= last));
     const paused = isHeld ? "paused" : "paused; other rows come when you go on";
@@ -299,7 +310,7 @@ export class TableView {
   private menu(part: "head" | "cell", x: number, y: number): void {
     const copies = copyEntries((form) => this.copy(form));
     if (part === "cell") {
-      openMenu("Cell", [copies, [{ label: "Show the whole cell", run: () => this.openPanel("cell") }]], x, y);
+      openMenu(this.element, "Cell", [copies, [{ label: "Show the whole cell", run: () => this.openPanel("cell") }]], x, y);
       return;
     }
     const { grid, view } = this;
@@ -310,7 +321,7 @@ export class TableView {
     const cell = value === undefined || value === null ? value : plainText(column, value);
     const text = canPick(column, cell) ? cell : undefined;
     const groups = headMenu(grid, column.name, text, this.page.link.operations, this.query, (query) => this.ask(query));
-    openMenu(`Column ${shownName(column.name)}`, [...groups, copies], x, y);
+    openMenu(this.element, `Column ${shownName(column.name)}`, [...groups, copies], x, y);
   }
 
   /** Shows other rows, or in another order: the view opens anew. undefined: there are too many parts. */

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { entriesFor } from "../../src/page/operations.ts";
-import { NOTHING } from "../../src/page/query.ts";
-import { found, preview } from "../../src/page/tables.ts";
-import { enteredRow } from "../../src/page/toolbar.ts";
-import { bytes, copiedText, counted, duration, lag, rate, withoutStep } from "../../src/page/words.ts";
+import { entriesFor } from "../../src/views/operations.ts";
+import { NOTHING } from "../../src/views/query.ts";
+import { enteredRow } from "../../src/views/toolbar.ts";
+import { bytes, copiedText, counted, duration, lag, rate, withoutStep } from "../../src/views/words.ts";
 
 test("lag in words and ms", () => {
   assert.equal(lag(undefined), "live");
@@ -30,17 +29,6 @@ test("a row that a user enters", () => {
   assert.equal(enteredRow("0"), 0);
   for (const text of ["1 000", "1.000", "1_000", "1'000"]) assert.equal(enteredRow(text), 999);
   for (const text of ["", "x", "12.5", "1,00", "1.2345", "-3", "1e9", "99999999999999999"]) assert.equal(enteredRow(text), undefined);
-});
-
-test("a search looks at names, kinds and columns, with all its words", () => {
-  const table = (name: string, kind: string, ...columns: string[]): Parameters<typeof found>[0] extends Iterable<infer T> ? T : never =>
-    ({ name, kind, rows: 0, rate: 0, width: columns.length, columns: columns.map((column) => [column, "int64"] as const) });
-  const tables = [table("Trades", "append", "price"), table("quotes", "keyed", "bid", "Price"), table("a", "ring")];
-  const names = (search: string): string[] => found(tables, search).map(({ name }) => name);
-  assert.deepEqual(names(""), ["Trades", "a", "quotes"]);
-  assert.deepEqual(names("price"), ["Trades", "quotes"]);
-  assert.deepEqual(names("PRICE keyed"), ["quotes"]);
-  assert.deepEqual(names("none"), []);
 });
 
 test("a header's menu has what the server announces, and nothing else", () => {
@@ -70,12 +58,4 @@ test("a copy says how many cells of it are cut", () => {
 test("an error says what is wrong, not the number of a step", () => {
   assert.equal(withoutStep("Operation 2 (where) failed: There is no column 'x'."), "There is no column 'x'.");
   assert.equal(withoutStep("The table was dropped."), "The table was dropped.");
-});
-
-test("a preview of columns says that there are more", () => {
-  const columns = Array.from({ length: 13 }, (_, n) => [`c${n}`, "int64"] as const);
-  assert.equal(preview({ columns: columns.slice(0, 2), width: 2 }), "c0 \u00b7 c1");
-  assert.ok(preview({ columns: columns.slice(0, 12), width: 12 }).endsWith("c11"));
-  assert.ok(preview({ columns, width: 13 }).endsWith("c11 \u00b7 \u2026"));
-  assert.ok(preview({ columns: columns.slice(0, 2), width: 9 }).endsWith("c1 \u00b7 \u2026"));
 });

@@ -2,10 +2,10 @@
 
 import { plainText } from "../cells/text.ts";
 import { visible } from "../cells/visible.ts";
+import { focusedIn } from "../grid/focus.ts";
 import type { Link } from "../link/link.ts";
 import { QUIET_MS } from "../link/view.ts";
 import type { OpenView } from "../link/view.ts";
-import { mendLanguage } from "../plot/language.ts";
 import type { Chart } from "../plot/chart.ts";
 import { nearest, pointsOf, valueAt } from "../plot/points.ts";
 import type { Points } from "../plot/points.ts";
@@ -13,13 +13,19 @@ import { AXIS_WIDTH, MOST_SERIES, completed, isAxis, isSeries, plotRequest, unit
 import type { NamedType, Place, PlotRange, PlotSpec } from "../plot/spec.ts";
 import type { Query } from "../wire/messages.ts";
 import type { Address } from "./address.ts";
+import { onColours } from "./colours.ts";
 import { button, make, setText } from "./dom.ts";
 import { isEmpty } from "./query.ts";
-import { onColours } from "./theme.ts";
 import { count, lag, withoutStep } from "./words.ts";
 
 export interface PlotPage {
   readonly link: Link;
+  /** Of the view: "main" where it is the page's. */
+  readonly landmark: "main" | "section";
+  /** A Flight ticket in base64, of what is plotted instead of the table of that name. */
+  readonly ticket?: string;
+  /** Loads the chart, with its styles. */
+  loadChart(): Promise<{ readonly Chart: typeof Chart }>;
   moved(address: Address): void;
   /** Goes to another view. */
   open(address: Address): void;
@@ -57,6 +63,7 @@ export class PlotView {
   private shown: OpenView | undefined;
   private shownSpec: PlotSpec | undefined;
   private next: OpenView | undefined;
+  private probed: OpenView | undefined;
   private nextSpec: PlotSpec | undefined;
   private points: Points | undefined;
   /** Where the picture begins and ends, as places; undefined: where the points do. */
@@ -75,6 +82,7 @@ export class PlotView {
     this.spec = spec;
     this.query = { ...query, sort: [] }; // a plot has the order of its x
     const name = visible(table.slice(0, NAMES));
+    const about = page.landmark === "main" ? {} : { "aria-label": `Plot of ${name}` };
     const tools = make("div", { class: "tools", attributes: { role: "group", "aria-label": "Tools of the plot" } },
       make("label", {}, "Along ", this.x), make("details", { class: "plot-choice" }, this.chosen, this.choices),
       make("label", {}, "Range ", this.range), button("Back", () => this.back(), { title: "The range before (double click, Backspace)" }),
@@ -82,7 +90,7 @@ export class PlotView {
     const table_ = make("table", { class: "plot-values" },
       make("thead", {}, make("tr", {}, make("th", { text: "Column", attributes: { scope: "col" } }), this.where,
         make("th", { text: "Least", attributes: { scope: "col" } }), make("th", { text: "Greatest", attributes: { scope: "col" } }))), this.readout);
-    this.element = make("main", { class: "table plot" },
+    this.element = make(page.landmark, { class: "table plot", attributes: about },
       make("div", { class: "toolbar" }, make("h1", { text: name, title: name }), make("span", { class: "badge", text: "plot" }), tools),
       make("div", { class: "plot-space" }, this.host, this.cover), table_,
       make("div", { class: "line-below" }, this.note, make("span", { class: "space" }), this.behind));
@@ -90,22 +98,24 @@ export class PlotView {
     this.x.addEventListener("change", () => this.change({ ...this.spec, x: this.x.value, range: { kind: "all" } }));
     this.range.addEventListener("change", () => this.go(parsedChoice(this.range.value)));
     this.host.addEventListener("keydown", (event) => this.key(event));
-    onColours(() => this.chart?.restyle(this.colours()), this.stop.signal);
+    onColours(this.element, () => this.chart?.restyle(this.colours()), this.stop.signal);
     this.sizes = new ResizeObserver(() => this.resized());
     this.sizes.observe(this.host);
     this.load();
+    if (page.ticket !== undefined) this.probe(page.ticket);
     this.update();
   }
 
   /** The link's state or its list of tables has changed. */
   update(): void {
     if (this.columns.length === 0) {
-      const info = this.page.link.tables.get(this.table);
-      if (info !== undefined) {
-        this.columns = info.columns;
-        this.spec = completed(this.spec, this.columns);
+      const columns = this.page.ticket === undefined ? this.page.link.tables.get(this.table)?.columns : this.probed?.columns.map(({ name, type }) => [name, type] as const);
+      if (columns !== undefined && columns.length > 0) {
+        this.columns = columns;
+        this.spec = completed(this.spec, columns);
         this.showChoices();
         this.ask();
+        this.probed?.close();
       }
     }
     this.laterLine();
@@ -113,6 +123,7 @@ export class PlotView {
   }
 
   close(): void {
+    this.probed?.close();
     for (const timer of [this.restTimer, this.lineTimer, this.quietTimer]) clearTimeout(timer);
     cancelAnimationFrame(this.paintTimer);
     this.stop.abort();
@@ -123,13 +134,17 @@ export class PlotView {
     this.element.remove();
   }
 
+  /** Opens a row, for the names of the columns: what a ticket stands for is in no list. */
+  private probe(ticket: string): void {
+    const probed = this.page.link.open(this.table, { columns: [0], first: 0, count: 1, reverse: false }, () => {
+      probed.painted();
+      this.update();
+    }, undefined, ticket);
+    this.probed = probed;
+  }
+
   private load(): void {
-    const style = new URL("static/plot.css", document.baseURI).href;
-    if (document.querySelector(`link[href="${style}"]`) === null) {
-      document.head.append(make("link", { attributes: { rel: "stylesheet", href: style } }));
-    }
-    mendLanguage();
-    import("../plot/chart.ts").then(
+    this.page.loadChart().then(
       ({ Chart: Loaded }) => {
         if (this.stop.signal.aborted) return;
         this.chart = new Loaded(this.host, this.colours(), {
@@ -185,7 +200,7 @@ export class PlotView {
   }
 
   private change(spec: PlotSpec): void {
-    const focused = document.activeElement;
+    const focused = focusedIn(this.choices);
     const at = [...this.choices.querySelectorAll("input")].findIndex((box) => box === focused);
     const isOther = spec.x !== this.spec.x || spec.ys.join("\n") !== this.spec.ys.join("\n");
     this.spec = spec;
@@ -269,7 +284,7 @@ export class PlotView {
     this.pixels = this.wanted();
     const pixels = Math.max(10, Math.min(this.pixels, Math.floor(most / 2) - 8));
     const request = plotRequest({ ...spec, x: spec.x }, pixels);
-    const view = page.link.open(this.table, { columns: undefined, first: 0, count: 2 * pixels + 8, reverse: false, interval: INTERVAL_MS, plot: request }, () => this.arrived(view), isEmpty(this.query) ? undefined : this.query);
+    const view = page.link.open(this.table, { columns: undefined, first: 0, count: 2 * pixels + 8, reverse: false, interval: INTERVAL_MS, plot: request }, () => this.arrived(view), isEmpty(this.query) ? undefined : this.query, page.ticket);
     this.next = view;
     this.nextSpec = spec;
     this.showCover();
@@ -360,6 +375,7 @@ export class PlotView {
   private coverText(): string | undefined {
     if (this.problem !== undefined) return this.problem;
     if (this.shown?.error !== undefined) return withoutStep(this.shown.error);
+    if (this.columns.length === 0 && this.probed?.error !== undefined) return withoutStep(this.probed.error);
     if (this.columns.length > 0 && this.spec.ys.length === 0) {
       return this.columns.some(([, type]) => isSeries(type)) ? "Choose columns to plot." : "This table has no column of numbers to plot.";
     }
