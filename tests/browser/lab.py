@@ -88,7 +88,9 @@ class Notebook:
 
     def errors(self) -> list[str]:
         """What the cells have ended with."""
-        return self.page.locator(".jp-OutputArea-output[data-mime-type$='error'], .jp-RenderedText[data-mime-type*='stderr']").all_inner_texts()
+        return self.page.locator(
+            ".jp-OutputArea-output[data-mime-type$='error'], .jp-RenderedText[data-mime-type*='stderr']"
+        ).all_inner_texts()
 
 
 @contextmanager
@@ -118,7 +120,11 @@ def running_lab(folder: Path) -> Iterator[Lab]:
     log = folder / "lab.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [str(PYTHON), "-m", "jupyterlab", *options], env=environment, cwd=folder, stdout=out, stderr=subprocess.STDOUT
+            [str(PYTHON), "-m", "jupyterlab", *options],
+            env=environment,
+            cwd=folder,
+            stdout=out,
+            stderr=subprocess.STDOUT,
         )
     try:
         about = runtime / f"jpserver-{process.pid}.json"
@@ -146,10 +152,18 @@ def said(log: Path, token: str) -> str:
 def write_notebook(path: Path, *cells: str) -> None:
     """Write a notebook of code cells."""
     made = [
-        {"cell_type": "code", "id": f"c{number}", "metadata": {}, "execution_count": None, "outputs": [], "source": text}
+        {
+            "cell_type": "code",
+            "id": f"c{number}",
+            "metadata": {},
+            "execution_count": None,
+            "outputs": [],
+            "source": text,
+        }
         for number, text in enumerate(cells)
     ]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     path.write_text(
-        json.dumps({"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8"
+        json.dumps({"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}),
+        encoding="utf-8",
     )

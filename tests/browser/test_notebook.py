@@ -1,4 +1,4 @@
-"""The widget in a real JupyterLab: it ticks, keeps its keys, and leaves nothing on a server when its kernel is restarted."""
+"""The widget in a real JupyterLab: it ticks, keeps its keys, and leaves nothing on a server after a restart."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def test_the_example_ticks_and_plots(lab: Lab, context: BrowserContext) -> None:
     until(lambda: notebook.page.locator(".barrage-widget").count() == 3 or notebook.errors(), what="three widgets")
     assert notebook.errors() == []
     for number in (0, 1):
-        until(lambda: {"ACME", "BOLT", "COGS"} <= set(notebook.painted(number)), what="the rows")
-        before = notebook.painted(number)
-        until(lambda: notebook.painted(number) != before, what="a tick")
+        ticks(notebook, number)
     assert not {"sym", "price", "size", "time"} - set(notebook.painted(0))
     assert not {"sym", "price", "size"} - set(notebook.painted(1))
     values = notebook.widget(2).locator(".plot-values tbody")
@@ -54,6 +52,17 @@ def test_the_example_ticks_and_plots(lab: Lab, context: BrowserContext) -> None:
     until(lambda: notebook.widget(0).locator(".plot-values tbody").inner_text().startswith("price"), what="its plot")
     notebook.widget(0).get_by_role("button", name="Table").click()
     until(lambda: "ACME" in notebook.painted(0), what="its rows")
+
+
+def ticks(notebook: Notebook, number: int) -> None:
+    until(lambda: {"ACME", "BOLT", "COGS"} <= set(notebook.painted(number)), what="the rows")
+    before = notebook.painted(number)
+    until(lambda: notebook.painted(number) != before, what="a tick")
+
+
+def shows(notebook: Notebook, number: int, names: list[str]) -> None:
+    until(lambda: rows(notebook, number) == names or notebook.errors(), what="the rows")
+    assert notebook.errors() == []
 
 
 def rows(notebook: Notebook, number: int = 0) -> list[str]:
@@ -70,8 +79,7 @@ def test_a_server_elsewhere_has_no_stream_left_after_a_restart(lab: Lab, context
         notebook = lab.open(context, "n.ipynb")
         notebook.run_all()
         for number in (0, 1):
-            until(lambda: rows(notebook, number) == ["n:a", "n:b", "n:c"] or notebook.errors(), what="the rows")
-        assert notebook.errors() == []
+            shows(notebook, number, ["n:a", "n:b", "n:c"])
         assert notebook.page.locator(".barrage-widget").count() == 2
 
         keys_are_those_of_the_grid(notebook)
@@ -90,7 +98,7 @@ def test_a_server_elsewhere_has_no_stream_left_after_a_restart(lab: Lab, context
         notebook.until_idle()
         notebook.run_all()
         for number in (0, 1):
-            until(lambda: rows(notebook, number) == ["n:B", "n:a", "n:c"], what="the rows again")
+            shows(notebook, number, ["n:B", "n:a", "n:c"])
 
 
 def keys_are_those_of_the_grid(notebook: Notebook) -> None:
