@@ -72,7 +72,7 @@ class Notebook:
 
     @property
     def cells(self) -> int:
-        return self.page.locator(".jp-Notebook .jp-Cell").count()
+        return int(self.page.locator(".jp-Notebook .jp-Cell").count())
 
     def widget(self, number: int = 0) -> Locator:
         """One of the widgets, from above."""
@@ -88,9 +88,9 @@ class Notebook:
 
     def errors(self) -> list[str]:
         """What the cells have ended with."""
-        return self.page.locator(
-            ".jp-OutputArea-output[data-mime-type$='error'], .jp-RenderedText[data-mime-type*='stderr']"
-        ).all_inner_texts()
+        kinds = ".jp-OutputArea-output[data-mime-type$='error'], .jp-RenderedText[data-mime-type*='stderr']"
+        texts: list[str] = self.page.locator(kinds).all_inner_texts()
+        return texts
 
 
 @contextmanager
@@ -151,7 +151,7 @@ def said(log: Path, token: str) -> str:
 
 def write_notebook(path: Path, *cells: str) -> None:
     """Write a notebook of code cells."""
-    made = [
+    made: list[dict[str, Any]] = [
         {
             "cell_type": "code",
             "id": f"c{number}",

@@ -196,10 +196,10 @@ def test_traits_change_what_is_shown(tab: Tab, server: bs.Server) -> None:
     inner = tab.page.locator("#a .widget")
     colour = "(element) => getComputedStyle(element).backgroundColor"
     assert inner.evaluate(colour) == "rgb(18, 22, 27)"
-    assert inner.bounding_box()["height"] == 250  # type: ignore[index]
+    assert inner.bounding_box()["height"] == 250
     tab.page.evaluate("widgets[0].model.set('height', 350); widgets[0].model.set('theme', 'light')")
     until(lambda: inner.evaluate(colour) == "rgb(255, 255, 255)", what="the light theme")
-    assert inner.bounding_box()["height"] == 350  # type: ignore[index]
+    assert inner.bounding_box()["height"] == 350
     tab.page.evaluate("widgets[0].model.set('theme', 'auto'); document.body.dataset.jpThemeLight = 'false'")
     until(lambda: inner.evaluate(colour) == "rgb(18, 22, 27)", what="the notebook's theme")
     tab.page.evaluate("widgets[0].model.set('plot', {ys: ['key']})")
