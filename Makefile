@@ -1,7 +1,7 @@
 # Every verb installs what it needs first; `make` alone lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo-env demo test fast interop browser screenshots stress fuzz fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
+.PHONY: help env demo-env demo test fast interop browser screenshots stress fuzz fuzz-computing fuzz-decoders faults soak style format types generate generate-check web web-env web-test web-check bench bench-check bench-env figures docker-check lower-bounds pins clean
 SHELL := /bin/bash
 
 VENV ?= .venv
@@ -25,13 +25,16 @@ help: ## List the verbs and the knobs
 	@echo "  WORKERS=auto    test processes, at most one per core"
 	@echo "  PYTEST_ARGS=    for pytest, as in PYTEST_ARGS='tests/engine -k append -x'"
 	@echo "  CHROMIUM=       for browser: path of a Chromium or Chrome, or npm for the one from there"
+	@echo "  FIREFOX=        for browser: path of a Firefox"
+	@echo "  STORMS=3        for browser: storms of 150 random steps over each kind of table"
 	@echo "  SECONDS=60      for stress: for how long"
 	@echo "  SEED=0          for stress, fuzz, faults and soak: of all random choices"
 	@echo "  FUZZ_SECONDS=60 for fuzz-decoders: for each; TARGETS= such as 'row_set journal'"
 	@echo "  ROUNDS=20       for faults; FIRST=0 is the number of the first one"
+	@echo "  INPUTS=100000   for fuzz-computing: of each kind"
 	@echo "  CALLS=100000    for fuzz: per endpoint"
 	@echo "  ENDPOINT=       for fuzz: flight, grpc (its other front), deephaven or web; all when left out"
-	@echo "  UPDATES=1000000, SESSIONS=10000  for soak"
+	@echo "  UPDATES=1000000, SESSIONS=10000  for soak; UPDATES=3000 for browser: painted to see that memory is flat"
 	@echo "  STRESS_ARGS=, FUZZ_ARGS=, FAULTS_ARGS=, SOAK_ARGS=  such as '--depth 0 --plain', '--survey', '--no-spark', '--memory'"
 	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
 	@echo "  ONLY=           benchmarks, as in ONLY='doget viewport'"
@@ -58,9 +61,9 @@ interop: env ## Test against the real thing: Deephaven's server and clients, in 
 	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2
 	@$(BIN)/python -m pytest -m interop tests/interop $(PYTEST_ARGS)
 
-browser: env ## Test the page, and the widget in a JupyterLab, in a real Chromium: an installed one, else one from npm
+browser: env ## Test the page, and the widget in a JupyterLab, in a real Chromium, installed or from npm, and in Firefox
 	@scripts/make-browser-env $(VENV) .web
-	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
+	@$(if $(STORMS),STORMS=$(STORMS)) $(if $(UPDATES),UPDATES=$(UPDATES)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
 
 screenshots: env ## Make the pictures of docs/web.md anew, in a real Chromium
 	@scripts/make-browser-env $(VENV) .web
@@ -74,6 +77,9 @@ fuzz: env ## Damaged calls to live servers: CALLS= per endpoint, from SEED=, of 
 
 soak: env ## UPDATES= cycles and SESSIONS= clients, from SEED=; memory, threads and descriptors must stay as they are
 	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.soak --updates $(or $(UPDATES),1000000) --sessions $(or $(SESSIONS),10000) --seed $(or $(SEED),0) $(SOAK_ARGS)
+
+fuzz-computing: env ## Formulas, plans and batches, changed at random and computed: INPUTS= of each kind, from SEED=
+	@PYTHONPATH=.:generated $(BIN)/python -X faulthandler -m tests.fuzz.computing --inputs $(or $(INPUTS),100000) --seed $(or $(SEED),1)
 
 fuzz-decoders: env ## Each decoder under atheris for FUZZ_SECONDS=, or those of TARGETS=
 	@scripts/make-env $(VENV) fuzz

@@ -79,8 +79,10 @@ class AsOfJoin(Operator):
         self._keeps_history = keeps_history
         self._follows_right = follows_right
         self._groups = GroupIndex(keys.schema)
-        self._left = StampedRows(self._groups, keys.left, keys.types, stamps[0], is_ordered=follows_right)
-        self._right = StampedRows(self._groups, keys.right, keys.types, stamps[1], follows=follows_right)
+        self._left = StampedRows(
+            self._groups, keys.left, keys.types, stamps[0], is_ordered=follows_right, may_wait=True
+        )
+        self._right = StampedRows(self._groups, keys.right, keys.types, stamps[1], follows=follows_right, may_wait=True)
         self._rows = ColumnStore(_NUMBER)  # the right row of each left row, or -1
         self._readable = RowSet.empty()
         self._dropped = 0
@@ -181,8 +183,7 @@ class AsOfJoin(Operator):
     def _found(self, rows: RowSet, places: Int64Array | None = None) -> Int64Array:
         """The right rows of left rows; ``places`` are those in the right order behind them, if they are known."""
         found = np.full(rows.size, _NO_ROW, np.int64)
-        order = self._right.order
-        if not rows or order is None or order.is_empty:
+        if not rows or self._right.is_empty:
             return found
         groups = self._left.groups_of(rows.keys())
         if places is None:
@@ -215,8 +216,7 @@ class AsOfJoin(Operator):
 
     def _left_rows(self, stamped: Stamped) -> RowSet:
         """The left rows between right stamps, which need not be there, and the next ones that are."""
-        order = self._left.order
-        if order is None or order.is_empty or not len(stamped[0]):
+        if self._left.is_empty or not len(stamped[0]):
             return RowSet.empty()
         self._left.counts.reserve(self._groups.count)
         are_near = self._left.counts.array[stamped[0]] > 0
@@ -248,6 +248,8 @@ class AsOfJoin(Operator):
         some = begin < end
         starts, ends = begin[some], end[some] - 1
         first = np.argsort(starts)
+        order = self._left.order
+        assert order is not None
         places = RowSet.union_all([RowSet.from_ranges(*_merged(starts[first], ends[first]))])
         return RowSet.from_keys(order.keys_at(order.rows.subset(places).keys()))
 

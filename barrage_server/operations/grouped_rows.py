@@ -71,7 +71,6 @@ class GroupedRows:
     Attributes:
         store: one column: the group of each row.
         counts: the number of rows of each group.
-        order: the rows by group, then by row key, if they are to be found.
         last: the last row of each group in the order, if rows are compared by codes and row keys alone.
         gone: the rows that have left their group since it was set to 0.
 
@@ -88,7 +87,7 @@ class GroupedRows:
     ) -> None:
         self.store = ColumnStore(_NUMBER)
         self.counts = GroupArray(np.int64)
-        self.order = order
+        self._order = order
         self.last = None if order is None else LastRows()
         self.gone = 0
         self._groups = groups
@@ -100,20 +99,30 @@ class GroupedRows:
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers and the order, without the groups."""
-        ordered = sum(part.nbytes for part in (self.order, self.last) if part is not None)
+        ordered = sum(part.nbytes for part in (self._order, self.last) if part is not None)
         return self.store.nbytes + self.counts.nbytes + ordered
+
+    @property
+    def order(self) -> OrderIndex | None:
+        """The rows by group, then by row key, if they are to be found."""
+        return self._order
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rows are to be found."""
+        return self._order is None or self._order.is_empty
 
     def start(self, version: TableVersion) -> None:
         """Take in all rows."""
         rows = version.row_set
         self.store.expect(rows)
         parts = self._add(version, rows, None)
-        if self.order is None:
+        if self._order is None:
             deque(parts, maxlen=0)
         else:
             numbers = joined(list(parts))
             order, _, own = self.sorted(version, rows, numbers)
-            self.order.fill(rows, order)
+            self._order.fill(rows, order)
             if self.last is not None:
                 self.last.note(own, rows.keys()[order], self.counts.array)
 
@@ -126,23 +135,25 @@ class GroupedRows:
             return Departure()
         update = change.update
         removed = update.removed.keys()
+        rekeyed = RowSet.union_all(update.modified[number] for number in self._watched)
+        before, after = change.moved()
+        if len(removed) or rekeyed or len(before):
+            self._settle(change.before)
         groups = self.groups_of(removed)
         slots = was = _NOTHING
-        if self.order is not None:
-            slots = self.order.slots_of(removed)
+        if self._order is not None:
+            slots = self._order.slots_of(removed)
         if self.last is not None:
             self.last.forget(groups, removed)
-        before, after = change.moved()
         if len(before):
             self.store.columns[0].move(before, after, self.store.undo if self._keeps_versions else None)
-            if self.order is not None:
-                self.order.shift(before, after)
+            if self._order is not None:
+                self._order.shift(before, after)
             if self.last is not None:
                 self.last.shift(self.groups_of(after), before, after)
-        rekeyed = RowSet.union_all(update.modified[number] for number in self._watched)
         former = self.groups_of(rekeyed.keys())
-        if self.order is not None:
-            was = self.order.slots_of(rekeyed.keys())
+        if self._order is not None:
+            was = self._order.slots_of(rekeyed.keys())
         if self.last is not None:
             self.last.forget(former, rekeyed.keys())
         for those in (groups, former):
@@ -162,7 +173,7 @@ class GroupedRows:
         rows = added | departure.rekeyed if departure.rekeyed else added
         numbers = joined(list(self._add(version, rows, self.store.undo if self._keeps_versions else None)))
         gone = np.sort(np.concatenate((departure.slots, departure.was)))
-        if self.order is None or (not rows and not len(gone)):
+        if self._order is None or (not rows and not len(gone)):
             return None
         was = np.full(rows.size, -1, np.int64)
         if departure.rekeyed:
@@ -170,8 +181,13 @@ class GroupedRows:
         order, before, own = self.sorted(version, rows, numbers)
         keys, codes = rows.keys()[order], OrderCodes(own, self.codes_of)
         if self.last is None:
-            return self.order.change(gone, keys, was[order], before, codes)
-        moves = self.order.change(gone, keys, was[order], before, codes, self.last.before(own, keys))
+            return self._order.change(gone, keys, was[order], before, codes)
+        behind = self.last.before(own, keys)
+        if not len(gone) and self._wait(keys, own[0], behind):
+            self.last.note(own, keys, self.counts.array)
+            return None
+        self._settle(version)
+        moves = self._order.change(gone, keys, was[order], before, codes, behind)
         unknown = self.last.note(own, keys, self.counts.array)
         if len(unknown) and not len(gone):  # else they may be forgotten again and again
             keys = self.keys_at(self.bounds(unknown)[1] - 1)
@@ -227,8 +243,8 @@ class GroupedRows:
         self.counts.pack(living)
         if self.last is not None:
             self.last.pack(living)
-        if self.order is not None:
-            self.order.forget_codes()
+        if self._order is not None:
+            self._order.forget_codes()
         for start in range(0, rows.size, _BLOCK):
             part = rows.slice(start, start + _BLOCK)
             numbers = pa.array(np.searchsorted(living, self.groups_of(part.keys())))
@@ -242,8 +258,23 @@ class GroupedRows:
         if rows and rows.first_key >> _BLOCK_BITS > self._dropped:
             self._dropped = rows.first_key >> _BLOCK_BITS
             self.store.columns[0].drop_before(self._dropped << _BLOCK_BITS)
-            if self.order is not None:
-                self.order.drop_before(self._dropped << _BLOCK_BITS)
+            if self._order is not None:
+                self._order.drop_before(self._dropped << _BLOCK_BITS)
+
+    def _wait(self, keys: Int64Array, groups: Int64Array, behind: Int64Array) -> bool:
+        """Whether rows that have come need no place in the order for now.
+
+        Args:
+            keys: their row keys, in order.
+            groups: their groups.
+            behind: for each of them the key of the last row of its group, if that is known to come before it; or -1.
+
+        """
+        del keys, groups, behind
+        return False
+
+    def _settle(self, version: TableVersion) -> None:
+        """Take rows that wait into the order. They are in ``version`` as they came."""
 
     def _add(self, version: TableVersion, rows: RowSet, undo: Undo | None) -> Iterator[Int64Array]:
         """Count ``rows`` in their groups, which are written and given part by part."""

@@ -18,6 +18,7 @@ from barrage_server.engine.redirected import pick
 from barrage_server.operations.grouped_rows import Departure, GroupedRows
 from barrage_server.operations.nearest_rows import NearestRows
 from barrage_server.operations.ordering import Key, code_of, comes_before, has_codes, order_of, rough_codes
+from barrage_server.operations.waiting_rows import WaitingRows
 from barrage_server.rowset import RowSet
 
 __all__ = ["Stamped", "StampedRows"]
@@ -31,12 +32,16 @@ Stamped = tuple[Int64Array, pa.Array]
 class StampedRows(GroupedRows):
     """The rows by group, then by a stamp, then by row key. It reads stamps where they are.
 
+    Rows that are appended to their groups may wait for their places in the order until something asks for places: a
+    join that only follows the ends of groups never does, and all at once take less time than a few in every cycle.
+
     Args:
         groups, columns, types: as of :class:`~barrage_server.operations.grouped_rows.GroupedRows`.
         stamp: the number of the column with the stamps.
         is_ordered: whether rows are to be found.
         keeps_versions: whether versions read the groups and the order of rows.
         follows: whether rows will change.
+        may_wait: whether rows may wait; then :meth:`arrive` does not tell how the order has changed.
 
     Attributes:
         version: the present version, which must be set in every cycle.
@@ -55,11 +60,31 @@ class StampedRows(GroupedRows):
         is_ordered: bool = True,
         keeps_versions: bool = False,
         follows: bool = True,
+        may_wait: bool = False,
     ) -> None:
         order = OrderIndex(versioned=keeps_versions, follows=follows) if is_ordered else None
         super().__init__(groups, columns, types, order, keeps_versions=keeps_versions)
         self._watched = (*self._columns, stamp)
         self._stamp = stamp
+        self._may_wait = may_wait
+        self._waiting = WaitingRows()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers, the order and the rows that wait, without the groups."""
+        return super().nbytes + self._waiting.nbytes
+
+    @property
+    def order(self) -> OrderIndex | None:
+        """All rows by group, stamp and row key, if they are to be found."""
+        if self._waiting.count:
+            self._settle(self.version)
+        return self._order
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no rows are to be found."""
+        return super().is_empty and not self._waiting.count
 
     def start(self, version: TableVersion) -> None:
         """Take in all rows."""
@@ -70,9 +95,10 @@ class StampedRows(GroupedRows):
 
     def leave(self, change: Change | None) -> Departure:
         """Take out the rows that have gone, or have another key or stamp."""
+        departure = super().leave(change)
         if change is not None:
             self.version = change.after
-        return super().leave(change)
+        return departure
 
     def stamped(self, rows: RowSet, version: TableVersion | None = None) -> Stamped:
         """The present groups of rows, and their stamps in ``version``, by default the present one."""
@@ -165,6 +191,30 @@ class StampedRows(GroupedRows):
         """The groups of rows, and the codes of their stamps, by their row keys in any order."""
         stamps = pick([self.version.views[self._stamp]], keys)
         return (self.groups_of(keys), *rough_codes(stamps, _KEYS))
+
+    def _wait(self, keys: Int64Array, groups: Int64Array, behind: Int64Array) -> bool:
+        """Whether rows that have come wait: if they come behind the last rows of their groups, or have new groups."""
+        if not self._may_wait or self._order is None or self._order.is_empty:
+            return False
+        begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+        counts = np.diff(begins, append=len(groups))
+        follow = np.minimum.reduceat(behind, begins) >= 0
+        if not (follow | (self.counts.array[groups[begins]] == counts)).all():
+            return False
+        self._waiting.add(keys, behind)
+        return True
+
+    def _settle(self, version: TableVersion) -> None:
+        if not self._waiting.count:
+            return
+        assert self._order is not None
+        rows, behind = self._waiting.take()
+        order, before, codes = self.sorted(version, rows, self.groups_of(rows.keys()))
+        groups, behind = codes[0], behind[order]
+        begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+        behind = np.repeat(behind[begins], np.diff(begins, append=len(groups)))  # the others' came with them
+        none, was = np.zeros(0, np.int64), np.full(rows.size, -1, np.int64)
+        self._order.change(none, rows.keys()[order], was, before, OrderCodes(codes, self.codes_of), behind)
 
     def _own(self, stamps: pa.Array) -> pa.Array:
         return stamps if stamps.type == self.stamp_type else stamps.cast(self.stamp_type)

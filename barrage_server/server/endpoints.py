@@ -169,11 +169,12 @@ class Endpoints:
             self._grpc_ports.append(self._deephaven.port)
         return self._deephaven
 
-    def open_page(self, port: int, names: Collection[str]) -> None:
-        """Also serve the page for browsers.
+    def open_pages(self, port: int | None, names: Collection[str]) -> None:
+        """Let pages come: those of notebooks, and those of browsers with a port for them, which serves Deephaven's
+        JavaScript API too where it is served at all.
 
         Args:
-            port: where; 0 takes a free one.
+            port: where; 0 takes a free one; ``None``: no port for browsers.
             names: names under which browsers may ask for it, besides addresses.
 
         Raises:
@@ -181,9 +182,13 @@ class Endpoints:
             LimitError: this process can start no further thread.
 
         """
+        companion = None if port is None or self._deephaven is None else self._deephaven.companion()
+        self._server_state.pages.open(None if companion is None else companion.loop)
+        if port is None:
+            return
         from barrage_server.server.web.door import PageDoor  # which loads the library of websockets
 
-        self._page = PageDoor(self._server_state, self.host, port, self._tls, self._client_roots, names)
+        self._page = PageDoor(self._server_state, self.host, port, self._tls, self._client_roots, names, companion)
 
     def replace_tls(self, tls: TlsIdentity) -> None:
         """Present another certificate to new connections, at the Deephaven ports.

@@ -33,6 +33,7 @@ class EventLoop:
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
+        self._called: set[concurrent.futures.Future[Any]] = set()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
             start_thread(self._thread)
@@ -46,8 +47,20 @@ class EventLoop:
         return self.loop.is_closed()
 
     def call(self, coroutine: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
-        """Run ``coroutine`` on the loop. For other threads than the loop's."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        """Run ``coroutine`` on the loop. For other threads than the loop's. Cancelled when the loop has ended."""
+        found: concurrent.futures.Future[Result]
+        try:
+            found = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        except RuntimeError:  # it is closed
+            coroutine.close()
+            found = concurrent.futures.Future()
+            found.cancel()
+            return found
+        self._called.add(found)
+        found.add_done_callback(self._called.discard)
+        if self.loop.is_closed():  # since then: it may not have begun
+            found.cancel()
+        return found
 
     def stop(self) -> None:
         """End the loop and its thread. May be called again."""
@@ -61,3 +74,5 @@ class EventLoop:
             self.loop.run_forever()
         finally:
             self.loop.close()
+            for found in tuple(self._called):
+                found.cancel()

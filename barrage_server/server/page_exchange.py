@@ -11,13 +11,14 @@ import concurrent.futures
 import logging
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeVarTuple
 
 import pyarrow as pa
 import pyarrow.flight as fl
 
-from barrage_server.errors import BarrageError, InvalidRequestError
+from barrage_server.errors import BarrageError, InvalidRequestError, UnavailableError
 from barrage_server.flight.sockets import peer_name
 from barrage_server.server.auth import AuthMiddleware
 from barrage_server.server.dispatcher import ChangeSignal
@@ -33,6 +34,10 @@ __all__ = ["PageExchange"]
 
 logger = logging.getLogger("barrage_server.server")
 
+Arguments = TypeVarTuple("Arguments")
+
+_LOOK_SECONDS: Final = 1.0
+"""Seconds between two checks whether the event loop is there."""
 _LEAVE_SECONDS: Final = 10.0
 """Seconds for the streams of a page to leave when its client has."""
 
@@ -78,13 +83,16 @@ class PageExchange(OpenStream):
         """Serve the page to its end."""
         self.server_state.streams.admit(self)
         try:
-            channel, serving = self._service.call(self._begin()).result()
+            try:
+                channel, serving = self._service.call(self._begin()).result()
+            except concurrent.futures.CancelledError:
+                raise UnavailableError("The server is shutting down.") from None
             try:
                 for message in self._messages():
                     self._wait(channel.put(message))
             finally:
                 self._is_over.set()
-                self._service.loop.call_soon_threadsafe(channel.stop)
+                self._soon(channel.stop)
                 self._wait(serving)
         finally:
             self.server_state.dispatcher.remove(self._scheduled)
@@ -112,13 +120,29 @@ class PageExchange(OpenStream):
                 yield error
 
     def _wait(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run ``work`` on the event loop, to its end."""
+        """Run ``work`` on the event loop, to its end, or to that of the loop."""
         try:
-            self._service.call(work).result(_LEAVE_SECONDS if self._is_over.is_set() else None)
-        except concurrent.futures.CancelledError:
-            logger.debug("the pages have ended before %s", self.peer)
-        except concurrent.futures.TimeoutError:
-            logger.error("the page of %s does not end", self.peer)
+            running = self._service.call(work)
+        except RuntimeError:  # the loop has ended
+            work.close()
+            return
+        waited = 0.0
+        while True:
+            try:
+                running.result(_LOOK_SECONDS)
+            except concurrent.futures.CancelledError:
+                logger.debug("the pages have ended before %s", self.peer)
+            except concurrent.futures.TimeoutError:
+                waited += _LOOK_SECONDS if self._is_over.is_set() else 0.0
+                if waited < _LEAVE_SECONDS and not self._service.loop.is_closed():
+                    continue
+                logger.error("the page of %s does not end", self.peer)
+            return
+
+    def _soon(self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
+        """Call ``function(*arguments)`` on the event loop, soon, if that runs."""
+        with suppress(RuntimeError):
+            self._service.loop.call_soon_threadsafe(function, *arguments)
 
     # On the event loop.
 
@@ -197,7 +221,7 @@ class PageExchange(OpenStream):
 
     def end(self, error: BarrageError) -> None:
         """Tell the page why it ends."""
-        self._service.loop.call_soon_threadsafe(self._end, error)
+        self._soon(self._end, error)
 
     def _end(self, error: BarrageError) -> None:
         self._ending = error

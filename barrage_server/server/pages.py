@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from barrage_server.errors import UnavailableError
 
 if TYPE_CHECKING:
+    from barrage_server.server.event_loop import EventLoop
     from barrage_server.server.server_state import ServerState
     from barrage_server.server.web.service import PageService
 
@@ -27,23 +28,33 @@ class Pages:
         self._server_state = server_state
         self._lock = threading.Lock()
         self._service: PageService | None = None
+        self._loop: EventLoop | None = None
+        self._is_open = False
         self._is_closed = False
+
+    def open(self, loop: EventLoop | None = None) -> None:
+        """Let pages come. They run on ``loop``, which somebody else stops, or else on one of their own."""
+        with self._lock:
+            self._loop = loop
+            self._is_open = True
 
     def service(self) -> PageService:
         """What pages share, running.
 
         Raises:
-            UnavailableError: the server is closed.
+            UnavailableError: the server is closed, or not open yet.
             LimitError: the process can start no further thread.
 
         """
         with self._lock:
             if self._is_closed:
                 raise UnavailableError("The server is shutting down; connect again later.")
+            if not self._is_open:
+                raise UnavailableError("The server is starting; connect again later.")
             if self._service is None:
                 from barrage_server.server.web.service import PageService  # which a server may never need
 
-                self._service = PageService(self._server_state)
+                self._service = PageService(self._server_state, self._loop)
             return self._service
 
     def close(self) -> None:

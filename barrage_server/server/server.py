@@ -102,7 +102,7 @@ class Server:
             without names of clients; 0 takes a free one, see :attr:`http_uri`. ``None``: none.
         http_host: address for that port to listen on.
         web_port: a port for browsers: a page that shows the tables live; 0 takes a free one, see :attr:`web_uri`.
-            ``None``: none.
+            ``None``: none. With a port for Deephaven's clients it serves Deephaven's JavaScript client too.
         web_hosts: names under which browsers may ask for it, such as ``tables.example.com``, besides addresses and
             ``localhost``.
         front: what serves the port for Flight: ``pyarrow``; ``grpc``, which bounds what callers without credentials may
@@ -233,8 +233,7 @@ class Server:
         end_with_process(self, Ending.SERVER)
         try:
             self._deephaven = self._endpoints.open_deephaven(deephaven_port, deephaven_web_port, deephaven_web_origins)
-            if web_port is not None:
-                self._endpoints.open_page(web_port, page_names)
+            self._endpoints.open_pages(web_port, page_names)
         except BaseException:
             self.close(0.1)
             raise

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from typing import Any
+from typing import Any, overload
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -19,10 +20,29 @@ CUT = 512
 FLOATS: dict[int, Any] = {16: np.float16, 32: np.float32, 64: np.float64}
 
 
-def expected_texts(content: pa.Table, name: str) -> list[str | None]:
-    """Cells of a column as the page shows them where there is space; ``None`` for null."""
-    column = content[name]
-    return [None if not cell.is_valid else visible(text_of(cell)) for chunk in column.chunks for cell in chunk]
+class Texts(Sequence[str | None]):
+    """Cells of a column as the page shows them where there is space, made when asked for; ``None`` for null."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._column = column
+        self._made: dict[int, str | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @overload
+    def __getitem__(self, row: int) -> str | None: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[str | None]: ...
+
+    def __getitem__(self, row: int | slice) -> str | list[str | None] | None:
+        if isinstance(row, slice):
+            return [self[one] for one in range(*row.indices(len(self)))]
+        if row not in self._made:
+            cell = self._column[row]
+            self._made[row] = visible(text_of(cell)) if cell.is_valid else None
+        return self._made[row]
 
 
 def text_of(cell: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import barrage_server as bs
-from tests.browser.cells import expected_texts, visible
+from tests.browser.cells import Texts, visible
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Tab:
         self.page.goto(f"{uri}/#{fragment}")
 
     def look(self) -> Look:
-        return look_of(self.page.evaluate("watch.look()"))
+        return look_of(json.loads(self.page.evaluate("JSON.stringify(watch.look())")))
 
     def until(self, condition: Callable[..., Any], what: str = "") -> Look:
         """Look until the condition holds; that look."""
@@ -99,7 +100,7 @@ class Tab:
         """Wait until what is painted, and what screen readers get, is the table; ``columns``: those that are shown."""
         content = table.to_arrow()
         names = content.schema.names if columns is None else columns
-        expected = [expected_texts(content, name) for name in names]
+        expected = [Texts(content[name]) for name in names]
         return self.shows(names, expected, content.num_rows, what, is_read=is_read)
 
     def shows(self, names: list[str], expected: Expected, size: int, what: str = "", *, is_read: bool = True) -> Look:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import barrage_server as bs
+from barrage_server.server import Limits
 from tests.browser.tab import Tab
 
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -74,3 +75,18 @@ def test_plot(tab: Tab, server: bs.Server, scheme: str) -> None:
     tab.page.locator("summary").click()
     tab.page.get_by_label("y", exact=True).wait_for()
     assert findings(tab) == []
+
+
+def test_health(tab: Tab, scheme: str) -> None:
+    """With a follower, and rows near a limit."""
+    with bs.Server(web_port=0, limits=Limits(sessions=2)) as server:
+        table = server.keyed_table("t", {"x": "int64"}, key="x")
+        table.upsert({"x": [1, 2]})
+        with tab.page.context.new_page() as other:
+            other.goto(f"{server.web_uri}/#table=t")
+            tab.open(server)
+            tab.page.evaluate("location.hash = '#health'")
+            tab.page.get_by_role("heading", name="Tables").wait_for()
+            followers = tab.page.locator(".health section", has=tab.page.get_by_role("heading", name="Followers"))
+            followers.get_by_role("cell", name="t", exact=True).wait_for()
+            assert findings(tab) == []

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow as pa
 
 import barrage_server as bs
 from tests.browser.tab import Tab
+from tests.live.proxy import Proxy
 from tests.waiting import until
 
 BEGIN = 1_718_445_600_000_000_000  # 2024-06-15T10:00:00Z
@@ -203,3 +204,37 @@ def test_a_plot_of_a_wild_name(server: bs.Server, tab: Tab) -> None:
     server.append_table(name, {name: "float64"}).append({name: [1.0, 2.0]})
     tab.open(server, name, plot="", x="")
     until(lambda: values(tab) == [[name, "2", "1", "2"]])
+
+
+def test_a_plot_comes_back_after_a_lost_connection_and_a_restart(tab: Tab) -> None:
+    tab.may_lose_connections = True
+    with bs.Server(web_port=0) as server:
+        table = made(server)
+        filled(table, 0, 1000, float)
+        port = urlsplit(server.web_uri or "").port or 0
+        with Proxy(port) as proxy:
+            tab.open(f"http://127.0.0.1:{proxy.port}", "ticks", plot="last 60000000000", x="time", y="y")
+            until(lambda: values(tab) == [["y", "999", "938", "999"]])
+            proxy.cut()
+            filled(table, 1000, 500, float)
+            until(lambda: values(tab) == [["y", "1499", "1438", "1499"]], what="the points of now")
+            until(lambda: len(server.statistics().streams) == 1)
+        tab.open(server, "ticks", plot="", x="time", y="y")
+        until(lambda: len(columns_with_line(tab)) > 900)
+    tab.page.get_by_text("Connection lost").wait_for()
+    assert values(tab) == [["y", "1499", "0", "1499"]], "what was there stays"
+    assert len(columns_with_line(tab)) > 900
+    assert tab.page.locator(".stale").count()
+    with bs.Server(web_port=port) as server:
+        table = made(server)
+        filled(table, 0, 2000, lambda number: float(-number))
+
+        def came_back() -> bool:
+            tab.retry()
+            return values(tab) == [["y", "-1999", "-1999", "0"]]
+
+        until(came_back, what="the points of the other server")
+        assert not tab.page.locator(".stale").count()
+        filled(table, 2000, 1, lambda _: 7.0)
+        until(lambda: values(tab) == [["y", "7", "-1999", "7"]])
+        assert address(tab)["plot"] == [""]

@@ -5,6 +5,7 @@
   let frame = -1;
   let texts = [];
   prototype.fillText = function (text, x, y, ...rest) {
+    if (!this.canvas.isConnected) return fillText.call(this, text, x, y, ...rest); // of axe, for instance
     // The same for all calls in one frame.
     const now = document.timeline.currentTime;
     if (now !== frame) {

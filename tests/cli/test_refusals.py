@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -196,6 +198,13 @@ def test_bare_it_prints_its_help_and_ends_as_every_typer_program_does(command: C
 
 def test_version_as_an_option_is_one_line(command: Command) -> None:
     assert command("--version") == (0, f"barrage-server {bs.__version__}\n", "")
+
+
+def test_the_package_is_the_program_too(command: Command) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "barrage_server", "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (0, done.stdout, done.stderr) == command("--version")
 
 
 def test_version_names_what_it_stands_on(command: Command) -> None:

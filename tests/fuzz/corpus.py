@@ -375,6 +375,19 @@ def _operations(table: Any, other: Any, result: Any) -> Iterator[tuple[str, str,
         yield method, kind, request(result_id=result, **named, **specs, **given.get(method, {}))
 
 
+def batches_about(name: str, other: str) -> Iterator[bytes]:
+    """Batches of operations on two tables: each alone, and three that follow each other."""
+    first, second = (
+        deephaven.TableReference(ticket=deephaven.Ticket(ticket=scope_ticket(each))) for each in (name, other)
+    )
+    operation = table_pb2.BatchTableRequest.Operation
+    offset = deephaven.TableReference(batch_offset=0)
+    for _, kind, made in _operations(first, second, deephaven.Ticket()):
+        then = table_pb2.HeadOrTailRequest(source_id=offset, num_rows=3)
+        ops = [operation(**{kind: made}), operation(head=then)]
+        yield table_pb2.BatchTableRequest(ops=ops).SerializeToString()
+
+
 def _moving() -> Iterator[table_pb2.UpdateByRequest.UpdateByOperation]:
     """Functions along the rows of groups, with windows of rows and of time."""
     rows = {"reverse_window_scale": {"ticks": {"ticks": 3}}, "forward_window_scale": {"ticks": {"ticks": -1}}}

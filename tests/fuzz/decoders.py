@@ -39,10 +39,12 @@ from barrage_server.plan.json_form import plan_from_json, plan_to_json
 from barrage_server.rowset import RowSet
 from barrage_server.rowset.codec import decode_row_set, decode_shift_data, encode_row_set, encode_shift_data
 from barrage_server.rowset.shift_data import RowSetShiftData
+from barrage_server.server.web.session import PageLimits, PageSession
 from barrage_server.wire.arrow_message import DICTIONARY_BATCH, BatchHeader, decode_schema_message, header_type
 from barrage_server.wire.dictionaries import DictionaryDecoder
 from barrage_server.wire.intake import Intake
 from barrage_server.wire.metadata import decode_message
+from barrage_server.wire.page_messages import PAGE_VERSION, Close, Move, Open
 from barrage_server.wire.plan_messages import BindRequest, ReleaseRequest
 from barrage_server.wire.protocol import (
     AbortRequest,
@@ -173,6 +175,20 @@ def _body(body: memoryview) -> None:
             continue
 
 
+def page(data: bytes) -> None:
+    """The messages of a page, one a line."""
+    session = PageSession(PageLimits())
+    for line in data.split(b"\n"):
+        message = session.receive(line.decode(errors="replace"))
+        if isinstance(message, Open):
+            session.begin(message.stream)
+            session.look(message, 10)
+        elif isinstance(message, Move):
+            session.look(message, 10)
+        elif isinstance(message, Close):
+            session.ended(message.stream)
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "metadata": metadata,
     "requests": requests,
@@ -184,6 +200,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "tickets": tickets,
     "journal": journal,
     "plan": plan,
+    "page": page,
 }
 
 
@@ -217,6 +234,20 @@ def seeds(name: str) -> list[bytes]:
         return [_stream(array) for array in _arrays()]
     if name == "plan":
         return list(plans_about("table"))
+    if name == "page":
+        hello, where = {"type": "hello", "version": PAGE_VERSION, "token": "x"}, {"first": 0, "count": 10}
+        opened = {"type": "open", "stream": 1, "table": "t", "kind": "follow", "columns": [0, 2], **where}
+        rest: list[dict[str, object]] = [
+            {"type": "move", "stream": 1, **where},
+            {"type": "ack", "stream": 1, "updates": 1},
+            {"type": "pause", "stream": 1},
+            {"type": "resume", "stream": 1},
+            {"type": "cell", "stream": 1, "request": 1, "row": 3, "column": 2},
+            {"type": "ping", "n": 1},
+            {"type": "health", "on": True},
+            {"type": "close", "stream": 1},
+        ]
+        return [b"\n".join(json.dumps(one).encode() for one in (hello, opened, *rest[:end])) for end in range(9)]
     if name == "tickets":
         return [scope_ticket("table"), b"e\1\0\0\0", b"h" + bytes(16), b"a/app/f/field"]
     batch = pa.record_batch({"v": [1, 2], "text": ["a", None]}, _TABLE.schema)

@@ -21,7 +21,7 @@ def test_changed_bytes_give_a_value_or_an_error_of_ours(name: str) -> None:
         check(name, change(chance.choice(valid), chance))
 
 
-@pytest.mark.parametrize("name", ["row_set", "shift_data", "upload", "journal", "plan"])
+@pytest.mark.parametrize("name", ["row_set", "shift_data", "upload", "journal", "plan", "page"])
 def test_seeds_are_valid(name: str) -> None:
     """Otherwise what is changed is refused at once, and shows nothing."""
     for data in seeds(name):

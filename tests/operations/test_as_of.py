@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import barrage_server as bs
 from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, UpdateGraph
+from barrage_server.engine.order_index import OrderIndex
 from barrage_server.errors import BarrageError, InvalidRequestError, UnknownColumnError, UnsupportedTypeError
 from barrage_server.operations.as_of import as_of_join
 from tests.operations.oracle import Row, Rows, Watch, plain_rows
@@ -279,3 +280,72 @@ def test_a_start_finds_the_same_rows_whatever_the_order_of_the_left_ones(relatio
     ascending, others = ({key: None if math.isnan(bid) else int(bid) for key, bid in each.items()} for each in found)
     assert ascending == others
     assert len(ascending) == rows
+
+
+def in_time(first: int, rows: int, syms: int, seed: int) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    return {
+        "id": first + np.arange(rows),
+        "sym": [f"s{number}" for number in random.integers(0, syms, rows)],
+        "time": first + np.sort(random.integers(0, rows, rows)),
+    }
+
+
+def quoted_in(trades: dict[str, Any]) -> dict[str, Any]:
+    return {"n": trades["id"], "sym": trades["sym"], "quoted": trades["time"], "bid": trades["time"] * 0.5}
+
+
+def test_rows_in_the_order_of_time_need_no_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until one comes late: then all get them at once."""
+    left, right = tables()
+    left.upsert(in_time(0, 100, 5, 1))
+    right.upsert(quoted_in(in_time(0, 100, 5, 2)))
+    made = left.aj(right, ["sym", "time >= quoted"], "bid")
+    made_late: list[int] = []
+    change = OrderIndex.change
+
+    def counted(self: OrderIndex, gone: Any, new: Any, *rest: Any) -> Any:
+        made_late.append(len(new))
+        return change(self, gone, new, *rest)
+
+    monkeypatch.setattr(OrderIndex, "change", counted)
+    for cycle in range(1, 6):
+        with left.graph.cycle():
+            right.upsert(quoted_in(in_time(100 * cycle, 100, 5, 10 + cycle)))
+            left.upsert(in_time(100 * cycle, 100, 5, 20 + cycle))
+    assert made_late == []
+    right.upsert({"n": [10_000], "sym": ["s1"], "quoted": [250], "bid": [-1.0]})
+    assert sorted(made_late) == [1, 500, 500]
+    again = left.snapshot().aj(right.snapshot(), ["sym", "time >= quoted"], "bid")
+    assert plain_rows(made) == plain_rows(again)
+    assert any(row[-1] == -1.0 for row in plain_rows(made))
+
+
+@pytest.mark.parametrize("relation", [">=", ">", "<=", "<"])
+@given(seed=st.integers(0, 1 << 32))
+@settings(deadline=None, max_examples=15)
+def test_rows_that_wait_for_places_are_found(relation: str, seed: int) -> None:
+    """Whatever comes behind rows appended in time: late rows, deletions, other stamps and keys, new groups."""
+    random = np.random.default_rng(seed)
+    left, right = tables()
+    rows, syms = int(random.integers(1, 50)), int(random.integers(1, 5))
+    left.upsert(in_time(0, rows, syms, seed))
+    right.upsert(quoted_in(in_time(0, rows, syms, seed + 1)))
+    on, is_reverse = ["sym", f"time {relation} quoted"], relation in ("<=", "<")
+    made = as_of_join([left, right], on, ["bid", "n"], reverse=is_reverse)
+    watch = Watch(made)
+    for cycle in range(1, 12):
+        with left.graph.cycle():
+            left.upsert(in_time(rows * cycle, rows, syms, seed + 2 * cycle))
+            right.upsert(quoted_in(in_time(rows * cycle, rows, syms + (cycle == 5), seed + 2 * cycle + 1)))
+        for table, form in ((left, dict), (right, quoted_in)):
+            if random.random() < 0.2:
+                chosen = random.choice(rows * cycle, int(random.integers(1, rows + 1)), replace=False)
+                late = in_time(0, len(chosen), syms, seed + 100 + cycle) | {"id": chosen}
+                table.upsert(form(late))
+            if random.random() < 0.1:
+                gone = random.choice(rows * cycle, int(random.integers(1, rows + 1)), replace=False)
+                table.delete({table.key_columns[0]: gone})
+        again = as_of_join([left.snapshot(), right.snapshot()], on, ["bid", "n"], reverse=is_reverse)
+        assert plain_rows(made) == plain_rows(again)
+    watch.check_held()

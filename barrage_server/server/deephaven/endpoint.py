@@ -7,7 +7,7 @@ import concurrent.futures
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from barrage_server.process import most_connections
 from barrage_server.server.auth import TokenSigner
@@ -25,6 +25,10 @@ from barrage_server.server.deephaven.table_service import TableService
 from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.tls import tls_context
+
+if TYPE_CHECKING:
+    from barrage_server.server.deephaven.web_endpoint import WebEndpoint
+    from barrage_server.server.web.front import Companion
 
 __all__ = ["DeephavenEndpoint"]
 
@@ -70,6 +74,7 @@ class DeephavenEndpoint:
         self._tls = tls
         self._client_roots = client_roots
         self._let_in = let_in
+        self._web_origins: Collection[str] = ()
         self._plain: PlainService | None = None
         self._state = EndpointState(server_state)
         self._flight = FlightService(self._state, self._location)
@@ -119,7 +124,21 @@ class DeephavenEndpoint:
             UnavailableError: an address cannot be listened on.
 
         """
-        self._runner.call(self._open(port, web_port, web_origins)).result()
+        self._web_origins = web_origins
+        self._runner.call(self._open(port, web_port)).result()
+
+    def companion(self) -> Companion | None:
+        """What another port needs to serve Deephaven's websockets as well.
+
+        ``None`` without a port for Deephaven's clients, and where pages could run scripts without credentials.
+        """
+        from barrage_server.server.web.front import Companion
+
+        if self.port is None and self.web_port is None:
+            return None
+        if self._state.console is not None and self._state.authentication.is_open:
+            return None
+        return Companion(self._web_endpoint(), self._runner, self._end_sessions)
 
     @property
     def session_count(self) -> int:
@@ -175,38 +194,44 @@ class DeephavenEndpoint:
         self._fronts.append(grpc_endpoint)
         return bound
 
-    async def _open(self, port: int | None, web_port: int | None, web_origins: Collection[str]) -> None:
+    async def _open(self, port: int | None, web_port: int | None) -> None:
         if port is not None:
             self.port = await self._listen(self._service, port, is_plain=False)
         if web_port is not None:
-            from barrage_server.server.deephaven.web_endpoint import WebEndpoint
-            from barrage_server.server.web.front import SocketLimits
-
-            limits = self._state.server_state.limits
-            web_endpoint = WebEndpoint(
-                self._service,
-                SocketLimits(
-                    message_bytes=limits.message_bytes,
-                    slow_client_seconds=limits.slow_client_seconds,
-                    stranger_bytes=_STRANGER_BYTES,
-                    stranger_seconds=limits.session_seconds,
-                    opening_seconds=limits.handshake_seconds,
-                    half_message_bytes=limits.half_message_bytes,
-                    streams=limits.calls_per_connection,
-                    connections=most_connections(limits.connections),
-                    connections_per_address=limits.connections_per_address,
-                ),
-                connections=limits.sessions,
-                origins=web_origins if self._state.authentication.is_open else None,
-            )
+            web_endpoint = self._web_endpoint()
             self.web_port = await web_endpoint.start(self._host, web_port, self._tls, self._client_roots)
             self._fronts.append(web_endpoint)
             self._tidy = web_endpoint.tidy
 
-    async def _close(self, grace: float) -> None:
+    def _web_endpoint(self) -> WebEndpoint:
+        from barrage_server.server.deephaven.web_endpoint import WebEndpoint
+        from barrage_server.server.web.front import SocketLimits
+
+        limits = self._state.server_state.limits
+        return WebEndpoint(
+            self._service,
+            SocketLimits(
+                message_bytes=limits.message_bytes,
+                slow_client_seconds=limits.slow_client_seconds,
+                stranger_bytes=_STRANGER_BYTES,
+                stranger_seconds=limits.session_seconds,
+                opening_seconds=limits.handshake_seconds,
+                half_message_bytes=limits.half_message_bytes,
+                streams=limits.calls_per_connection,
+                connections=most_connections(limits.connections),
+                connections_per_address=limits.connections_per_address,
+            ),
+            connections=limits.sessions,
+            origins=self._web_origins if self._state.authentication.is_open else None,
+        )
+
+    async def _end_sessions(self) -> None:
         self._state.stopping.set()
         await asyncio.sleep(0)  # the calls that wait for this answer before their sessions end
         self._state.sessions.close_all()
+
+    async def _close(self, grace: float) -> None:
+        await self._end_sessions()
         for front in self._fronts:
             await front.stop(grace)
         current = asyncio.current_task()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from barrage_server.engine import Table
 from barrage_server.errors import BarrageError, InvalidRequestError
@@ -24,6 +26,8 @@ from barrage_server.wire.raw import decode_flight_data, encode_flight_data
 __all__ = ["RawPageExchange"]
 
 logger = logging.getLogger("barrage_server.server")
+
+Result = TypeVar("Result")
 
 
 class RawPageExchange(OpenStream):
@@ -50,6 +54,8 @@ class RawPageExchange(OpenStream):
         self._loop = asyncio.get_running_loop()
         self._writing = asyncio.Lock()
         self._over = asyncio.Event()
+        self._is_gone = False
+        self._running: set[asyncio.Task[Any]] = set()
         self._page: Page | None = None
         self._ending: BarrageError | None = None
 
@@ -73,6 +79,7 @@ class RawPageExchange(OpenStream):
             async with self._writing:  # a message is sent completely: gRPC takes no status meanwhile
                 pass
         finally:
+            self._is_gone = True
             self.server_state.streams.release(self)
 
     async def _read(self, channel: ExchangeChannel) -> None:
@@ -108,6 +115,19 @@ class RawPageExchange(OpenStream):
                     raise ChannelClosedError
                 await self._call.write(encode_flight_data(b"", message, None))
 
+    def _start(
+        self, make: Callable[[], Coroutine[Any, Any, Result]], outcome: concurrent.futures.Future[Result]
+    ) -> None:
+        if not outcome.set_running_or_notify_cancel():
+            return
+        if self._is_gone:  # what the endpoint begins then it would not end
+            outcome.set_exception(ChannelClosedError())
+            return
+        task = self._loop.create_task(make())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        task.add_done_callback(lambda done: _pass_on(done, outcome))
+
     # On the event loop of the pages.
 
     async def _begin(self) -> ExchangeChannel:
@@ -131,23 +151,24 @@ class RawPageExchange(OpenStream):
         await asyncio.wait([self._serving])
 
     async def _write(self, messages: Sequence[bytes]) -> None:
-        sending = self._send(messages)
-        try:  # a task that is cancelled leaves the message to be sent completely
-            await asyncio.shield(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(sending, self._loop)))
+        try:
+            await self._at_endpoint(lambda: self._send(messages))
         except BarrageError as error:
             raise ChannelClosedError from error
-        except RuntimeError:  # the endpoint is closed
-            sending.close()
-            raise ChannelClosedError from None
-        except asyncio.CancelledError:  # of the call, or of this task
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise ChannelClosedError from None
 
     async def _table(self, ticket: bytes) -> Table | None:
-        resolving = self._state.resolve(self._session, ticket, Right.READ)
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(resolving, self._loop))
+        return await self._at_endpoint(lambda: self._state.resolve(self._session, ticket, Right.READ))
+
+    async def _at_endpoint(self, make: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """The result of what ``make`` gives, on the event loop of the endpoint. A task that is cancelled leaves it to
+        run to its end. ChannelClosedError: the call has ended.
+        """
+        outcome: concurrent.futures.Future[Result] = concurrent.futures.Future()
+        try:
+            self._loop.call_soon_threadsafe(self._start, make, outcome)
+        except RuntimeError:  # the endpoint is closed
+            raise ChannelClosedError from None
+        return await asyncio.wrap_future(outcome)
 
     def _finish(self) -> None:
         try:
@@ -167,9 +188,18 @@ class RawPageExchange(OpenStream):
 
     def end(self, error: BarrageError) -> None:
         """Tell the page why it ends."""
-        self._service.loop.call_soon_threadsafe(self._end, error)
+        with suppress(RuntimeError):  # the loop has ended
+            self._service.loop.call_soon_threadsafe(self._end, error)
 
     def _end(self, error: BarrageError) -> None:
         self._ending = error
         if self._page is not None:
             self._page.end(error)
+
+
+def _pass_on(done: asyncio.Task[Result], outcome: concurrent.futures.Future[Result]) -> None:
+    error = ChannelClosedError() if done.cancelled() else done.exception()
+    if error is None:
+        outcome.set_result(done.result())
+    else:
+        outcome.set_exception(error)

@@ -61,6 +61,9 @@ class WebEndpoint(WebFront):
 
     def socket(self, connection: ServerConnection) -> Socket:
         """What runs the calls of a page."""
+        # the port may be another one's, with a length of its own
+        most = self._bounds.message_bytes if self._bounds.stranger_bytes is None else self._bounds.stranger_bytes
+        connection.protocol.max_message_size = most + ENVELOPE_BYTES
         return Socket(connection, self._service, self._bounds)
 
     def page(self, connection: ServerConnection, request: Request) -> Response:

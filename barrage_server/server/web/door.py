@@ -16,7 +16,7 @@ from barrage_server.log import Throttle
 from barrage_server.process import most_connections
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.web.files import page_file, response, text_response
-from barrage_server.server.web.front import SocketLimits, WebFront
+from barrage_server.server.web.front import Companion, FrontSocket, SocketLimits, WebFront
 from barrage_server.server.web.hosts import is_known_host, is_own_page
 from barrage_server.server.web.service import PageService
 from barrage_server.server.web.websocket import PageSocket
@@ -42,6 +42,7 @@ class PageDoor:
         tls: certificate chain and private key, PEM.
         client_roots: certificates to trust for clients, PEM: each must present one; ``None``: none need to.
         names: names under which browsers may ask for the page, besides addresses and ``localhost``.
+        companion: what else the port serves; pages run on its event loop.
 
     Attributes:
         port: the port.
@@ -60,9 +61,12 @@ class PageDoor:
         tls: tuple[bytes, bytes] | None,
         client_roots: bytes | None,
         names: Collection[str] = (),
+        companion: Companion | None = None,
     ) -> None:
         self._service = server_state.pages.service()
-        self._front = _PageFront(self._service, names, is_encrypted=tls is not None)
+        self._companion = companion
+        other = None if companion is None else companion.front
+        self._front = _PageFront(self._service, names, other, is_encrypted=tls is not None)
         self.port = self._service.call(self._begin(host, port, tls, client_roots)).result()
 
     @property
@@ -98,15 +102,27 @@ class PageDoor:
 
     async def _close(self, grace: float) -> None:
         self._tidying.cancel()
+        if self._companion is not None:
+            await self._companion.end()
         await self._front.stop(grace)
 
 
 class _PageFront(WebFront):
-    """The websockets and the files behind a door."""
+    """The websockets and the files behind a door.
+
+    Args:
+        service: what all pages share.
+        names: names under which browsers may ask for the page.
+        other: serves the websockets that ask for its subprotocols and not for the page's.
+        is_encrypted: whether the port has TLS.
+
+    """
 
     what = "the page for browsers (web_port)"
 
-    def __init__(self, service: PageService, names: Collection[str], *, is_encrypted: bool) -> None:
+    def __init__(
+        self, service: PageService, names: Collection[str], other: WebFront | None, *, is_encrypted: bool
+    ) -> None:
         limits = service.server_state.limits
         super().__init__(
             SocketLimits(
@@ -119,29 +135,39 @@ class _PageFront(WebFront):
                 connections_per_address=limits.connections_per_address,
             ),
             most=limits.sessions,
-            subprotocols=[SUBPROTOCOL],
+            subprotocols=[SUBPROTOCOL, *([] if other is None else other.subprotocols)],
         )
         self._service = service
+        self._other = other
         self._names = names
         self._is_encrypted = is_encrypted
 
-    def socket(self, connection: ServerConnection) -> PageSocket:
-        """What serves a page."""
+    def socket(self, connection: ServerConnection) -> FrontSocket:
+        """What serves a page, or a client of the other front."""
+        if self._other is not None and connection.subprotocol in self._other.subprotocols:
+            return self._other.socket(connection)
         return PageSocket(connection, self._service)
+
+    def stranger_seconds(self, socket: FrontSocket) -> float:
+        """As at the port of the websocket's own front."""
+        if self._other is not None and not isinstance(socket, PageSocket):
+            return self._other.stranger_seconds(socket)
+        return super().stranger_seconds(socket)
 
     def refusal(self, connection: ServerConnection, request: Request) -> Response | None:
         """A refusal of websockets of other pages, or at another path."""
-        del connection
         refused = self._misdirected(request)
         if refused is not None:
             return refused
-        if request.path.partition("?")[0] != _LIVE_PATH:
+        host, origins = _header(request, "Host"), request.headers.get_all("Origin")
+        foreign = [origin for origin in origins if not is_own_page(origin, host, is_encrypted=self._is_encrypted)]
+        if self._other is not None and _is_for(self._other, request):
+            return self._other.refusal(connection, request) if foreign else None
+        if request.path != _LIVE_PATH:
             return text_response(HTTPStatus.NOT_FOUND, f"The websocket of the page is at {_LIVE_PATH}.")
-        host = _header(request, "Host")
-        for origin in request.headers.get_all("Origin"):
-            if not is_own_page(origin, host, is_encrypted=self._is_encrypted):
-                _tell_refusal(f"a page of another origin was refused: {origin[:100]!r}")
-                return text_response(HTTPStatus.FORBIDDEN, "Only this server's own page may connect here.")
+        if foreign:
+            _tell_refusal(f"a page of another origin was refused: {foreign[0][:100]!r}")
+            return text_response(HTTPStatus.FORBIDDEN, "Only this server's own page may connect here.")
         return None
 
     def page(self, connection: ServerConnection, request: Request) -> Response:
@@ -173,6 +199,13 @@ def _tell_refusal(text: str) -> None:
     """Into the log, unless there were many: strangers may ask as often as they like."""
     if (held_back := _REFUSALS.admit()) is not None:
         logger.warning("%s%s", text, f" (and {held_back:,} more, not shown)" if held_back else "")
+
+
+def _is_for(front: WebFront, request: Request) -> bool:
+    """Whether a websocket is for that front: it asks for one of its subprotocols, and not for the page's."""
+    lines = ",".join(request.headers.get_all("Sec-WebSocket-Protocol"))
+    asked = {name.strip() for name in lines.split(",")}
+    return SUBPROTOCOL not in asked and not asked.isdisjoint(front.subprotocols)
 
 
 def _header(request: Request, name: str) -> str:

@@ -11,7 +11,7 @@ import logging
 import ssl
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from socket import SOCK_STREAM
@@ -23,9 +23,10 @@ from websockets.typing import Subprotocol
 
 from barrage_server.errors import UnavailableError
 from barrage_server.flight.sockets import peer_name
+from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.web.tls import load_identity, tls_context
 
-__all__ = ["FrontSocket", "SocketLimits", "WebFront", "close_reason", "peer_of"]
+__all__ = ["Companion", "FrontSocket", "SocketLimits", "WebFront", "close_reason", "peer_of"]
 
 logger = logging.getLogger("barrage_server.server")
 # The library logs every connection, also those of other protocols.
@@ -133,6 +134,11 @@ class WebFront(ABC):
         self._halves: dict[ServerConnection, float] = {}
         self._server: Server | None = None
         self._tls: ssl.SSLContext | None = None
+
+    @property
+    def subprotocols(self) -> list[Subprotocol]:
+        """Those of websockets that are served."""
+        return list(self._subprotocols)
 
     @property
     def connections(self) -> int:
@@ -261,7 +267,7 @@ class WebFront(ABC):
                 begun = now - self._halves.setdefault(connection, now)
                 if begun > limits.half_message_seconds and half < begun * limits.half_message_rate:
                     connection.transport.abort()
-            patience = 2 * limits.opening_seconds if socket is None else limits.stranger_seconds
+            patience = 2 * limits.opening_seconds if socket is None else self.stranger_seconds(socket)
             if (socket is None or not socket.is_known) and now - since > patience:
                 connection.transport.abort()
 
@@ -322,6 +328,11 @@ class WebFront(ABC):
             return self.refusal(connection, request)
         return self.page(connection, request)
 
+    def stranger_seconds(self, socket: FrontSocket) -> float:
+        """Seconds that a websocket may be open without credentials."""
+        del socket
+        return self._limits.stranger_seconds
+
     @abstractmethod
     def socket(self, connection: ServerConnection) -> FrontSocket:
         """What serves a websocket that was opened."""
@@ -333,6 +344,22 @@ class WebFront(ABC):
     @abstractmethod
     def page(self, connection: ServerConnection, request: Request) -> Response:
         """The answer to a plain request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """Another front whose websockets a port serves beside its own.
+
+    Attributes:
+        front: serves them; it need not listen itself.
+        loop: the event loop that ``front`` belongs to, and on which the port must run.
+        end: ends what its clients have open, with word to them; called on ``loop`` before the port closes.
+
+    """
+
+    front: WebFront
+    loop: EventLoop
+    end: Callable[[], Awaitable[None]]
 
 
 def close_reason(text: str) -> str:

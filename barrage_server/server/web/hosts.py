@@ -9,10 +9,14 @@ address cannot be forged that way.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
-from urllib.parse import urlsplit
+from typing import Final
 
 __all__ = ["is_known_host", "is_own_page"]
+
+_HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]+))(?::[0-9]{1,5})?", re.ASCII)
+"""An address of IPv6 in brackets, or a name or another address; and perhaps a port."""
 
 
 def is_known_host(host: str, names: Collection[str]) -> bool:
@@ -23,17 +27,16 @@ def is_known_host(host: str, names: Collection[str]) -> bool:
         names: names of this server, such as ``tables.example.com``.
 
     """
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
+    found = _HOST.fullmatch(host.lower())
+    if found is None:
         return False
+    name = found[1] or found[2]
     if name == "localhost" or name.endswith(".localhost") or name in {entry.lower() for entry in names}:
         return True
     try:
-        ipaddress.ip_address(name)
+        return ipaddress.ip_address(name).version == (6 if found[1] else 4)
     except ValueError:
         return False
-    return True
 
 
 def is_own_page(origin: str, host: str, *, is_encrypted: bool) -> bool:

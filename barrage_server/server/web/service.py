@@ -51,10 +51,11 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class PageService:
-    """Runs from its making to :meth:`close`, on an event loop of its own.
+    """Runs from its making to :meth:`close`.
 
     Args:
         server_state: the server's state.
+        loop: the event loop to run on, which somebody else stops; ``None``: one of its own.
 
     Attributes:
         server_state: the server's state.
@@ -67,7 +68,7 @@ class PageService:
 
     """
 
-    def __init__(self, server_state: ServerState) -> None:
+    def __init__(self, server_state: ServerState, loop: EventLoop | None = None) -> None:
         self.server_state: Final = server_state
         self.page_limits: Final = PageLimits.of(server_state.limits)
         self.server_name: Final = f"barrage-server {barrage_server.__version__}"
@@ -81,7 +82,8 @@ class PageService:
         self._pages: set[Page] = set()
         self._beating: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
-        self._loop = EventLoop("barrage-pages")
+        self._is_alone = loop is None
+        self._loop = EventLoop("barrage-pages") if loop is None else loop
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -96,15 +98,15 @@ class PageService:
 
     def close(self) -> None:
         """End everything. Returns in bounded time; may be called again."""
-        if self._loop.is_stopped:
-            return
-        try:
-            self._loop.call(self._close()).result(_CLOSE_SECONDS)
-        except concurrent.futures.TimeoutError:
-            logger.error("the pages do not end")
+        if not self._loop.is_stopped:
+            try:
+                self._loop.call(self._close()).result(_CLOSE_SECONDS)
+            except concurrent.futures.TimeoutError:
+                logger.error("the pages do not end")
         self._workers.shutdown()
         self._plans.shutdown()
-        self._loop.stop()
+        if self._is_alone:
+            self._loop.stop()
 
     # For pages, on the event loop.
 
@@ -229,6 +231,8 @@ class PageService:
 
     async def _close(self) -> None:
         self.tables.close()
+        if not self._is_alone:
+            return  # who stops the loop ends its tasks
         current = asyncio.current_task()
         rest = [task for task in asyncio.all_tasks() if task is not current]
         for task in rest:

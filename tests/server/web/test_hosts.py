@@ -25,6 +25,16 @@ def test_addresses_and_this_machine_are_known(host: str) -> None:
         "[",
         "a@b:c",
         "2130706433x",
+        "a@127.0.0.1",
+        "127.0.0.1/x",
+        "127.0.0.1?x",
+        "127.0.0.1#x",
+        "127.0.0.1 ",
+        "127.0.0.1:",
+        "127.0.0.1:99999999",
+        "::1",
+        "[127.0.0.1]",
+        "localhost\n",
     ],
 )
 def test_other_names_are_not(host: str) -> None:
@@ -33,6 +43,7 @@ def test_other_names_are_not(host: str) -> None:
 
 def test_names_of_the_server_are_known_in_any_case() -> None:
     assert is_known_host("Tables.Example.com:8816", ("tables.example.COM",))
+    assert is_known_host("table_server:8816", ("table_server",))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import grpc
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 from barrage_proto import deephaven_pb2, table_pb2
+from websockets.exceptions import ConnectionClosed
 
 import barrage_server as bs
 from barrage_server.plan.json_form import plan_to_json
@@ -23,7 +25,7 @@ from barrage_server.wire.plan_messages import OperateResult
 from barrage_server.wire.tickets import export_ticket, scope_ticket
 from tests.server.conftest import DEEPHAVEN, DOORS, FLIGHT, GRPC, address, doors
 from tests.server.web.flight_page import FlightSocket, PageEndedError, greeted_over, page_over
-from tests.server.web.page_client import View
+from tests.server.web.page_client import View, greeted
 from tests.waiting import until
 
 SCHEMA = {"k": "int64", "text": "string", "x": "float64"}
@@ -421,6 +423,31 @@ class TestWhoMay:
 
 def ascending(table: str) -> Plan:
     return Plan((Step(Sort((SortColumn("k"),)), (NamedTable(table),)),), (0,))
+
+
+def test_pages_of_all_kinds_come_to_one_server_and_end_with_it() -> None:
+    """With a port for browsers and one for Deephaven's clients, whose event loop all pages share."""
+    with bs.Server(deephaven_port=0, web_port=0) as server, ExitStack() as stack:
+        table = server.append_table("t", SCHEMA)
+        table.append(rows_of(range(3)))
+        clients = [stack.enter_context(fl.connect(address(server, door))) for door in (FLIGHT, DEEPHAVEN)]
+        pages = [stack.enter_context(greeted(server))]
+        pages += [stack.enter_context(greeted_over(client)) for client in clients]
+        views = [page.open(1, "t", interval=1) for page in pages]
+        for page, view in zip(pages, views, strict=True):
+            page.settle(view, lambda it: it.updates)
+        table.append(rows_of(range(3, 5)))
+        for page, view in zip(pages, views, strict=True):
+            page.settle(view, lambda it: it.rows() == shown(table, 0, 10))
+        closing = threading.Thread(target=server.close)
+        closing.start()
+        for page, view in zip(pages, views, strict=True):
+            with pytest.raises((PageEndedError, ConnectionClosed)):
+                page.until("never")
+            assert view.ended is not None
+            assert view.ended["error"] == "UnavailableError"
+        closing.join(30)
+        assert not closing.is_alive()
 
 
 @pytest.mark.parametrize("door", [DEEPHAVEN], indirect=True)

@@ -1,0 +1,41 @@
+"""Rows that have been appended to their groups, and have no places in an order yet."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from barrage_server.engine.plan import Int64Array
+from barrage_server.rowset import RowSet
+
+__all__ = ["WaitingRows"]
+
+
+class WaitingRows:
+    """Rows that wait, each with the row that was the last one of its group when it came.
+
+    Attributes:
+        count: how many wait.
+
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts: list[tuple[Int64Array, Int64Array]] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of their row keys and those of the last rows."""
+        return 2 * np.dtype(np.int64).itemsize * self.count
+
+    def add(self, keys: Int64Array, behind: Int64Array) -> None:
+        """Take in rows by their keys in any order, with the keys of the last rows of their groups, or -1."""
+        self._parts.append((keys, behind))
+        self.count += len(keys)
+
+    def take(self) -> tuple[RowSet, Int64Array]:
+        """Give all of them: the rows, and for each the last row of its group when it came. None waits then."""
+        keys, behind = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        self.count = 0
+        self._parts = []
+        order = np.argsort(keys)
+        return RowSet.from_sorted_keys(keys[order]), behind[order]

@@ -1,0 +1,80 @@
+"""A tab that has looked at a ticking table for an hour takes no more memory than one that has just begun.
+
+``UPDATES`` is the number of updates that it paints; 36,000 are an hour at ten a second.
+"""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pyarrow as pa
+
+import barrage_server as bs
+from barrage_server.subscription import SubscriptionLimits
+from tests.browser.tab import Tab
+from tests.waiting import until
+
+COLUMNS = 12
+ROWS = 200
+FIRST, ALL = 1_000, int(os.environ.get("UPDATES") or 3_000)
+"""Updates after which memory is read: when the tab is warm, and at the end."""
+MOST = 2 << 20
+"""Bytes of scripts that may come to those after the first updates."""
+NUMBERS = [f"number{n}" for n in range(COLUMNS)]
+SCHEMA = pa.schema([("key", pa.int64()), *((name, pa.float64()) for name in NUMBERS), ("text", pa.string())])
+# Frames as fast as the page paints them, instead of sixty a second.
+FRAMES = """
+const { port1, port2 } = new MessageChannel();
+let waiting = new Map();
+let number = 0;
+port2.onmessage = () => {
+  const due = waiting;
+  waiting = new Map();
+  for (const run of due.values()) run(performance.now());
+};
+window.requestAnimationFrame = (run) => {
+  if (waiting.size === 0) port1.postMessage(null);
+  waiting.set(++number, run);
+  return number;
+};
+window.cancelAnimationFrame = (frame) => waiting.delete(frame);
+"""
+
+
+def rows(change: int, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
+    """Rows whose numbers and texts were never there before."""
+    texts = [f"change {change} of row {key}" for key in keys.tolist()]
+    return pa.table([keys, *(change + keys / 128 + n for n in range(COLUMNS)), texts], schema=SCHEMA)
+
+
+def test_script_memory_is_flat_over_an_hour_of_updates(tab: Tab) -> None:
+    with bs.Server(web_port=0, subscriptions=SubscriptionLimits(default_interval_ms=1)) as server:
+        table = server.keyed_table("t", SCHEMA, key="key")
+        table.upsert(rows(0, np.arange(ROWS)))
+        tab.page.add_init_script(FRAMES)
+        tab.open(server, "t", row="1")
+        tab.agrees(table)
+        session = tab.page.context.new_cdp_session(tab.page)
+
+        def used() -> int:
+            for _ in range(2):
+                session.send("HeapProfiler.collectGarbage")
+            return int(session.send("Runtime.getHeapUsage")["usedSize"])
+
+        def sent() -> int:
+            [gauges] = server.statistics().subscriptions
+            return gauges.messages
+
+        published, before = 0, 0
+        for goal in (FIRST, ALL):
+            while (so_far := sent()) < goal:
+                published += 1
+                table.upsert(rows(published, np.arange(published % 7, ROWS, 7)))
+                until(lambda so_far=so_far: sent() > so_far, pause=0.001)  # type: ignore[misc]
+            tab.agrees(table)
+            if goal == FIRST:
+                before = used()
+        after = used()
+        print(f"script memory: {before:,} bytes after {FIRST:,} updates, {after:,} after {ALL:,}")
+        assert after - before < MOST

@@ -1,0 +1,46 @@
+"""Formulas, plans and batches, changed at random and computed; ``make fuzz-computing`` does so with many more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from barrage_server.operations.where import FilteredRows
+from tests.fuzz.computing import KINDS, Computing, FaultError, check, inputs, seeds
+
+
+@pytest.fixture
+def computing() -> Iterator[Computing]:
+    made = Computing()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_changed_inputs_give_a_result_or_an_error_of_ours(kind: str, computing: Computing) -> None:
+    for data in inputs(kind, 1000, 11):
+        check(computing, kind, data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_most_seeds_are_valid(kind: str, computing: Computing) -> None:
+    """Otherwise what is changed is refused at once, and shows nothing."""
+    valid = seeds(kind)
+    assert sum(check(computing, kind, data) for data in valid) > 0.6 * len(valid)
+
+
+def test_a_fault_is_noticed(computing: Computing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of none of our classes, wherever it comes from: while a table is computed, and in a later cycle."""
+
+    def broken(*_: object) -> object:
+        raise ZeroDivisionError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FilteredRows, "follow", broken)
+        with pytest.raises(FaultError, match="ZeroDivisionError"):
+            check(computing, "formula", b"price > 2")
+    with monkeypatch.context() as patch:
+        patch.setattr(FilteredRows, "start", broken)
+        with pytest.raises((FaultError, ZeroDivisionError)):
+            check(computing, "formula", b"price > 3")
