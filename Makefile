@@ -61,7 +61,7 @@ interop: env ## Test against the real thing: Deephaven's server and clients, in 
 	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2
 	@$(BIN)/python -m pytest -m interop tests/interop $(PYTEST_ARGS)
 
-browser: env ## Test the page in a real Chromium, installed or from npm, and in Firefox
+browser: env ## Test the page, and the widget in a JupyterLab, in a real Chromium, installed or from npm, and in Firefox
 	@scripts/make-browser-env $(VENV) .web
 	@$(if $(STORMS),STORMS=$(STORMS)) $(if $(UPDATES),UPDATES=$(UPDATES)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
 
@@ -105,13 +105,13 @@ generate: env ## Build generated/ from schema/
 generate-check: env ## Fail when generated/ is not what schema/ makes
 	@$(BIN)/python scripts/generate --check
 
-web: web-env ## Build the page from web/ into barrage_server/server/web/static, with a Node from requirements/web.txt
+web: web-env ## Build the page and the notebook widget from web/ into their folders static, with a Node from requirements/web.txt
 	@scripts/build-web
 
 web-test: env web-env ## Test the page's code in Node, alone and against Python (make test does it too)
 	@$(BIN)/python -m pytest tests/web $(PYTEST_ARGS)
 
-web-check: web-env ## Fail when the committed page is not what web/ makes
+web-check: web-env ## Fail when the committed page or widget is not what web/ makes
 	@scripts/build-web --check
 
 web-env:

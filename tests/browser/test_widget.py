@@ -206,6 +206,32 @@ def test_traits_change_what_is_shown(tab: Tab, server: bs.Server) -> None:
     until(lambda: tab.page.locator("#a .plot-values tbody").inner_text().startswith("key"), what="the plot")
 
 
+def test_it_is_taken_away_and_comes_back(tab: Tab, server: bs.Server) -> None:
+    """As a notebook does with what is not in view."""
+    table = filled(server)
+    widgets = Widgets(tab, server)
+    widgets.show("a", _target={"table": "t", "title": "t"})
+    widgets.show("b", _target={"table": "t", "title": "t"}, plot={"ys": ["key"]})
+    widgets.shows("a", BOTH)
+    values = tab.page.locator("#b .plot-values tbody")
+    until(lambda: values.count() == 1 and values.inner_text().split() == ["key", "3", "1", "3"], what="the plot")
+    tab.page.evaluate("""() => {
+        window.kept = ["a", "b"].map((id) => document.getElementById(id));
+        kept.forEach((element) => element.remove());
+        document.body.dataset.jpThemeLight = "false";
+    }""")
+    for number in range(5):
+        table.upsert({"key": [2 + number], "name": [f"n:{number}"]})
+    tab.page.evaluate("kept.forEach((element) => document.querySelector('main').append(element))")
+    widgets.shows("a", ["n:0", "n:1", "n:2", "n:3", "n:4", "n:a"])
+    until(lambda: values.inner_text().split() == ["key", "6", "1", "6"], what="the plot as it is now")
+    colour = "(element) => getComputedStyle(element).backgroundColor"
+    assert tab.page.locator("#a .widget").evaluate(colour) == "rgb(18, 22, 27)"
+    canvas = tab.page.locator("#a .surface canvas")
+    pixel = "(canvas) => [...canvas.getContext('2d').getImageData(canvas.width - 5, canvas.height - 5, 1, 1).data]"
+    until(lambda: canvas.evaluate(pixel) == [18, 22, 27, 255], what="the dark grid")
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(tab: Tab, server: bs.Server, theme: str) -> None:
     filled(server)

@@ -32,9 +32,18 @@ def test_the_packages_are_pinned_and_name_no_host() -> None:
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in versions)
 
 
-def test_the_page_names_no_other_host() -> None:
-    """All that it loads comes from the server that it came from."""
-    for file in resources.files("barrage_server.server.web").joinpath("static").iterdir():
-        if not file.name.endswith(".txt"):
-            text = file.read_text(encoding="utf-8")
-            assert set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text)) == set(), file.name
+def test_page_and_widget_name_no_other_host() -> None:
+    """All that the page loads comes from the server that it came from; the widget loads nothing."""
+    for room in ("server.web", "notebook"):
+        for file in resources.files(f"barrage_server.{room}").joinpath("static").iterdir():
+            if not file.name.endswith(".txt"):
+                text = file.read_text(encoding="utf-8")
+                assert set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text)) == set(), file.name
+
+
+def test_the_widget_is_one_file() -> None:
+    """A notebook has no place to load another one from."""
+    text = (WEB.parent / "barrage_server" / "notebook" / "static" / "widget.js").read_text(encoding="utf-8")
+    assert not re.search(r"\bimport\s*[({\"']|\bfrom\s*[\"']\./", text)
+    assert "u-over" in text, "the chart"
+    assert ":host" in text, "the styles"
