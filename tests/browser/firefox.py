@@ -63,7 +63,7 @@ def find_firefox() -> tuple[str, dict[str, str]]:
 
 @contextmanager
 def running(profile: Path) -> Iterator[Bidi]:
-    """A Firefox with a profile of its own in that folder, and one tab."""
+    """A Firefox with a profile of its own in that folder, and one tab. RuntimeError: there is none that starts."""
     path, environment = find_firefox()
     lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in PREFERENCES.items()]
     (profile / "user.js").write_text("\n".join(lines), encoding="utf-8")
@@ -76,6 +76,8 @@ def running(profile: Path) -> Iterator[Bidi]:
     reader.start()
     try:
         address = addresses.get(timeout=PATIENCE)
+        if not address:
+            raise RuntimeError(f"{path} does not start: it lacks a library, or is none.")
         with connect(f"{address}/session", max_size=None, open_timeout=PATIENCE, proxy=None) as socket:
             yield Bidi(socket)
     finally:
@@ -94,6 +96,7 @@ def _read(process: subprocess.Popen[str], addresses: Queue[str]) -> None:
         for line in process.stderr:
             if found := re.search(r"WebDriver BiDi listening on (ws://\S+)", line):
                 addresses.put(found[1])
+    addresses.put("")
 
 
 class Bidi:
