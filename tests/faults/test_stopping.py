@@ -34,6 +34,7 @@ from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.page_messages import SUBPROTOCOL
 from tests.faults.clients import BLOBS, MANY_BYTES, SUBSCRIBE_BLOBS
 from tests.server.follower import DPHN, QUICK
+from tests.server.web.flight_page import FlightSocket
 from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(300)
@@ -183,9 +184,22 @@ def _pages(served: Served) -> Iterator[object]:
         yield page
 
 
+def _pages_of_kernels(served: Served) -> Iterator[object]:
+    """The same over Flight, and some that have said nothing."""
+    for uri in (served.flight, served.grpc):
+        for number in range(4):
+            client = own(uri)
+            page = FlightSocket(client, timeout=SOON)
+            page.send('{"type":"hello","version":1}')
+            if number < 3:
+                page.send('{"type":"open","stream":1,"table":"blobs","first":0,"count":100}')
+            yield client, page
+
+
 CLIENTS: dict[str, Callable[[Served], Iterator[object]]] = {
     "stalled readers": _stalled,
     "pages": _pages,
+    "pages of kernels": _pages_of_kernels,
     "half-closed readers": _half_closed,
     "silent exchanges": _silent_exchanges,
     "half-open uploads": _half_open_uploads,
