@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import barrage_server as bs
 from tests.browser.tab import Tab
+from tests.live.proxy import Proxy
 from tests.waiting import until
 
 SCHEMA = {"key": "int64", "name": "string"}
@@ -128,3 +129,19 @@ def test_the_side_view_follows_its_cell(tab: Tab, server: bs.Server) -> None:
     tab.cell_says("changed 0")
     tab.go_to(900)  # whose cells are not here yet
     tab.cell_says("row 900")
+
+
+def test_columns_stay_as_the_user_has_them_after_a_lost_connection(tab: Tab, server: bs.Server) -> None:
+    tab.may_lose_connections = True
+    table = server.keyed_table("t", SCHEMA, key="key")
+    table.upsert(rows(range(100)))
+    with Proxy(urlsplit(server.web_uri or "").port or 0) as proxy:
+        tab.open(f"http://127.0.0.1:{proxy.port}", "t", column="name")
+        tab.agrees(table, ["name"])
+        tab.page.get_by_role("button", name="Columns", exact=True).click()
+        tab.page.get_by_label("Show key").click()
+        tab.agrees(table, ["name", "key"])
+        proxy.cut()
+        table.upsert(rows(range(50), "while it was away"))
+        tab.agrees(table, ["name", "key"])
+        assert tab.page.get_by_label("Show key").is_checked()

@@ -320,11 +320,15 @@ export class Grid implements GestureTarget, KeyTarget {
   private takeColumns(): void {
     const columns = this.source?.columns ?? NO_COLUMNS;
     if (columns !== this.columns) {
+      const before = this.columns;
       this.columns = columns;
-      this.layout = this.columnsFor(columns, (number) => {
-        const column = columns[number];
-        return column === undefined ? 0 : this.type.widths.usual(column);
-      });
+      // After a lost connection they are mostly the same: what the user has done to them meanwhile stays.
+      if (!isSame(columns, before)) {
+        this.layout = this.columnsFor(columns, (number) => {
+          const column = this.columns[number];
+          return column === undefined ? 0 : this.type.widths.usual(column);
+        });
+      }
       this.type.forget();
       this.learnt = false;
     }
@@ -433,4 +437,9 @@ export class Grid implements GestureTarget, KeyTarget {
     this.told = state;
     this.listener.changed();
   }
+}
+
+/** Whether columns have the same names and types. */
+function isSame(columns: readonly Column[], others: readonly Column[]): boolean {
+  return columns.length === others.length && columns.every((column, number) => column.name === others[number]?.name && column.type === others[number].type);
 }

@@ -36,7 +36,9 @@ export function browserSocket(url: string): WebSocketLike {
     onmessage: null,
     onclose: null,
     onerror: null,
-    send: (data) => socket.send(data),
+    send: (data) => {
+      if (socket.readyState === WebSocket.OPEN) socket.send(data); // else it ends, and onclose is on its way
+    },
     close: () => socket.close(),
   };
   socket.binaryType = "arraybuffer";
