@@ -65,6 +65,8 @@ def _surely_fits(given: pa.DataType, target: pa.DataType) -> bool:
     """Whether values of a type that pyarrow has converted to another one, without an error, are all what they were."""
     if pat.is_null(given):
         return True
+    if pat.is_integer(given) and pat.is_temporal(target):
+        return True  # they count its units
     if pat.is_timestamp(target) and pat.is_timestamp(given):
         return bool(target.unit == "ns" and (given.tz is None or target.tz is not None))
     if pat.is_time(target) or pat.is_duration(target):

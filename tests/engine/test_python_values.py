@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -123,3 +125,19 @@ def test_what_would_lose_something_is_refused(values: Any, data_type: pa.DataTyp
 @pytest.mark.parametrize(("values", "data_type", "stored"), TAKEN, ids=case_name)
 def test_what_loses_nothing_is_taken(values: Any, data_type: pa.DataType, stored: list[Any]) -> None:
     assert appended(values, data_type) == stored
+
+
+def test_nanoseconds_as_numbers_need_no_pandas() -> None:
+    """pyarrow makes Python's values of them by way of pandas only, which is not always there."""
+    code = (
+        "import importlib.abc, sys\n"
+        "class Missing(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name.partition('.')[0] == 'pandas': raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        "import pyarrow as pa\n"
+        "from barrage_server.engine.python_values import array_of\n"
+        "for kind in (pa.timestamp('ns'), pa.timestamp('ns', 'UTC'), pa.time64('ns'), pa.duration('ns')):\n"
+        "    assert array_of([1, None, 3], kind).cast(pa.int64()).to_pylist() == [1, None, 3]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
