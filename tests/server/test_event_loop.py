@@ -1,4 +1,4 @@
-"""What is to run on an event loop that ends runs, or is cancelled: nobody waits for ever."""
+"""What is to run on an event loop that ends runs, or is cancelled: no caller waits for ever."""
 
 from __future__ import annotations
 
