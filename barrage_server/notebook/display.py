@@ -19,7 +19,7 @@ def show(table: object, *, height: int = 400, theme: str = "auto", plot: object 
     Args:
         table: a live table, a table of a client or a plan of one, a table of a server in this process or of a graph, a
             data frame, or anything else that offers an Arrow stream.
-        height: of the widget, in CSS pixels.
+        height: of the widget, in CSS pixels, from 120 to 10,000.
         theme: ``auto`` (that of the notebook), ``light`` or ``dark``.
         plot: what is plotted in place of the grid: the names of up to eight columns, or a mapping with ``ys``, ``x``
             (a column; ``""`` for the number of the row) and ``range`` (``""`` for all, ``"rows 1000"``,
@@ -32,6 +32,7 @@ def show(table: object, *, height: int = 400, theme: str = "auto", plot: object 
         DependencyError: the packages of the extra ``notebook`` are not installed.
         InvalidRequestError: an argument is wrong.
         SchemaMismatchError: ``table`` has no rows that could be shown.
+        UnsupportedOperationError: ``table`` is of a Deephaven server.
 
     """
     from barrage_server.notebook.widget_of import source_of, widget_of  # which need numpy and more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -18,10 +19,14 @@ from barrage_server.notebook.relay import PageEnd
 __all__ = ["Source", "source_of", "widget_of"]
 
 _THEMES: Final = ("auto", "light", "dark")
-_LEAST_HEIGHT: Final = 100
+_LEAST_HEIGHT: Final = 120
 _MOST_HEIGHT: Final = 10_000
+"""CSS pixels; the widget keeps heights that are set later within the same bounds."""
 _MOST_SERIES: Final = 8
 _PLOT_FIELDS: Final = ("x", "ys", "range")
+_PLACE: Final = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_RANGE: Final = re.compile(rf"(?:rows \d+|last {_PLACE}|{_PLACE} {_PLACE})?", re.ASCII)
+"""Ranges as the page writes them; it shows all rows for any other text."""
 
 
 class Source(Protocol):
@@ -94,6 +99,10 @@ def _plot(plot: object) -> dict[str, object] | None:
         for name in ("x", "range"):
             if not isinstance(plot.get(name, ""), str):
                 raise InvalidRequestError(f"The {name} of a plot must be a text, not {shown(plot[name])}.")
+        if _RANGE.fullmatch(plot.get("range", "")) is None:
+            raise InvalidRequestError(
+                f'The range of a plot must be "", "rows 1000", "last 60000" or "10 20", not {shown(plot["range"])}.'
+            )
         ys = plot.get("ys", ())
         return {**plot, "ys": _series([ys] if isinstance(ys, str) else ys)}
     return {"ys": _series(plot)}

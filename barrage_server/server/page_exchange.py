@@ -203,7 +203,7 @@ class PageExchange(OpenStream):
         return ()
 
     def cut(self) -> bool:
-        """End the call: Flight can not, while the client takes nothing."""
+        """Whether the call was ended: Flight cannot do so while the client takes nothing."""
         return False
 
     def end(self, error: BarrageError) -> None:

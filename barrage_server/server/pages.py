@@ -16,7 +16,7 @@ __all__ = ["Pages"]
 
 
 class Pages:
-    """Starts what pages share when one comes: a server that nobody looks at has no thread for it. Methods may be
+    """Starts what pages share when the first one comes: a server without pages has no thread for them. Methods may be
     called from any thread.
 
     Args:
@@ -33,7 +33,7 @@ class Pages:
         self._is_closed = False
 
     def open(self, loop: EventLoop | None = None) -> None:
-        """Let pages come. They run on ``loop``, which somebody else stops, or else on one of their own."""
+        """Let pages come. They run on ``loop``, which the caller stops, or on one of their own."""
         with self._lock:
             self._loop = loop
             self._is_open = True

@@ -18,7 +18,7 @@ SCHEMA = {"key": "int64", "name": "string"}
 
 @pytest.fixture
 def context_options() -> dict[str, Any]:
-    """The certificate is nobody's."""
+    """The browser knows no authority for the certificate."""
     return {"ignore_https_errors": True}
 
 

@@ -52,7 +52,6 @@ from barrage_server.wire.protocol import (
     StageRequest,
     TableKind,
 )
-from barrage_server.wire.raw import decode_flight_data
 from barrage_server.wire.tickets import export_ticket, scope_ticket
 from tests.engine.samples import SAMPLES
 from tests.fuzz.plans import plans_about
@@ -480,8 +479,3 @@ def _services() -> Iterator[Call]:
     for method, kinds_of_requests in requests.items():
         for request in kinds_of_requests:
             yield Call(method, (request.SerializeToString(),), waits=method.endswith(waiting))
-
-
-def metadata_of(message: bytes) -> bytes:
-    """The app_metadata of a serialized FlightData."""
-    return decode_flight_data(message).app_metadata or b""

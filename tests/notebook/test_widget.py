@@ -206,6 +206,10 @@ class TestArguments:
             ("x", {"ys": ["x"]}),
             (["x", "k"], {"ys": ["x", "k"]}),
             ({"x": "k", "ys": "x"}, {"x": "k", "ys": ["x"]}),
+            *(
+                ({"range": text}, {"ys": [], "range": text})
+                for text in ("", "rows 10", "last 0.5", "-10 20", "1e3 2.5e3")
+            ),
         ],
     )
     def test_a_plot_may_be_said_shortly(self, plot: object, told: object) -> None:
@@ -215,11 +219,15 @@ class TestArguments:
         "options",
         [
             {"height": 0},
+            {"height": 119},
             {"height": "tall"},
             {"theme": "blue"},
             {"plot": 5},
             {"plot": {"y": "x"}},
             {"plot": {"x": 3}},
+            {"plot": {"range": "1000"}},
+            {"plot": {"range": "last minute"}},
+            {"plot": {"range": "10 20 30"}},
             {"plot": ["x"] * 9},
             {"plot": [1]},
         ],

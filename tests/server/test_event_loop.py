@@ -1,4 +1,4 @@
-"""What is to run on an event loop that ends runs, or is cancelled: nobody waits for ever."""
+"""What is to run on an event loop that ends runs, or is cancelled: no caller waits for ever."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_loop_gives_results_until_it_has_ended() -> None:
 
 def test_what_is_not_done_when_the_loop_ends_is_cancelled() -> None:
     loop = EventLoop("test-loop")
-    waiting = loop.call(asyncio.sleep(3600))
+    waiting = loop.call(asyncio.Event().wait())
     loop.stop()
     with pytest.raises(concurrent.futures.CancelledError):
         waiting.result(10)

@@ -33,7 +33,7 @@ function code(file: string): string {
 
 test("every file lies in a room", () => {
   assert.ok(files.length > 20);
-  for (const file of files) assert.ok(file.split("/")[0] ?? "" in MAY_IMPORT, file);
+  for (const file of files) assert.ok((file.split("/")[0] ?? "") in MAY_IMPORT, file);
 });
 
 test("rooms import in one direction, and nothing of others but what is bundled", () => {

@@ -47,7 +47,8 @@ class RawExchange(BundledExchange[bytes]):
         session: the caller's session.
 
     Attributes:
-        page_message: the first message of a page, which this is none for; ``None``: it is no page.
+        page_message: the app_metadata of the first message, where the call is a page's and not a subscription's;
+            ``None``: it is a subscription's.
 
     """
 

@@ -183,7 +183,7 @@ class RawPageExchange(OpenStream):
         return ()
 
     def cut(self) -> bool:
-        """End the call: gRPC can not, while the client takes nothing."""
+        """Whether the call was ended: gRPC cannot do so while the client takes nothing."""
         return False
 
     def end(self, error: BarrageError) -> None:

@@ -14,7 +14,7 @@ __all__ = ["ChannelClosedError", "PageChannel"]
 
 
 class ChannelClosedError(Exception):
-    """The page is gone: what was to be sent has nobody to read it."""
+    """The page is gone: nothing can be sent to it any more."""
 
 
 class PageChannel(ABC):

@@ -55,7 +55,7 @@ class PageService:
 
     Args:
         server_state: the server's state.
-        loop: the event loop to run on, which somebody else stops; ``None``: one of its own.
+        loop: the event loop to run on, which the caller stops; ``None``: one of its own.
 
     Attributes:
         server_state: the server's state.
@@ -220,7 +220,7 @@ class PageService:
             await asyncio.sleep(_BEAT_SECONDS)
             pages = [page for page in self._pages if page.is_known]
             began = loop.time()
-            if began >= rested or not self._pages:
+            if began >= rested or not self._pages:  # without pages no table is followed any more
                 try:
                     await self.refresh_tables()
                 except Exception:  # the boundary: pages keep the list that they have

@@ -62,7 +62,7 @@ export function commSocket(model: Model, link: string, told: (why: string) => vo
       try {
         post("close");
       } catch {
-        // There is nobody left to be told.
+        // The kernel is gone, and with it the link.
       }
     },
   };
