@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import Lock
-from typing import Generic, TypeVar
+from threading import RLock
+from typing import Generic, TypeAlias, TypeVar
 
 __all__ = ["Callbacks"]
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
+_Entries: TypeAlias = tuple[tuple[object, _Function], ...]
 
 
 class Callbacks(Generic[_Function]):
@@ -20,25 +21,30 @@ class Callbacks(Generic[_Function]):
     __slots__ = ("_entries", "_functions", "_lock")
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._entries: tuple[tuple[object, _Function], ...] = ()
+        self._lock = RLock()  # the collector may free what removes a function, in the midst of a change
+        self._entries: _Entries[_Function] = ()
         self._functions: tuple[_Function, ...] = ()
 
     def add(self, function: _Function) -> Callable[[], None]:
         """Add ``function``; returns what removes it again, once, and may be called repeatedly."""
         identity = object()
-        with self._lock:
-            self._set((*self._entries, (identity, function)))
+        self._change(lambda entries: (*entries, (identity, function)))
 
         def remove() -> None:
-            with self._lock:
-                self._set(tuple(entry for entry in self._entries if entry[0] is not identity))
+            self._change(lambda entries: tuple(entry for entry in entries if entry[0] is not identity))
 
         return remove
 
-    def _set(self, entries: tuple[tuple[object, _Function], ...]) -> None:
-        self._entries = entries
-        self._functions = tuple(function for _, function in entries)
+    def _change(self, make: Callable[[_Entries[_Function]], _Entries[_Function]]) -> None:
+        with self._lock:
+            while True:
+                before = self._entries
+                entries = make(before)
+                functions = tuple(function for _, function in entries)
+                if self._entries is before:
+                    self._entries = entries
+                    self._functions = functions
+                    return
 
     def __iter__(self) -> Iterator[_Function]:
         return iter(self._functions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import concurrent.futures
+import os
 import queue
 import threading
 import time
@@ -25,6 +26,7 @@ from barrage_server.server.principal import UNAUTHENTICATED
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.statistics import ServerStatistics
+from barrage_server.server.web.channel import ChannelClosedError
 from barrage_server.server.web.exchange_channel import ExchangeChannel
 from barrage_server.server.web.page import Page
 from barrage_server.server.web.service import PageService
@@ -109,8 +111,18 @@ class _Host:
         return collected(self.state, uptime_seconds=time.monotonic() - self._began, evicted=0, sessions=0, exports=0)
 
 
-_lock: Final = threading.Lock()
+_lock = threading.Lock()
 _hosts: Final[weakref.WeakKeyDictionary[UpdateGraph, _Host]] = weakref.WeakKeyDictionary()
+
+
+def _start_over() -> None:
+    """In a process that was forked: the threads of the hosts are the other process's."""
+    global _lock
+    _lock = threading.Lock()
+    _hosts.clear()
+
+
+os.register_at_fork(after_in_child=_start_over)
 
 
 def _entered(graph: UpdateGraph) -> _Host:
@@ -141,6 +153,7 @@ class LocalLink:
         self._lock = threading.Lock()
         self._is_over = False
         self._is_closed = False
+        self._written: set[concurrent.futures.Future[None]] = set()  # what was not taken yet
         # messages, and what is told when they were taken; None: there are no more
         self._frames: queue.SimpleQueue[tuple[Sequence[bytes], concurrent.futures.Future[None]] | None]
         self._frames = queue.SimpleQueue()
@@ -171,7 +184,7 @@ class LocalLink:
                 if message[0] == ExchangeKind.END:
                     raise UnavailableError(message[1:].decode("utf-8", "replace"))
                 yield message[1:] if message[0] == ExchangeKind.BINARY else message[1:].decode("utf-8", "replace")
-            if taken.set_running_or_notify_cancel():
+            with suppress(concurrent.futures.InvalidStateError):  # nobody waits for it any more
                 taken.set_result(None)
         raise UnavailableError("The page is closed.")
 
@@ -183,21 +196,24 @@ class LocalLink:
 
     def close(self) -> None:
         """Leave. May be called repeatedly."""
+        self._close(None)
+
+    def end_with_process(self, timeout: float) -> None:
+        """Close, because the interpreter ends."""
+        self._close(timeout)
+
+    def _close(self, timeout: float | None) -> None:
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
         try:
-            self._host.service.call(self._leave()).result()
-        except concurrent.futures.CancelledError:
-            pass  # the host is closed
+            self._host.service.call(self._leave()).result(timeout)
+        except (concurrent.futures.CancelledError, concurrent.futures.TimeoutError):
+            pass  # the host is closed, or the process ends
         finally:
             self._frames.put(None)
             _left(self._graph, self._host)
-
-    def end_with_process(self, _timeout: float) -> None:
-        """Close, because the interpreter ends."""
-        self.close()
 
     # On the event loop.
 
@@ -209,12 +225,19 @@ class LocalLink:
 
     async def _leave(self) -> None:
         self._channel.stop()
+        for taken in tuple(self._written):  # what reads may have stopped between two messages
+            with suppress(concurrent.futures.InvalidStateError):
+                taken.set_exception(ChannelClosedError())
         await asyncio.wait([self._serving])
 
     async def _write(self, messages: Sequence[bytes]) -> None:
         taken: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._written.add(taken)
         self._frames.put((messages, taken))
-        await asyncio.wrap_future(taken)
+        try:
+            await asyncio.wrap_future(taken)
+        finally:
+            self._written.discard(taken)
 
     def _over(self) -> None:
         self._frames.put(None)

@@ -24,6 +24,8 @@ from barrage_server.rowset import RowSet
 __all__ = ["Stamped", "StampedRows"]
 
 _KEYS = (Key(0),)
+_MOST_WAITING = 1 << 16
+"""Rows that wait at most: the cycle that needs their places must not take long."""
 
 Stamped = tuple[Int64Array, pa.Array]
 """Groups and stamps of rows or intervals."""
@@ -32,8 +34,8 @@ Stamped = tuple[Int64Array, pa.Array]
 class StampedRows(GroupedRows):
     """The rows by group, then by a stamp, then by row key. It reads stamps where they are.
 
-    Rows that are appended to their groups may wait for their places in the order until something asks for places: a
-    join that only follows the ends of groups never does, and all at once take less time than a few in every cycle.
+    Rows that are appended to their groups may wait for their places in the order until something asks for places, or
+    many wait: a join that only follows the ends of groups asks for none, and many take less time than a few each cycle.
 
     Args:
         groups, columns, types: as of :class:`~barrage_server.operations.grouped_rows.GroupedRows`.
@@ -195,6 +197,8 @@ class StampedRows(GroupedRows):
     def _wait(self, keys: Int64Array, groups: Int64Array, behind: Int64Array) -> bool:
         """Whether rows that have come wait: if they come behind the last rows of their groups, or have new groups."""
         if not self._may_wait or self._order is None or self._order.is_empty:
+            return False
+        if self._waiting.count + len(keys) > _MOST_WAITING:
             return False
         begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
         counts = np.diff(begins, append=len(groups))

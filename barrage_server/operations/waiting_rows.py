@@ -9,6 +9,8 @@ from barrage_server.rowset import RowSet
 
 __all__ = ["WaitingRows"]
 
+_MOST_PARTS = 64
+
 
 class WaitingRows:
     """Rows that wait, each with the row that was the last one of its group when it came.
@@ -31,11 +33,17 @@ class WaitingRows:
         """Take in rows by their keys in any order, with the keys of the last rows of their groups, or -1."""
         self._parts.append((keys, behind))
         self.count += len(keys)
+        if len(self._parts) > _MOST_PARTS:  # of one row each they would take much more than their cells
+            self._parts = [self._joined()]
 
     def take(self) -> tuple[RowSet, Int64Array]:
         """Give all of them: the rows, and for each the last row of its group when it came. None waits then."""
-        keys, behind = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        keys, behind = self._joined()
         self.count = 0
         self._parts = []
         order = np.argsort(keys)
         return RowSet.from_sorted_keys(keys[order]), behind[order]
+
+    def _joined(self) -> tuple[Int64Array, Int64Array]:
+        keys, behind = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
+        return keys, behind

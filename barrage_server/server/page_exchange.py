@@ -113,7 +113,7 @@ class PageExchange(OpenStream):
             if chunk.app_metadata is None or not chunk.app_metadata.size:
                 continue
             try:
-                yield checked_text(chunk.app_metadata.to_pybytes())
+                yield checked_text(memoryview(chunk.app_metadata))
             except BarrageError as error:
                 yield error
 
@@ -144,6 +144,7 @@ class PageExchange(OpenStream):
         )
         self._page = page = Page(channel, self._service)
         serving = asyncio.get_running_loop().create_task(page.run())
+        serving.add_done_callback(lambda _: channel.stop())  # it may have ended without a word, and nothing reads
         if self._ending is not None:
             page.end(self._ending)
 
@@ -165,7 +166,10 @@ class PageExchange(OpenStream):
         """The page has ended. The watchdog cuts off a client that does not hang up then."""
         if not self._is_over.is_set():
             self._is_over.set()
-            self.stall.expect(Awaited.HANG_UP, self.server_state.limits.goodbye_seconds)
+            self._expect_end()
+
+    def _expect_end(self) -> None:
+        self.stall.expect(Awaited.HANG_UP, self.server_state.limits.goodbye_seconds)
 
     # On a thread of the dispatcher.
 
@@ -174,6 +178,8 @@ class PageExchange(OpenStream):
         while True:
             with self._lock:
                 if not self._due:
+                    if self._is_over.is_set():  # what was written since then was taken
+                        self._expect_end()
                     return None
                 messages, written = self._due.popleft()
             if not written.set_running_or_notify_cancel():

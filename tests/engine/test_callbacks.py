@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -85,3 +86,32 @@ def test_none_is_lost_while_others_come_and_go() -> None:
     going.join()
     assert {id(function) for function in mine} <= {id(function) for function in callbacks}
     assert len(callbacks) == 20 + len(mine)
+
+
+def test_a_removal_by_the_collector_amid_a_change_is_kept() -> None:
+    """The collector runs at any allocation, also on a thread that changes the functions."""
+    callbacks = Callbacks[Function]()
+
+    class Freed:
+        """Garbage that only the collector finds."""
+
+        def __init__(self) -> None:
+            self.itself = self
+            self.remove = callbacks.add(lambda: None)
+
+        def __del__(self) -> None:
+            self.remove()
+
+    kept: list[Function] = []
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        for _ in range(200):
+            Freed()
+            function = lambda: None  # noqa: E731 - each must be another one
+            kept.append(function)
+            callbacks.add(function)
+    finally:
+        gc.set_threshold(*threshold)
+    gc.collect()
+    assert list(callbacks) == kept

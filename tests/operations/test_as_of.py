@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, UpdateGra
 from barrage_server.engine.order_index import OrderIndex
 from barrage_server.errors import BarrageError, InvalidRequestError, UnknownColumnError, UnsupportedTypeError
 from barrage_server.operations.as_of import as_of_join
+from barrage_server.operations.waiting_rows import WaitingRows
 from tests.operations.oracle import Row, Rows, Watch, plain_rows
 from tests.operations.pairs import FORMS, PairCase, check_pair, key_of
 
@@ -319,6 +321,42 @@ def test_rows_in_the_order_of_time_need_no_places(monkeypatch: pytest.MonkeyPatc
     again = left.snapshot().aj(right.snapshot(), ["sym", "time >= quoted"], "bid")
     assert plain_rows(made) == plain_rows(again)
     assert any(row[-1] == -1.0 for row in plain_rows(made))
+
+
+def test_no_more_rows_wait_than_get_places_in_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cycle that needs all of them must not take long."""
+    left, right = tables()
+    right.upsert(quoted_in(in_time(0, 100, 5, 2)))
+    left.upsert(in_time(0, 100, 5, 1))
+    made = left.aj(right, ["sym", "time >= quoted"], "bid")
+    taken: list[int] = []
+    change = OrderIndex.change
+
+    def counted(self: OrderIndex, gone: Any, new: Any, *rest: Any) -> Any:
+        taken.append(len(new))
+        return change(self, gone, new, *rest)
+
+    monkeypatch.setattr(OrderIndex, "change", counted)
+    for cycle in range(1, 6):
+        left.upsert(in_time(30_000 * cycle, 30_000, 5, cycle))
+    assert len(taken) > 1
+    assert max(taken) <= 1 << 16
+    assert made.size == 150_100
+
+
+def test_rows_that_come_singly_wait_in_little_room() -> None:
+    waiting = WaitingRows()
+    tracemalloc.start()
+    for key in range(5000):
+        waiting.add(np.array([key]), np.array([key - 1]))
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert waiting.nbytes == 80_000
+    assert used < 3 * waiting.nbytes
+    rows, behind = waiting.take()
+    assert list(rows) == list(range(5000))
+    assert behind.tolist() == list(range(-1, 4999))
+    assert (waiting.count, waiting.nbytes) == (0, 0)
 
 
 @pytest.mark.parametrize("relation", [">=", ">", "<=", "<"])

@@ -55,7 +55,8 @@ class RawPageExchange(OpenStream):
         self._writing = asyncio.Lock()
         self._over = asyncio.Event()
         self._is_gone = False
-        self._running: set[asyncio.Task[Any]] = set()
+        self._running: dict[concurrent.futures.Future[Any], asyncio.Task[Any]] = {}
+        self._looking: set[concurrent.futures.Future[Any]] = set()  # those that need not be done once nobody waits
         self._page: Page | None = None
         self._ending: BarrageError | None = None
 
@@ -80,6 +81,8 @@ class RawPageExchange(OpenStream):
                 pass
         finally:
             self._is_gone = True
+            for outcome in tuple(self._looking):
+                self._cancel(outcome)
             self.server_state.streams.release(self)
 
     async def _read(self, channel: ExchangeChannel) -> None:
@@ -124,9 +127,17 @@ class RawPageExchange(OpenStream):
             outcome.set_exception(ChannelClosedError())
             return
         task = self._loop.create_task(make())
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        task.add_done_callback(lambda done: _pass_on(done, outcome))
+        self._running[outcome] = task
+
+        def pass_on(done: asyncio.Task[Result]) -> None:
+            del self._running[outcome]
+            _pass_on(done, outcome)
+
+        task.add_done_callback(pass_on)
+
+    def _cancel(self, outcome: concurrent.futures.Future[Any]) -> None:
+        if outcome in self._running:
+            self._running[outcome].cancel()
 
     # On the event loop of the pages.
 
@@ -142,6 +153,7 @@ class RawPageExchange(OpenStream):
         )
         self._page = page = Page(channel, self._service)
         self._serving = asyncio.get_running_loop().create_task(page.run())
+        self._serving.add_done_callback(lambda _: channel.stop())
         if self._ending is not None:
             page.end(self._ending)
         return channel
@@ -151,19 +163,30 @@ class RawPageExchange(OpenStream):
         await asyncio.wait([self._serving])
 
     async def _write(self, messages: Sequence[bytes]) -> None:
-        try:
-            await self._at_endpoint(lambda: self._send(messages))
+        outcome: concurrent.futures.Future[None] = concurrent.futures.Future()
+        try:  # a task that is cancelled leaves the message to be sent completely
+            await self._at_endpoint(lambda: self._send(messages), outcome)
         except BarrageError as error:
             raise ChannelClosedError from error
 
     async def _table(self, ticket: bytes) -> Table | None:
-        return await self._at_endpoint(lambda: self._state.resolve(self._session, ticket, Right.READ))
+        outcome: concurrent.futures.Future[Table] = concurrent.futures.Future()
+        self._looking.add(outcome)
+        try:
+            return await self._at_endpoint(lambda: self._state.resolve(self._session, ticket, Right.READ), outcome)
+        except asyncio.CancelledError:
+            with suppress(RuntimeError):  # the endpoint is closed
+                self._loop.call_soon_threadsafe(self._cancel, outcome)
+            raise
+        finally:
+            self._looking.discard(outcome)
 
-    async def _at_endpoint(self, make: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """The result of what ``make`` gives, on the event loop of the endpoint. A task that is cancelled leaves it to
-        run to its end. ChannelClosedError: the call has ended.
+    async def _at_endpoint(
+        self, make: Callable[[], Coroutine[Any, Any, Result]], outcome: concurrent.futures.Future[Result]
+    ) -> Result:
+        """The result of what ``make`` gives, on the event loop of the endpoint, which is put into ``outcome``.
+        ChannelClosedError: the call has ended.
         """
-        outcome: concurrent.futures.Future[Result] = concurrent.futures.Future()
         try:
             self._loop.call_soon_threadsafe(self._start, make, outcome)
         except RuntimeError:  # the endpoint is closed

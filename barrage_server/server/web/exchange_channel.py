@@ -25,7 +25,7 @@ Write = Callable[[Sequence[bytes]], Awaitable[None]]
 """Writes messages; returns when there is room for more. ChannelClosedError: the client is gone."""
 
 
-def checked_text(app_metadata: bytes) -> str:
+def checked_text(app_metadata: bytes | memoryview) -> str:
     """The text in a message of a page.
 
     Raises:
@@ -36,7 +36,7 @@ def checked_text(app_metadata: bytes) -> str:
     if len(app_metadata) > MOST_TEXT_BYTES:
         raise LimitError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")
     try:
-        return app_metadata.decode()
+        return str(app_metadata, "utf-8")
     except UnicodeDecodeError:
         raise WireFormatError("A message of a page is UTF-8 text.") from None
 

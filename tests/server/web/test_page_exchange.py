@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import gc
 import json
 import random
 import threading
@@ -279,7 +281,15 @@ class TestLimits:
             assert [view.ended and view.ended["error"] for view in (wide, further)] == ["LimitError", "LimitError"]
 
     @pytest.mark.parametrize("door", [FLIGHT, GRPC], indirect=True)
-    def test_a_client_that_takes_nothing_is_read_no_further_and_cut_off(self, door: str) -> None:
+    @pytest.mark.parametrize(
+        "message",
+        [{"type": "open", "table": "t", "first": 0, "count": 9_000}, {"type": "health", "on": True}],
+        ids=["of streams", "of the page"],
+    )
+    def test_a_client_that_takes_nothing_is_read_no_further_and_cut_off(
+        self, door: str, message: dict[str, Any]
+    ) -> None:
+        """Whoever writes the answers that it does not take."""
         limits = bs.Limits(slow_client_seconds=2.0)
         with (
             bs.Server(**doors(door), limits=limits) as server,
@@ -295,9 +305,7 @@ class TestLimits:
                 nonlocal sent
                 try:
                     for number in range(1, 1 << 20):
-                        deaf.send(
-                            json.dumps({"type": "open", "stream": number, "table": "t", "first": 0, "count": 9_000})
-                        )
+                        deaf.send(json.dumps(message | ({"stream": number} if message["type"] == "open" else {})))
                         sent = number
                 except PageEndedError:
                     return
@@ -450,18 +458,51 @@ def test_pages_of_all_kinds_come_to_one_server_and_end_with_it() -> None:
         assert not closing.is_alive()
 
 
+def session_token(channel: grpc.Channel) -> str:
+    """The bearer token of a new session."""
+    opening: Any = channel.unary_unary("/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants")
+    call = opening.with_call(
+        deephaven_pb2.ConfigurationConstantsRequest().SerializeToString(), metadata=(("authorization", "Anonymous"),)
+    )[1]
+    token: str = dict(call.initial_metadata())["authorization"]
+    return token
+
+
+def waiting_tasks() -> int:
+    """Tasks of all event loops of this process that are not done."""
+    return sum(isinstance(found, asyncio.Task) and not found.done() for found in gc.get_objects())
+
+
+@pytest.mark.parametrize("door", [DEEPHAVEN], indirect=True)
+def test_a_stream_that_is_closed_waits_for_no_export(server: bs.Server) -> None:
+    """Nothing is left of streams on a table that an unfinished upload is to make."""
+    assert server.deephaven_uri is not None
+    place = server.deephaven_uri.removeprefix("dh+plain://")
+    with grpc.insecure_channel(place) as channel, fl.connect(f"grpc://{place}") as client:
+        token = session_token(channel)
+        options = fl.FlightCallOptions(headers=[(b"authorization", token.encode())])
+        schema = pa.schema([("x", pa.int64())])
+        upload, _ = client.do_put(fl.FlightDescriptor.for_path("export", "7"), schema, options)
+        with greeted_over(client, token.removeprefix("Bearer ")) as page:
+            page.settle(page.open(1, "t"), lambda it: it.updates)
+            before = waiting_tasks()
+            for number in range(2, 102):
+                page.views[number] = View()
+                page.send(type="open", stream=number, ticket=base64_of(export_ticket(7)), first=0, count=1)
+                page.send(type="close", stream=number)
+            page.send(type="ping", n=1)
+            page.until("pong")
+            until(lambda: waiting_tasks() <= before + 5)
+        upload.close()
+
+
 @pytest.mark.parametrize("door", [DEEPHAVEN], indirect=True)
 def test_an_export_of_the_session_is_a_ticket(server: bs.Server) -> None:
     """A Deephaven session computes a table, and the page of the same session opens it by its number."""
     assert server.deephaven_uri is not None
     place = server.deephaven_uri.removeprefix("dh+plain://")
     with grpc.insecure_channel(place) as channel, fl.connect(f"grpc://{place}") as client:
-        opening: Any = channel.unary_unary("/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants")
-        call = opening.with_call(
-            deephaven_pb2.ConfigurationConstantsRequest().SerializeToString(),
-            metadata=(("authorization", "Anonymous"),),
-        )[1]
-        token = dict(call.initial_metadata())["authorization"]
+        token = session_token(channel)
         number = export_ticket(5)
         request = table_pb2.HeadOrTailRequest(
             result_id=deephaven_pb2.Ticket(ticket=number),
