@@ -20,7 +20,7 @@ from barrage_server.errors import (
 )
 from barrage_server.flight.errors import from_flight, is_told
 
-__all__ = ["is_passing", "translated", "typed_error"]
+__all__ = ["is_passing", "release", "translated", "typed_error"]
 
 logger = logging.getLogger("barrage_server.client")
 
@@ -99,3 +99,12 @@ def translated(address: str = "") -> Iterator[None]:
 def is_passing(error: BarrageError) -> bool:
     """Whether a later retry may succeed without other changes."""
     return isinstance(error, (UnavailableError, LimitError))
+
+
+def release(writer: flight.FlightStreamWriter) -> None:
+    """Release the writing side of an exchange that was cancelled, which closing it complains of."""
+    try:
+        with translated():
+            writer.close()
+    except BarrageError as error:
+        logger.debug("an exchange was cancelled: %s", error)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from barrage_server.client.channel import Channel
-from barrage_server.client.failures import translated, typed_error
-from barrage_server.errors import BarrageError, UnavailableError
+from barrage_server.client.failures import release, translated, typed_error
+from barrage_server.errors import UnavailableError
 from barrage_server.process import Ending, end_with_process
 from barrage_server.wire.page_messages import PAGE_COMMAND, ExchangeKind
 
@@ -90,11 +90,7 @@ class PageLink:
     def close(self) -> None:
         """Cancel, and release the writing side."""
         self.cancel()
-        try:
-            with translated():
-                self._writer.close()
-        except BarrageError:
-            return  # the expected error: the exchange was cancelled
+        release(self._writer)
 
     def end_with_process(self, _timeout: float) -> None:
         """Close, because the interpreter ends."""

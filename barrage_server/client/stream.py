@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from barrage_server.client.channel import Channel
-from barrage_server.client.failures import translated, typed_error
+from barrage_server.client.failures import release, translated, typed_error
 from barrage_server.errors import AuthenticationError, BarrageError, UnavailableError
 from barrage_server.flight.errors import decode_end
 from barrage_server.subscription import Dialect
@@ -117,11 +117,7 @@ class SubscriptionStream:
     def close(self) -> None:
         """Cancel, and release the writing side."""
         self.cancel()
-        try:
-            with translated():
-                self._writer.close()
-        except BarrageError:
-            return  # the expected error: the stream was cancelled
+        release(self._writer)
 
     def _reason(self, error: BaseException) -> BarrageError:
         found = typed_error(error, self._address)

@@ -184,7 +184,7 @@ class LocalLink:
                 if message[0] == ExchangeKind.END:
                     raise UnavailableError(message[1:].decode("utf-8", "replace"))
                 yield message[1:] if message[0] == ExchangeKind.BINARY else message[1:].decode("utf-8", "replace")
-            with suppress(concurrent.futures.InvalidStateError):  # nobody waits for it any more
+            with suppress(concurrent.futures.InvalidStateError):  # the page has ended meanwhile
                 taken.set_result(None)
         raise UnavailableError("The page is closed.")
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -66,12 +67,15 @@ def test_script_memory_is_flat_over_an_hour_of_updates(tab: Tab) -> None:
             [gauges] = server.statistics().subscriptions
             return gauges.messages
 
+        def is_past(so_far: int) -> bool:
+            return sent() > so_far
+
         published, before = 0, 0
         for goal in (FIRST, ALL):
             while (so_far := sent()) < goal:
                 published += 1
                 table.upsert(rows(published, np.arange(published % 7, ROWS, 7)))
-                until(lambda so_far=so_far: sent() > so_far, pause=0.001)  # type: ignore[misc]
+                until(partial(is_past, so_far), pause=0.001)
             tab.agrees(table)
             if goal == FIRST:
                 before = used()

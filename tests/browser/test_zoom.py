@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -83,10 +84,14 @@ def test_a_zoom_that_changes_is_taken_over(tab: Tab, server: bs.Server, table: b
     tab.agrees(table)
     session = tab.page.context.new_cdp_session(tab.page)
     ratio = "document.querySelector('canvas').width / document.querySelector('canvas').clientWidth"
+
+    def has_ratio(factor: float) -> bool:
+        return bool(tab.page.evaluate(ratio) == factor)
+
     for width, height, factor in ((600, 300, 3.0), (400, 200, 1.0), (1200, 600, 2.0)):
         size = {"width": width, "height": height, "deviceScaleFactor": factor, "mobile": False}
         session.send("Emulation.setDeviceMetricsOverride", size)
-        until(lambda factor=factor: tab.page.evaluate(ratio) == factor, 10, what=f"{factor} pixels")  # type: ignore[misc]
+        until(partial(has_ratio, factor), 10, what=f"{factor} pixels")
         tab.agrees(table)
 
 

@@ -25,9 +25,10 @@ from typing import Any
 
 import pyarrow as pa
 from barrage_proto import table_pb2
+from google.protobuf.message import DecodeError
 
-from barrage_server.engine import Table
-from barrage_server.errors import BarrageError
+from barrage_server.engine import AppendTable, KeyedTable, Table
+from barrage_server.errors import BarrageError, UnsupportedOperationError
 from barrage_server.plan import operation as operations
 from barrage_server.plan.json_form import plan_from_json
 from barrage_server.server.assembly import assemble
@@ -37,6 +38,7 @@ from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.plans import compute
 from barrage_server.server.principal import Principal
+from barrage_server.server.statistics import ServerStatistics
 from barrage_server.subscription import SubscriptionLimits
 from barrage_server.wire.protocol import TableKind
 from barrage_server.wire.table_spec import TableSpec
@@ -72,15 +74,17 @@ class Computing:
             authentication=Authentication(),
             roles=None,
             drop=lambda _: None,
-            statistics=lambda: None,  # type: ignore[arg-type, return-value]
+            statistics=_no_statistics,
         )
         self._cycle = 0
         self._log = _Log()
         logging.getLogger("barrage_server").addHandler(self._log)
-        self._tables: dict[str, Table] = {}
-        for name, kind in (("keyed", TableKind.KEYED), ("log", TableKind.APPEND)):
-            spec = TableSpec(kind, key=("id",) if kind is TableKind.KEYED else ())
-            self._tables[name], _ = self._state.catalog.ensure(name, rows_of(0).schema, spec)
+        schema = rows_of(0).schema
+        keyed, _ = self._state.catalog.ensure("keyed", schema, TableSpec(TableKind.KEYED, key=("id",)))
+        log, _ = self._state.catalog.ensure("log", schema, TableSpec(TableKind.APPEND))
+        assert isinstance(keyed, KeyedTable)
+        assert isinstance(log, AppendTable)
+        self._keyed, self._appended = keyed, log
         self.tick()
 
     def close(self) -> None:
@@ -94,10 +98,10 @@ class Computing:
         graph = self._state.catalog.graph
         with graph.cycle():
             rows = rows_of(self._cycle)
-            self._tables["keyed"].upsert(rows)  # type: ignore[attr-defined]
-            self._tables["log"].append(rows)  # type: ignore[attr-defined]
+            self._keyed.upsert(rows)
+            self._appended.append(rows)
         if self._cycle:
-            self._tables["keyed"].delete({"id": [self._cycle - 1]})  # type: ignore[attr-defined]
+            self._keyed.delete({"id": [self._cycle - 1]})
         self._cycle += 1
 
     def run(self, kind: str, data: bytes) -> bool:
@@ -131,7 +135,7 @@ class Computing:
 
     def _formula(self, data: bytes) -> Iterator[Table]:
         text = data.decode(errors="replace")
-        table = self._tables["log" if len(text) % 2 else "keyed"]
+        table: Table = self._appended if len(text) % 2 else self._keyed
         for operation in (operations.View((f"made = {text}",)), operations.Where((text,))):
             with contextlib.suppress(BarrageError):
                 yield self._state.results.compute(_ME, operation, [table])
@@ -144,7 +148,7 @@ class Computing:
         request = table_pb2.BatchTableRequest()
         try:
             request.ParseFromString(data)
-        except Exception:  # what the endpoint answers before there is a request
+        except DecodeError:  # the endpoint refuses it before there is a request
             return
         results: list[Table | BarrageError] = []
         for operation in request.ops[:50]:
@@ -162,12 +166,16 @@ class Computing:
     def _source(self, reference: Any, results: list[Table | BarrageError]) -> Table:
         if reference.WhichOneof("ref") == "batch_offset" and 0 <= reference.batch_offset < len(results):
             return self._made(results[reference.batch_offset])
-        return self._tables["log" if b"log" in reference.ticket.ticket else "keyed"]
+        return self._appended if b"log" in reference.ticket.ticket else self._keyed
 
     def _made(self, outcome: Table | BarrageError) -> Table:
         if isinstance(outcome, BarrageError):
             raise outcome
         return outcome
+
+
+def _no_statistics() -> ServerStatistics:
+    raise UnsupportedOperationError("There is no server whose statistics could be asked for.")
 
 
 class _Log(logging.Handler):

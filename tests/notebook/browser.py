@@ -16,7 +16,7 @@ __all__ = ["Comm", "Display", "installed", "looking", "opened"]
 
 
 class Comm(BaseComm):  # type: ignore[misc]  # it has no types
-    """A comm that leads to nobody; what the kernel says is kept."""
+    """A comm without a browser: it keeps what the kernel sends."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self.said: list[tuple[str, dict[str, Any], list[bytes]]] = []

@@ -157,11 +157,11 @@ def test_the_end_of_the_exchange_is_told_once(kernel: Kernel, error: Exception) 
 
 def test_a_server_that_cannot_be_reached_is_told() -> None:
     def refuse() -> End:
-        raise bs.UnavailableError("nobody answers")
+        raise bs.UnavailableError("The server is away.")
 
     kernel = Kernel(refuse)
     kernel.say("open")
-    assert kernel.hear() == {"kind": "closed", "link": "a", "text": "nobody answers"}
+    assert kernel.hear() == {"kind": "closed", "link": "a", "text": "The server is away."}
     assert not kernel.relay.links
 
 

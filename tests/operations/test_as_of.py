@@ -363,7 +363,7 @@ def test_rows_that_come_singly_wait_in_little_room() -> None:
 @given(seed=st.integers(0, 1 << 32))
 @settings(deadline=None, max_examples=15)
 def test_rows_that_wait_for_places_are_found(relation: str, seed: int) -> None:
-    """Whatever comes behind rows appended in time: late rows, deletions, other stamps and keys, new groups."""
+    """By late rows, deletions, rows with other stamps or keys, and rows of new groups."""
     random = np.random.default_rng(seed)
     left, right = tables()
     rows, syms = int(random.integers(1, 50)), int(random.integers(1, 5))

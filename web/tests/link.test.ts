@@ -4,42 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Value } from "../src/cells/column.ts";
-import { type Clock, Link, type WebSocketLike } from "../src/link/link.ts";
+import { Link, type WebSocketLike } from "../src/link/link.ts";
 import type { View } from "../src/link/view.ts";
 import { COLUMNS, schemaFrame, updateFrame, TYPES } from "./builders.ts";
-
-class FakeClock implements Clock {
-  time = 1000;
-  private timers: { at: number; run: () => void }[] = [];
-
-  now(): number {
-    return this.time;
-  }
-
-  after(ms: number, run: () => void): () => void {
-    const timer = { at: this.time + ms, run };
-    this.timers.push(timer);
-    return () => {
-      this.timers = this.timers.filter((other) => other !== timer);
-    };
-  }
-
-  pass(ms: number): void {
-    const end = this.time + ms;
-    for (;;) {
-      const next = this.timers.filter(({ at }) => at <= end).sort((left, right) => left.at - right.at)[0];
-      if (next === undefined) break;
-      this.time = Math.max(this.time, next.at);
-      this.timers = this.timers.filter((other) => other !== next);
-      next.run();
-    }
-    this.time = end;
-  }
-
-  get waiting(): number {
-    return this.timers.length;
-  }
-}
+import { FakeClock } from "./clock.ts";
 
 class FakeSocket implements WebSocketLike {
   binaryType = "";

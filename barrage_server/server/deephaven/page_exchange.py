@@ -56,7 +56,7 @@ class RawPageExchange(OpenStream):
         self._over = asyncio.Event()
         self._is_gone = False
         self._running: dict[concurrent.futures.Future[Any], asyncio.Task[Any]] = {}
-        self._looking: set[concurrent.futures.Future[Any]] = set()  # those that need not be done once nobody waits
+        self._lookups: set[concurrent.futures.Future[Any]] = set()  # of tables; cancelled with their streams
         self._page: Page | None = None
         self._ending: BarrageError | None = None
 
@@ -81,7 +81,7 @@ class RawPageExchange(OpenStream):
                 pass
         finally:
             self._is_gone = True
-            for outcome in tuple(self._looking):
+            for outcome in tuple(self._lookups):
                 self._cancel(outcome)
             self.server_state.streams.release(self)
 
@@ -171,7 +171,7 @@ class RawPageExchange(OpenStream):
 
     async def _table(self, ticket: bytes) -> Table | None:
         outcome: concurrent.futures.Future[Table] = concurrent.futures.Future()
-        self._looking.add(outcome)
+        self._lookups.add(outcome)
         try:
             return await self._at_endpoint(lambda: self._state.resolve(self._session, ticket, Right.READ), outcome)
         except asyncio.CancelledError:
@@ -179,7 +179,7 @@ class RawPageExchange(OpenStream):
                 self._loop.call_soon_threadsafe(self._cancel, outcome)
             raise
         finally:
-            self._looking.discard(outcome)
+            self._lookups.discard(outcome)
 
     async def _at_endpoint(
         self, make: Callable[[], Coroutine[Any, Any, Result]], outcome: concurrent.futures.Future[Result]

@@ -107,7 +107,9 @@ class TestFollowing:
             page.send(type="cell", request=1, stream=1, row=0, column=1)
             assert page.until("cell")["text"] == "t99"
             page.send(type="health", on=True)
-            assert [row[0] for row in page.until("health")["tables"]] == ["t"]
+            health = page.until("health")
+            assert [row[0] for row in health["tables"]] == ["t"]
+            assert ["pages", 1, bs.Limits().pages] in health["counts"]
 
     def test_more_rows_than_a_message_holds_come(self, server: bs.Server, client: fl.FlightClient) -> None:
         table = server.append_table("wide", {f"c{number}": "string" for number in range(10)})
@@ -289,7 +291,7 @@ class TestLimits:
     def test_a_client_that_takes_nothing_is_read_no_further_and_cut_off(
         self, door: str, message: dict[str, Any]
     ) -> None:
-        """Whoever writes the answers that it does not take."""
+        """Both when a stream writes to it, and when the page itself does."""
         limits = bs.Limits(slow_client_seconds=2.0)
         with (
             bs.Server(**doors(door), limits=limits) as server,
@@ -470,7 +472,8 @@ def session_token(channel: grpc.Channel) -> str:
 
 def waiting_tasks() -> int:
     """Tasks of all event loops of this process that are not done."""
-    return sum(isinstance(found, asyncio.Task) and not found.done() for found in gc.get_objects())
+    # by their type: a proxy of an object that is gone has no class
+    return sum(type(found) is asyncio.Task and not found.done() for found in gc.get_objects())
 
 
 @pytest.mark.parametrize("door", [DEEPHAVEN], indirect=True)

@@ -3,10 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { type Clock, Link } from "../../src/link/link.ts";
+import { Link } from "../../src/link/link.ts";
 import { type Model, commSocket, linkName } from "../../src/notebook/comm.ts";
 import type { Column } from "../../src/cells/column.ts";
 import { COLUMNS, schemaFrame, updateFrame } from "../builders.ts";
+import { FakeClock } from "../clock.ts";
 
 type Listener = (message: unknown, buffers?: readonly unknown[]) => void;
 type Sent = { kind: string; link: string; text?: string };
@@ -42,30 +43,6 @@ class FakeModel implements Model {
     const { sent } = this;
     this.sent = [];
     return sent;
-  }
-}
-
-class FakeClock implements Clock {
-  time = 0;
-  private timers: { at: number; run: () => void }[] = [];
-
-  now(): number {
-    return this.time;
-  }
-
-  after(ms: number, run: () => void): () => void {
-    const timer = { at: this.time + ms, run };
-    this.timers.push(timer);
-    return () => {
-      this.timers = this.timers.filter((other) => other !== timer);
-    };
-  }
-
-  pass(ms: number): void {
-    this.time += ms;
-    const due = this.timers.filter(({ at }) => at <= this.time);
-    this.timers = this.timers.filter(({ at }) => at > this.time);
-    for (const { run } of due) run();
   }
 }
 
