@@ -72,7 +72,7 @@ class UserFunction:
         except BaseException as error:
             if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
                 raise  # Ctrl-C, or the end of the program
-            raise InternalError(f"The function '{self.name}' raised an exception, which the log has.") from error
+            raise InternalError(f"The function '{self.name}' raised an exception.") from error
         if len(answer) != rows:
             raise InternalError(f"The function '{self.name}' returned {len(answer)} values for {rows} rows.")
         return answer

@@ -26,7 +26,7 @@ from barrage_server.server.exchange_stream import ExchangeStream
 from barrage_server.server.plans import computed_table
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import Awaited, StallWatch
-from barrage_server.server.translate import safe_error
+from barrage_server.server.translate import identified, safe_error
 from barrage_server.subscription import Dialect
 from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import LengthMode
@@ -205,5 +205,6 @@ class Exchange(ExchangeStream):
         then.
         """
         if self._ending is None:
-            self._ending = error
+            with about(self.facts):
+                self._ending = identified(error)
         self.server_state.dispatcher.wake(self.scheduled)

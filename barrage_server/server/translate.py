@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from barrage_server.errors import AuthenticationError, BarrageError, InternalError
+from barrage_server.errors import AuthenticationError, BarrageError, InternalError, TableFailedError
 from barrage_server.flight.errors import to_flight
 from barrage_server.log import CallFacts, Throttle, about, call_facts, serving_call
 
-__all__ = ["UNKNOWN_PEER", "boundary", "error_counts", "guarded", "safe_error"]
+__all__ = ["UNKNOWN_PEER", "boundary", "error_counts", "guarded", "identified", "safe_error"]
 
 logger = logging.getLogger("barrage_server.server")
 
@@ -37,19 +37,45 @@ def error_counts() -> Mapping[str, int]:
 
 
 def safe_error(error: BaseException, doing: str, peer: str) -> BarrageError:
-    """The error for the client: our own errors unchanged; for others, an id of the log."""
+    """The error for the client: our own errors unchanged; for faults, an id that the log has too.
+
+    A fault is an exception of another tree, or an :class:`InternalError`, such as that of a user's function. The log
+    has its traceback. That of a failed table was logged by its cycle, once for all subscribers.
+    """
     with _counts_lock:
         _counts[_public_class(error)] += 1
     if isinstance(error, AuthenticationError):
         _log(_LOG_INS, logging.WARNING, "authentication of %s refused at %s: %s", peer, doing, error)
         return error
+    error_id = _error_id()
     if isinstance(error, BarrageError):
+        error = identified(error, error_id)
+    if isinstance(error, BarrageError) and (not isinstance(error, InternalError) or error_id in str(error)):
         throttle = _LOG_INS if call_facts().get("principal") is None else _REFUSALS
         _log(throttle, logging.INFO, "%s for %s refused: %s: %s", doing, peer, type(error).__name__, error)
         return error
-    error_id = call_facts().get("request_id") or secrets.token_hex(8)
     logger.error("%s for %s failed, error id %s", doing, peer, error_id, exc_info=error, extra={"request_id": error_id})
-    return InternalError(f"The server failed in {doing}. Its log has the details under the id {error_id}.")
+    if isinstance(error, InternalError):
+        return InternalError(_with_id(error, error_id))
+    return InternalError(f"The server failed in {doing}. {_where(error_id)}")
+
+
+def identified(error: BarrageError, error_id: str = "") -> BarrageError:
+    """The error of a failed table with an id, that of the call when none is given; others as they are."""
+    return type(error)(_with_id(error, error_id or _error_id())) if isinstance(error, TableFailedError) else error
+
+
+def _error_id() -> str:
+    return call_facts().get("request_id") or secrets.token_hex(8)
+
+
+def _with_id(error: BarrageError, error_id: str) -> str:
+    """The text of ``error`` with the id, once: an error of a part of a call passes here again with the whole call."""
+    return str(error) if error_id in str(error) else f"{error} {_where(error_id)}"
+
+
+def _where(error_id: str) -> str:
+    return f"The server's log has the details under the id {error_id}."
 
 
 def _log(throttle: Throttle, level: int, text: str, *args: object) -> None:

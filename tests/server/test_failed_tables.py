@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import re
+import traceback
+
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
 from barrage_server.engine import AppendTable, DerivedTable, KeyedTable
 from barrage_server.errors import InternalError
+from barrage_server.flight.errors import from_flight
 from barrage_server.server import Server
 from tests.engine.operators import OneRow, attached, count
 from tests.server.follower import Follower
@@ -34,6 +40,53 @@ def test_subscribers_of_a_failed_table_are_told_and_others_go_on(
         assert "secret" not in str(told.error)
     events.append({"n": [1]})
     assert events.size == 1
+
+
+class TestUsersFunctions:
+    """What a function of a user raises is for the log; the client gets an id to look it up by."""
+
+    def test_what_fails_at_the_start_has_an_id_of_the_log(
+        self, server: Server, client: fl.FlightClient, quotes: KeyedTable, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server.functions.register("boom", _raises, returns=pa.float64())
+        with caplog.at_level(logging.ERROR, "barrage_server"), pytest.raises(pa.ArrowException) as caught:
+            client.do_get(fl.Ticket(_plan("update", columns=["made = boom(price)"]))).read_all()
+        told = from_flight(caught.value)
+        assert isinstance(told, InternalError)
+        assert "secret" not in str(told)
+        (error_id,) = re.findall(r"under the id ([0-9a-f]+)\.", str(told))
+        (record,) = [record for record in caplog.records if error_id in record.getMessage()]
+        assert record.exc_info is not None
+        assert "secret" in "".join(traceback.format_exception(*record.exc_info))
+
+    def test_what_fails_in_a_cycle_has_an_id_too(
+        self, server: Server, client: fl.FlightClient, quotes: KeyedTable, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        server.functions.register("dear", _raises_above_ten, returns=pa.float64())
+        server.add_table("made", quotes.update("made = dear(price)"))
+        caplog.set_level(logging.INFO, "barrage_server")
+        with Follower(client, "made") as stopped:
+            until(lambda: stopped.messages)
+            quotes.upsert({"sym": ["C"], "price": [11.0]})
+            until(lambda: stopped.ended)
+        assert "secret" not in str(stopped.error)
+        (error_id,) = re.findall(r"under the id ([0-9a-f]+)\.", str(stopped.error))
+        assert any(error_id in record.getMessage() and "made" in record.getMessage() for record in caplog.records)
+        failed = [record for record in caplog.records if record.exc_info and "table made failed" in record.getMessage()]
+        assert len(failed) == 1
+
+
+def _raises(*_: object) -> pa.Array:
+    raise ValueError("secret")
+
+
+def _raises_above_ten(prices: pa.Array) -> pa.Array:
+    return _raises() if any(price and price > 10 for price in prices.to_pylist()) else prices
+
+
+def _plan(verb: str, **fields: object) -> bytes:
+    step = {"verb": verb, "inputs": [{"table": "quotes"}], **fields}
+    return json.dumps({"operations": [step]}).encode()
 
 
 def test_a_failed_source_table_is_replaced_by_dropping_it(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
