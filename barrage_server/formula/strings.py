@@ -23,12 +23,12 @@ from barrage_server.formula.kinds import (
     STRING,
     Kind,
 )
+from barrage_server.formula.text_numbers import BLANKS, each_text, floats_of, integers_of
 from barrage_server.formula.text_size import check_text_bytes, text_bytes
 from barrage_server.formula.vectors import Arrow, Vector, constant, from_arrow
 
 __all__ = ["FUNCTIONS", "METHODS"]
 
-_BLANKS: Final = "".join(map(chr, range(33)))
 _TEXT: Final = Fixed(STRING)
 _PLACE: Final = Fixed(INT)
 _MOST_REPEATS: Final = 10_000
@@ -139,57 +139,46 @@ def _index(text: Arrow, wanted: Any) -> Arrow:
 
 def _last_index(text: Arrow, wanted: Any) -> Arrow:
     part = chr(wanted) if isinstance(wanted, int) else wanted
-    return _places(text, part, lambda value: value.rfind(part))
+    return _places(text, part, lambda value: value.rfind(part), is_last=True)
 
 
-def _places(text: Arrow, part: str, find: Callable[[str], int]) -> Arrow:
-    """A place in each text; only texts that have the part are looked at, each different one once."""
+def _places(text: Arrow, part: str, find: Callable[[str], int], *, is_last: bool = False) -> Arrow:
+    """A place in each text. Texts beyond ASCII that have the part are looked at one by one, each different one once."""
     if isinstance(text, pa.Scalar):
         return pa.scalar(find(text.as_py()) if text.is_valid else None, pa.int32())
-    found = pc.if_else(pc.is_valid(text), pa.scalar(-1, pa.int32()), pa.scalar(None, pa.int32()))
-    rows = pc.indices_nonzero(pc.match_substring(text, part))
-    if not len(rows):
+    is_ascii = pc.fill_null(pc.string_is_ascii(text), True)
+    has_part = pc.fill_null(pc.match_substring(text, part), False)
+    others = pc.and_(has_part, pc.invert(is_ascii)) if part else has_part
+    found = _ascii_places(pc.if_else(is_ascii, text, ""), part, is_last=is_last)
+    found = pc.if_else(pc.is_valid(text), found, pa.scalar(None, pa.int32()))
+    if not pc.any(others).as_py():
         return found
-    encoded = text.take(rows).dictionary_encode()
-    places = pa.array([find(value) for value in encoded.dictionary.to_pylist()], pa.int32()).take(encoded.indices)
-    return pc.replace_with_mask(found, pc.fill_null(pc.match_substring(text, part), False), places)
+    return pc.replace_with_mask(found, others, each_text(text.filter(others), pa.int32(), find))
+
+
+def _ascii_places(text: pa.Array, part: str, *, is_last: bool) -> pa.Array:
+    """Places by bytes, which are characters here; -1 where the part is not found."""
+    if not is_last:
+        return pc.find_substring(text, part).cast(pa.int32())
+    from_end = pc.find_substring(pc.ascii_reverse(text), part[::-1]).cast(pa.int32())
+    place = pc.subtract(
+        pc.subtract(pc.binary_length(text).cast(pa.int32()), from_end), pa.scalar(len(part), pa.int32())
+    )
+    return pc.if_else(pc.less(from_end, 0), pa.scalar(-1, pa.int32()), place)
 
 
 def _char(text: Arrow, place: int) -> Arrow:
     """The code of one character; null where there is none, and beyond 16 bits."""
     found = pc.utf8_slice_codeunits(text, place, place + 1)
-    return _each(found, pa.uint16(), lambda value: ord(value) if value and ord(value) <= 0xFFFF else None)
+    return each_text(found, pa.uint16(), lambda value: ord(value) if value and ord(value) <= 0xFFFF else None)
 
 
-def _each(text: Arrow, arrow: pa.DataType, read: Callable[[str], Any]) -> Arrow:
-    """Each different text read once; null where it cannot be."""
-    if isinstance(text, pa.Scalar):
-        return pa.scalar(read(text.as_py()) if text.is_valid else None, arrow)
-    encoded = text.dictionary_encode()
-    return pa.array([read(value) for value in encoded.dictionary.to_pylist()], arrow).take(encoded.indices)
+def _is_true(text: Arrow, kind: Kind) -> Arrow:
+    return pc.equal(pc.utf8_lower(text), "true").cast(kind.arrow)
 
 
-def _integer(kind: Kind) -> Callable[[str], int | None]:
-    least, most = -(2 ** (kind.arrow.bit_width - 1)), 2 ** (kind.arrow.bit_width - 1) - 1
-
-    def read(text: str) -> int | None:
-        if not re.fullmatch(r"[+-]?[0-9]{1,30}", text):
-            return None
-        found = int(text)
-        return found if least <= found <= most else None
-
-    return read
-
-
-def _float(text: str) -> float | None:
-    word = text.strip(_BLANKS)
-    if re.fullmatch(r"[+-]?(NaN|Infinity)", word):
-        return float(word)
-    return float(word) if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", word) else None
-
-
-def _parse(name: str, kind: Kind, read: Callable[[str], Any], meaning: str) -> Builtin:
-    kernel = _cells(kind, lambda text: _each(text, kind.arrow, read))
+def _parse(name: str, kind: Kind, read: Callable[[Arrow, Kind], Arrow], meaning: str) -> Builtin:
+    kernel = _cells(kind, lambda text: read(text, kind))
     return Builtin(name, f"{meaning} of a text; null if it has none.", (Signature((STRING,), kind, kernel),))
 
 
@@ -229,7 +218,7 @@ METHODS: Final = (
     ),
     _plain("toUpperCase", pc.utf8_upper, "In upper case."),
     _plain("toLowerCase", pc.utf8_lower, "In lower case."),
-    _plain("trim", lambda text: pc.utf8_trim(text, _BLANKS), "Without the spaces and control characters at both ends."),
+    _plain("trim", lambda text: pc.utf8_trim(text, BLANKS), "Without the spaces and control characters at both ends."),
     _plain("strip", pc.utf8_trim_whitespace, "Without the white characters at both ends."),
     _plain("stripLeading", pc.utf8_ltrim_whitespace, "Without the white characters at the beginning."),
     _plain("stripTrailing", pc.utf8_rtrim_whitespace, "Without the white characters at the end."),
@@ -321,7 +310,7 @@ def _value_of(name: str) -> Builtin:
 FUNCTIONS: Final = (
     _value_of("String.valueOf"),
     *(
-        _parse(name, kind, _integer(kind), "The integer")
+        _parse(name, kind, integers_of, "The integer")
         for name, kind in (
             ("parseByte", BYTE),
             ("parseShort", SHORT),
@@ -332,8 +321,8 @@ FUNCTIONS: Final = (
         )
     ),
     *(
-        _parse(name, kind, _float, "The number")
+        _parse(name, kind, floats_of, "The number")
         for name, kind in (("parseFloat", FLOAT), ("parseDouble", DOUBLE), ("Double.parseDouble", DOUBLE))
     ),
-    _parse("parseBoolean", BOOLEAN, lambda text: text.lower() == "true", "Whether `true` is the word, in any case,"),
+    _parse("parseBoolean", BOOLEAN, _is_true, "Whether `true` is the word, in any case,"),
 )

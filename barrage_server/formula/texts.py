@@ -26,10 +26,13 @@ from barrage_server.formula.kinds import (
 from barrage_server.formula.text_size import check_text_bytes, text_bytes
 from barrage_server.formula.vectors import Arrow, Cells, Vector, to_arrow
 
-__all__ = ["concatenation", "has_text", "to_text"]
+__all__ = ["concatenation", "has_text", "to_text", "with_t"]
 
 _PLAIN_FLOATS: Final = (1e-3, 1e7)
 """Between these Java writes floats without an exponent."""
+
+_UNITS: Final = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
+"""Units of time and their nanoseconds."""
 
 
 def has_text(kind: Kind) -> bool:
@@ -76,21 +79,48 @@ def _texts(array: pa.Array, kind: Kind) -> pa.Array:
     if kind is DURATION:
         return _each(array, _duration)
     if kind is INSTANT:
-        shown = pc.strftime(array.cast(pa.timestamp("ns")), format="%Y-%m-%dT%H:%M:%S")
-        return pc.binary_join_element_wise(_thousandths(shown), "Z", "")
-    if kind is LOCAL_DATE:
-        return pc.strftime(array, format="%Y-%m-%d")
-    shown = array.cast(pa.string())
+        shown = _by_unit(array, lambda counts, unit: with_t(counts.cast(pa.timestamp(unit))))
+        return pc.binary_join_element_wise(shown, "Z", "")
     if kind is LOCAL_TIME:
-        return pc.replace_substring_regex(_thousandths(shown), r"^(..:..):00$", r"\1")
-    return shown
+        return _by_unit(array, _time_of_day)
+    return array.cast(pa.string())
 
 
-def _thousandths(texts: pa.Array) -> pa.Array:
-    """Nine digits of a second cut to six, three or none, if the rest are zeros."""
-    texts = pc.replace_substring_regex(texts, r"\.000000000$", "")
-    texts = pc.replace_substring_regex(texts, r"(\.\d{3})000000$", r"\1")
-    return pc.replace_substring_regex(texts, r"(\.\d{6})000$", r"\1")
+def with_t(moments: pa.Array) -> pa.Array:
+    """Timestamps as ``2024-06-15T06:00:00``, with the digits of their unit. Years have four digits."""
+    return pc.binary_replace_slice(moments.cast(pa.string()), start=10, stop=11, replacement="T")
+
+
+def _time_of_day(counts: pa.Array, unit: str) -> pa.Array:
+    """Times of one unit; without the seconds if these are zero."""
+    if unit in ("us", "ns"):
+        return counts.cast(pa.time64(unit)).cast(pa.string())
+    shown = counts.cast(pa.int32()).cast(pa.time32(unit)).cast(pa.string())
+    if unit == "ms":
+        return shown
+    return pc.if_else(pc.ends_with(shown, ":00"), pc.utf8_slice_codeunits(shown, 0, 5), shown)
+
+
+def _by_unit(array: pa.Array, write: Callable[[pa.Array, str], pa.Array]) -> pa.Array:
+    """Nanoseconds written in the coarsest unit that loses nothing, as Java does: no, three, six or nine digits.
+
+    Args:
+        array: timestamps, or times of the day.
+        write: makes the texts of counts of a unit, ``s``, ``ms``, ``us`` or ``ns``.
+
+    """
+    counts = pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    digits = sum((counts % size != 0).astype(np.int8) for _, size in _UNITS[:-1])
+    parts, places = [pa.array([], pa.string())], [np.empty(0, np.int64)]
+    for number, (unit, size) in enumerate(_UNITS):
+        rows = np.flatnonzero(digits == number)
+        if len(rows):
+            parts.append(write(pa.array(counts[rows] // size), unit))
+            places.append(rows)
+    shown = pa.concat_arrays(parts)
+    if len(parts) > 2:
+        shown = shown.take(pa.array(np.argsort(np.concatenate(places))))
+    return pc.if_else(array.is_valid(), shown, pa.scalar(None, pa.string())) if array.null_count else shown
 
 
 def _floats(array: pa.Array) -> pa.Array:

@@ -262,17 +262,17 @@ def _parse(name: str, kind: Kind, read: Callable[[str], int | None], meaning: st
     return Builtin(name, meaning, signatures), Builtin(f"{name}Quiet", meaning, signatures)
 
 
-def _format(pattern: str, suffix: bool) -> Callable[[Cells, str], Arrow]:
-    """Instants written by a zone's clock; the zone behind them if wanted."""
+def _format(*, is_date: bool) -> Callable[[Cells, str], Arrow]:
+    """Instants written by a zone's clock: the date, or date, time and zone."""
 
     def run(instants: Cells, zone: str) -> Arrow:
         local = Cells(_local(instants, zone), instants.valid)
         is_null = np.broadcast_to(~present(local), np.atleast_1d(local.values).shape)
-        shown = pc.strftime(
-            pa.array(np.atleast_1d(local.values), mask=is_null).cast(pa.timestamp("ns")), format=pattern
-        )
-        if suffix:
-            shown = pc.binary_join_element_wise(shown, literals.zone_alias(zone), " ")
+        moments = pa.array(np.atleast_1d(local.values), mask=is_null).cast(pa.timestamp("ns"))
+        if is_date:
+            shown = moments.cast(pa.date32(), safe=False).cast(pa.string())
+        else:
+            shown = pc.binary_join_element_wise(texts.with_t(moments), literals.zone_alias(zone), " ")
         return shown if local.values.ndim or is_null.size != 1 else shown[0]
 
     return run
@@ -407,13 +407,13 @@ FUNCTIONS: Final = (
         "A date as text: `2024-06-15`.",
         (
             Signature((LOCAL_DATE,), STRING, lambda a: texts.to_text(a, LOCAL_DATE)),
-            Signature((INSTANT, _ZONE), STRING, _format("%Y-%m-%d", False)),
+            Signature((INSTANT, _ZONE), STRING, _format(is_date=True)),
         ),
     ),
     Builtin(
         "formatDateTime",
         "An instant as text by the clock of a zone: `2024-06-15T06:00:00.000000000 ET`.",
-        (Signature((INSTANT, _ZONE), STRING, _format("%Y-%m-%dT%H:%M:%S", True)),),
+        (Signature((INSTANT, _ZONE), STRING, _format(is_date=False)),),
     ),
     *_parse("parseInstant", INSTANT, literals.parse_instant, "The instant that a text is; null if it is none."),
     *_parse("parseLocalDate", LOCAL_DATE, literals.parse_date, "The date that a text is; null if it is none."),

@@ -1,0 +1,77 @@
+"""Numbers read from texts: whole columns by Arrow, and only texts of unusual form one by one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barrage_server.formula.kinds import Kind
+from barrage_server.formula.vectors import Arrow
+
+__all__ = ["BLANKS", "each_text", "floats_of", "integers_of"]
+
+BLANKS: Final = "".join(map(chr, range(33)))
+"""What Java's ``trim`` takes off both ends of a text."""
+
+# What Arrow's casts read as the rules here do: integers that fit into 64 bits, floats far from the ends of their range.
+_SHORT_INTEGER: Final = r"^[+-]?[0-9]{1,18}$"
+_LONG_INTEGER: Final = r"^[+-]?[0-9]{19,30}$"
+_SHORT_FLOAT: Final = r"^[+-]?([0-9]{1,18}(\.[0-9]{0,18})?|\.[0-9]{1,18})([eE][+-]?[0-9]{1,2})?$"
+_FLOAT: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(NaN|Infinity)$"
+
+
+def integers_of(text: Arrow, kind: Kind) -> Arrow:
+    """The integer that each text is, of the type of ``kind``; null where it is none, or out of range."""
+    least, most = -(2 ** (kind.arrow.bit_width - 1)), 2 ** (kind.arrow.bit_width - 1) - 1
+
+    def read(word: str) -> int | None:
+        found = int(word) if re.fullmatch(r"[+-]?[0-9]{1,30}", word) else None
+        return found if found is not None and least <= found <= most else None
+
+    if isinstance(text, pa.Scalar):
+        return each_text(text, kind.arrow, read)
+    found = _short(text, _SHORT_INTEGER, pa.int64())
+    if kind.arrow.bit_width < 64:
+        in_range = pc.and_(pc.greater_equal(found, least), pc.less_equal(found, most))
+        found = pc.if_else(in_range, found, pa.scalar(None, pa.int64()))
+    return _with_others(found.cast(kind.arrow), text, _LONG_INTEGER, read)
+
+
+def floats_of(text: Arrow, kind: Kind) -> Arrow:
+    """The number that each text is, blanks around it left out, of the type of ``kind``; null where it is none."""
+    text = pc.utf8_trim(text, BLANKS)
+    if isinstance(text, pa.Scalar):
+        return each_text(text, kind.arrow, _float)
+    found = _short(text, _SHORT_FLOAT, pa.float64())
+    return _with_others(found.cast(kind.arrow, safe=False), text, _FLOAT, _float)
+
+
+def each_text(text: Arrow, arrow: pa.DataType, read: Callable[[str], Any]) -> Arrow:
+    """Each different text read once; null where it cannot be."""
+    if isinstance(text, pa.Scalar):
+        return pa.scalar(read(text.as_py()) if text.is_valid else None, arrow)
+    encoded = text.dictionary_encode()
+    return pa.array([read(value) for value in encoded.dictionary.to_pylist()], arrow).take(encoded.indices)
+
+
+def _float(word: str) -> float | None:
+    return float(word) if re.search(_FLOAT.replace("$", r"\Z"), word) else None
+
+
+def _short(text: pa.Array, pattern: str, arrow: pa.DataType) -> pa.Array:
+    """Texts of that form, cast by Arrow; null for others."""
+    is_short = pc.match_substring_regex(text, pattern)
+    chosen = pc.if_else(is_short, text, pa.scalar(None, text.type))
+    return pc.utf8_ltrim(chosen, "+").cast(arrow)
+
+
+def _with_others(found: pa.Array, text: pa.Array, pattern: str, read: Callable[[str], Any]) -> pa.Array:
+    """``found`` with the texts of another form, of which there are few, in the places of its nulls."""
+    others = pc.and_(pc.is_null(found), pc.fill_null(pc.match_substring_regex(text, pattern), False))
+    if not pc.any(others).as_py():
+        return found
+    return pc.replace_with_mask(found, others, each_text(text.filter(others), found.type, read))
