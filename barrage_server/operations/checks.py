@@ -14,15 +14,16 @@ from barrage_server.arguments import number
 from barrage_server.engine.table import Table
 from barrage_server.errors import InvalidRequestError, UnknownColumnError
 
-__all__ = ["check_column_names", "columns_by_name", "known_columns", "pair", "part", "unknown_column"]
+__all__ = ["check_column_names", "columns_by_name", "columns_text", "known_columns", "pair", "part", "unknown_column"]
 
 _MOST_COMPARED: Final = 1_000
 _MOST_LISTED: Final = 20
+_LONGEST: Final = 100
 
 
 def unknown_column(name: str, columns: Collection[str], table: str) -> UnknownColumnError:
     """The error for a column that a table lacks, with the nearest name or the names there are."""
-    close = difflib.get_close_matches(name[:100], list(islice(columns, _MOST_COMPARED)), n=1)
+    close = difflib.get_close_matches(name[:_LONGEST], list(islice(columns, _MOST_COMPARED)), n=1)
     if close:
         return UnknownColumnError(f"Table '{table}' has no column {name[:100]!r}. Did you mean {close[0]!r}?")
     listed = ", ".join(islice(columns, _MOST_LISTED)) + (", ..." if len(columns) > _MOST_LISTED else "")
@@ -59,6 +60,13 @@ def check_column_names(names: Iterable[str]) -> None:
         if name in seen:
             raise InvalidRequestError(f"The result would have the column {name!r} twice.")
         seen.add(name)
+
+
+def columns_text(table: Table) -> str:
+    """The columns of a table with their types, for a text: ``'trades' (sym: string, price: double)``."""
+    shown = [f"{field.name[:_LONGEST]}: {str(field.type)[:_LONGEST]}" for field in table.schema]
+    others = f", and {len(shown) - _MOST_LISTED:,} more" if len(shown) > _MOST_LISTED else ""
+    return f"'{table.name}' ({', '.join(shown[:_MOST_LISTED])}{others})"
 
 
 def pair(entry: str) -> tuple[str, str]:

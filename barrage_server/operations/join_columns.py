@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from barrage_server.engine import Table, TableVersion
 from barrage_server.errors import InvalidRequestError
-from barrage_server.operations.checks import check_column_names, known_columns, pair
+from barrage_server.operations.checks import check_column_names, columns_text, known_columns, pair
 from barrage_server.rowset import RowSet
 
 __all__ = ["AddedColumns", "JoinKeys", "added_columns", "compared_columns", "join_keys", "key_pieces"]
@@ -77,7 +77,7 @@ def compared_columns(left: Table, right: Table, mine: pa.Field, theirs: pa.Field
     raise InvalidRequestError(
         f"The columns of a join must be of one type: {mine.name!r} of '{left.name}' is {mine.type}, and "
         f"{theirs.name!r} of '{right.name}' is {theirs.type}. Convert one of them in an update before, such as "
-        f"'id = (long)id' for integers."
+        f"'id = (long)id' for integers. The tables are {columns_text(left)} and {columns_text(right)}."
     )
 
 
@@ -91,7 +91,13 @@ def added_columns(left: Table, right: Table, joins: Sequence[str], others: Seque
     """
     pairs = [pair(entry) for entry in joins] or [(name, name) for name in others]
     names = [result for result, _ in pairs]
-    check_column_names([*left.schema.names, *names])
+    taken = next((name for name in names if name in left.schema.names), None)
+    if taken is not None:
+        raise InvalidRequestError(
+            f"The result would have the column {taken!r} twice, of {columns_text(left)} and {columns_text(right)}. "
+            f"Name the columns to add in joins, with another name for this one: 'right_{taken} = {taken}'."
+        )
+    check_column_names(names)
     numbers = known_columns(right, [source for _, source in pairs], "joins") if pairs else []
     # without metadata, which may speak of the right table alone
     fields = [pa.field(name, right.schema.field(number).type) for number, name in zip(numbers, names, strict=True)]

@@ -100,9 +100,9 @@ class Aggregation:
 
 
 def sum_(cols: Texts = ()) -> Aggregation:
-    """The sum: 64-bit integers, which wrap around, of integers and booleans; doubles of floating-point numbers.
+    """The sum: 64-bit integers, which wrap around, of integers and booleans; floats of floats, doubles of doubles.
 
-    Of nothing but nulls it is null.
+    Of unsigned 64-bit integers it is one. Of nothing but nulls it is null.
     """
     return _of("sum", cols)
 
@@ -133,7 +133,10 @@ def weighted_avg(wcol: str, cols: Texts = ()) -> Aggregation:
 
 
 def weighted_sum(wcol: str, cols: Texts = ()) -> Aggregation:
-    """The sum of the products with the weights in ``wcol``, a double. Rows without a weight are left out."""
+    """The sum of the products with the weights in ``wcol``: a 64-bit integer of integers, otherwise a double.
+
+    Rows without a weight are left out.
+    """
     return _of("weighted_sum", cols, text(wcol, "wcol"))
 
 
@@ -148,7 +151,7 @@ def max_(cols: Texts = ()) -> Aggregation:
 
 
 def median(cols: Texts = ()) -> Aggregation:
-    """The value in the middle. Of an even number of numbers the mean of the two in the middle, as a double."""
+    """The value in the middle. Of an even number of numbers the mean of the two: a float of floats, else a double."""
     return _of("median", cols)
 
 
@@ -191,7 +194,7 @@ def count_where(col: str, filters: Filter | Sequence[Filter]) -> Aggregation:
 
 
 def count_distinct(cols: Texts = (), count_nulls: bool = False) -> Aggregation:
-    """How many different values there are, a 64-bit integer: NaN is one, and with ``count_nulls`` null is, too."""
+    """How many different values there are, a 64-bit integer; null and NaN are two more with ``count_nulls``."""
     return replace(_of("count_distinct", cols), with_nulls=_flag(count_nulls, "count_nulls"))
 
 

@@ -87,7 +87,7 @@ def test_views_that_are_opened_and_left_leave_nothing_on_the_server(tab: Tab, se
     for number in range(3):
         server.keyed_table(f"t{number}", SCHEMA, key="key").upsert(rows(number))
     tab.open(server)
-    for number in range(30):
+    for number in range(100):
         name = f"t{number % 3}"
         tab.page.evaluate("name => { location.hash = `#table=${name}` }", name)
         tab.until(lambda look, name=name: look.mirror.get("label") == f"Table {name}" and look.rows)

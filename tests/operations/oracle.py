@@ -83,6 +83,7 @@ class Watch:
 
     def check_update(self, update: TableUpdate, previous: TableVersion, current: TableVersion) -> None:
         assert content(previous) == self.rows, "the previous version reads as it was"
+        assert current.step > previous.step, "a table has one update for a cycle"
         self.check(update, previous.row_set, current.row_set)
         self.updates.append(update)
         self.last = update

@@ -319,7 +319,12 @@ WRONG: dict[str, tuple[list[str], list[str], type[BarrageError], str]] = {
     "right column": (["sym = sm"], [], UnknownColumnError, "'quotes' has no column 'sm'"),
     "added column": (["sym"], ["bidd"], UnknownColumnError, "Did you mean 'bid'"),
     "types": (["size = bid"], [], InvalidRequestError, "'size' of 'trades' is int64, and 'bid' of 'quotes' is double"),
-    "name": (["sym"], ["size = bid"], InvalidRequestError, "'size' twice"),
+    "name": (
+        ["sym"],
+        ["size = bid"],
+        InvalidRequestError,
+        r"'size' twice, of 'trades' \(id: .*\) and 'quotes' \(sym: ",
+    ),
     "nothing": ([], [], InvalidRequestError, "needs columns"),
 }
 
