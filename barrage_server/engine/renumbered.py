@@ -2,41 +2,127 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from barrage_server.engine.plan import ReadPlan
+from barrage_server.engine.plan import Int64Array, ReadPlan
 from barrage_server.engine.storage import from_storage, to_storage
 from barrage_server.engine.types import StorageKind, storage_kind
 from barrage_server.engine.values import take
 from barrage_server.engine.view import ColumnView
 from barrage_server.rowset import RowSet
 
-__all__ = ["Numbering", "RenumberedView"]
+__all__ = ["AppendedRows", "Numbering", "RenumberedView"]
+
+_LEAST_TAIL: Final = 1 << 10
+_MOST_TAIL: Final = 1 << 16
+"""Rows that are listed before they become a part of the row set: at most 512 KiB."""
+_NO_KEYS: Final[Int64Array] = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Numbering:
-    """The row keys of some rows: consecutive, in the order of the rows.
+    """The row keys of some rows: consecutive, in the order of the rows. Immutable.
 
     Attributes:
+        first: the key of the first one.
+
+    Args:
         rows: the rows, by their keys in the table that has them.
         first: the key of the first one.
+        tail: the keys of further rows behind all of ``rows``, ascending, int64.
 
     """
 
-    rows: RowSet
-    first: int
+    __slots__ = ("_rows", "_tail", "first")
+
+    def __init__(self, rows: RowSet, first: int, tail: Int64Array = _NO_KEYS) -> None:
+        self._rows = rows
+        self._tail = tail
+        self.first = first
+
+    @property
+    def rows(self) -> RowSet:
+        """The rows, by their keys in the table that has them. The cost follows those that are listed as ``tail``."""
+        return self._rows | RowSet.from_sorted_keys(self._tail) if len(self._tail) else self._rows
 
     def keys_of(self, rows: RowSet) -> RowSet:
         """The keys of ``rows``, which must be among the numbered ones."""
         return self.rows.invert(rows).shift(self.first)
 
-    def rows_of(self, keys: RowSet) -> RowSet:
-        """The rows with these keys."""
-        return self.rows.subset(keys.shift(-self.first))
+    def plan_of(self, keys: RowSet) -> ReadPlan:
+        """How the rows with these keys are read in the table that has them."""
+        positions = keys.shift(-self.first)
+        before = self._rows.size
+        if not len(self._tail) or not positions or positions.last_key < before:
+            return ReadPlan.from_row_set(self._rows.subset(positions))
+        if positions.first_key >= before:
+            if positions.is_contiguous:
+                return ReadPlan.from_keys(self._tail[positions.first_key - before : positions.last_key - before + 1])
+            return ReadPlan.from_keys(self._tail[positions.keys() - before])
+        listed = self._tail[positions.restrict(before, positions.last_key).keys() - before]
+        return ReadPlan.from_row_set(self._rows.subset(positions) | RowSet.from_sorted_keys(listed))
+
+    def row_of(self, key: int) -> int:
+        """The row with this key."""
+        position = key - self.first
+        return self._rows[position] if position < self._rows.size else int(self._tail[position - self._rows.size])
+
+    def last_until(self, row: int) -> int:
+        """The key of the last row up to ``row``; one less than :attr:`first` if all are behind it."""
+        listed = int(self._tail.searchsorted(row, "right"))
+        if listed:
+            return self.first + self._rows.size + listed - 1
+        return self.first + int(self._rows.rank([row + 1])[0]) - 1
+
+
+class AppendedRows:
+    """Rows that are only added, each behind all others, and their numbering from 0 on.
+
+    The last ones are listed in an array: a small addition costs what it adds, and they are read without a look-up.
+
+    Args:
+        rows: those that there are.
+
+    """
+
+    __slots__ = ("_count", "_rows", "_tail")
+
+    def __init__(self, rows: RowSet) -> None:
+        self._rows = rows
+        self._tail = np.empty(_LEAST_TAIL, np.int64)  # what numberings have of it is not written again
+        self._count = 0
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return self._rows.size + self._count
+
+    @property
+    def last(self) -> int:
+        """The last row; -1 without one."""
+        if self._count:
+            return int(self._tail[self._count - 1])
+        return self._rows.last_key if self._rows else -1
+
+    def append(self, rows: RowSet) -> None:
+        """Add rows, all of which must be behind :attr:`last`."""
+        count = self._count + rows.size
+        if count > _MOST_TAIL:
+            self._rows = self.numbering().rows | rows
+            self._tail, self._count = np.empty(_LEAST_TAIL, np.int64), 0
+            return
+        if count > len(self._tail):
+            grown = np.empty(min(2 * count, _MOST_TAIL), np.int64)
+            grown[: self._count] = self._tail[: self._count]
+            self._tail = grown
+        self._tail[self._count : count] = rows.keys()
+        self._count = count
+
+    def numbering(self) -> Numbering:
+        """The rows as they are now."""
+        return Numbering(self._rows, 0, self._tail[: self._count])
 
 
 class RenumberedView(ColumnView):
@@ -63,8 +149,7 @@ class RenumberedView(ColumnView):
         """Read the rows by the keys that they have in their table. No byte of the array is of other rows."""
         known = plan.in_source
         if known is None or known[0] is not self._numbering:
-            rows = ReadPlan.from_row_set(self._numbering.rows_of(plan.rows))
-            known = plan.in_source = (self._numbering, rows)
+            known = plan.in_source = (self._numbering, self._numbering.plan_of(plan.rows))
         array = self._view.read(known[1])
         if not self._copies:
             return array
@@ -74,8 +159,7 @@ class RenumberedView(ColumnView):
     def piece_end(self, key: int) -> int:
         """The last row of the same piece of storage."""
         numbering = self._numbering
-        end = self._view.piece_end(numbering.rows[key - numbering.first])
-        return numbering.first + int(numbering.rows.rank([end + 1])[0]) - 1
+        return numbering.last_until(self._view.piece_end(numbering.row_of(key)))
 
     def compact(self) -> None:
         """As the column does."""

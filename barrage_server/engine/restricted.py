@@ -15,7 +15,7 @@ from barrage_server.engine.condition import Condition
 from barrage_server.engine.derived import DerivedTable
 from barrage_server.engine.heap import READ_ROWS
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
-from barrage_server.engine.renumbered import Numbering, RenumberedView
+from barrage_server.engine.renumbered import AppendedRows, Numbering, RenumberedView
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import ROUTE, TableTraits
 from barrage_server.engine.update import TableUpdate
@@ -167,6 +167,7 @@ class Restrict(Operator):
         self._by_position = by_position
         self._rows = RowSet.empty()  # in keys of the input, as the next one
         self._readable = RowSet.empty()
+        self._appended: AppendedRows | None = None  # all rows, as long as rows have only come behind all others
         self._next = 0
         self.readable = RowSet.empty()
 
@@ -179,18 +180,36 @@ class Restrict(Operator):
             self._readable = self._rows = self._where.start(inputs).rows
             self._next = self._rows.size
             rows = RowSet.flat(self._next)
+            if not self._keeps_history and not self._by_position:
+                self._appended = AppendedRows(self._rows)
         return self._outcome(version, rows, TableUpdate.of_added(rows, len(self._shown)))
 
     def follow(self, changes: Changes, inputs: Inputs) -> Outcome:
         """Show what has changed. Costs follow the change."""
         (change,), (version,) = changes, inputs
         if self._where is not None:
+            if self._appended is not None:
+                update = TableUpdate.empty(len(self._shown)) if change is None else change.update
+                if update.only_adds and (not update.added or update.added.first_key > self._appended.last):
+                    return self._append(self._where, self._appended, update.added, version)
+                self._where.resume(self._appended.numbering().rows)
+                self._rows = self._readable = self._where.rows
+                self._appended = None
             inner = self._where.follow(changes, inputs)
             if self._by_position and change is not None:
                 return self._follow_positions(inner, change)
             return self._follow_rows(inner, version)
         update = TableUpdate.empty(len(self._shown)) if change is None else self._visible(change.update)
         return self._outcome(version, version.row_set, update)
+
+    def _append(self, where: Where, appended: AppendedRows, added: RowSet, version: TableVersion) -> Outcome:
+        """Take rows behind all others: no row changes its key, and none is looked up."""
+        first = self._next
+        if added:
+            appended.append(where.chosen(version, added))
+            self._next = appended.size
+        own = TableUpdate.of_added(_span(first, self._next), len(self._shown))
+        return self._numbered(version, RowSet.flat(self._next), own, appended.numbering())
 
     def _follow_rows(self, inner: Outcome, version: TableVersion) -> Outcome:
         """Number the rows anew: those that have left in front leave their keys unused, later ones close gaps."""
@@ -242,13 +261,14 @@ class Restrict(Operator):
         return replace(update, modified=tuple(update.modified[number] for number in self._shown))
 
     def _outcome(self, version: TableVersion, rows: RowSet, update: TableUpdate) -> Outcome:
-        views = [version.views[number] for number in self._shown]
         if self._where is None:
             self.readable = version.readable
-            return Outcome(rows, views, update)
-        numbering = Numbering(self._readable, self._next - self._readable.size)
+            return Outcome(rows, [version.views[number] for number in self._shown], update)
+        return self._numbered(version, rows, update, Numbering(self._readable, self._next - self._readable.size))
+
+    def _numbered(self, version: TableVersion, rows: RowSet, update: TableUpdate, numbering: Numbering) -> Outcome:
         self.readable = _span(numbering.first, self._next)
-        return Outcome(rows, [RenumberedView(view, numbering) for view in views], update)
+        return Outcome(rows, [RenumberedView(version.views[number], numbering) for number in self._shown], update)
 
 
 def _without_values(field: pa.Field) -> pa.Field:

@@ -67,6 +67,15 @@ class Where(Operator):
         self._batch_schema = pa.schema([schema.field(number) for number in self._columns])
         self._rows = RowSet.empty()
 
+    @property
+    def rows(self) -> RowSet:
+        """The included rows."""
+        return self._rows
+
+    def resume(self, rows: RowSet) -> None:
+        """Go on from ``rows`` as the included ones."""
+        self._rows = rows
+
     def start(self, inputs: Inputs) -> Outcome:
         """Evaluate all rows."""
         (version,) = inputs
@@ -107,8 +116,11 @@ class Where(Operator):
         for part in version.pieces(rows, self._columns):
             batch = pa.RecordBatch.from_arrays(version.read(part, self._columns), schema=self._batch_schema)
             chosen = np.flatnonzero(row_flags(self._predicate(batch), part.size))
-            if len(chosen):
-                found.append(part if len(chosen) == part.size else RowSet.from_sorted_keys(part.select(chosen)))
+            if len(chosen) == part.size:
+                found.append(part)
+            elif len(chosen):
+                keys = chosen + part.first_key if part.is_contiguous else part.select(chosen)
+                found.append(RowSet.from_sorted_keys(keys))
         return RowSet.union_all(found)
 
 
@@ -124,5 +136,7 @@ def row_flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.b
         raise SchemaMismatchError(
             f"A predicate returns one boolean for each of the {rows} rows of its batch, not {kind}{count}."
         )
-    flags: np.ndarray[tuple[int], np.dtype[np.bool_]] = answer.fill_null(False).to_numpy(zero_copy_only=False)
+    if answer.null_count:
+        answer = answer.fill_null(False)
+    flags: np.ndarray[tuple[int], np.dtype[np.bool_]] = answer.to_numpy(zero_copy_only=False)
     return flags

@@ -342,11 +342,16 @@ class KeyList(KeyStorage):
         """The same keys as ranges or segments."""
         settled = self._settled
         if settled is None:
-            if self._is_dense is None:
-                self._is_dense = _is_dense(self._keys, self.range_count())
-            settled = Segmented(Segments.from_keys(self._keys)) if self._is_dense else Ranges(*self.ranges(), self.size)
+            is_dense = self._settles_dense()
+            settled = Segmented(Segments.from_keys(self._keys)) if is_dense else Ranges(*self.ranges(), self.size)
             self._settled = settled
         return settled
+
+    def _settles_dense(self) -> bool:
+        """Whether they become segments."""
+        if self._is_dense is None:
+            self._is_dense = _is_dense(self._keys, self.range_count())
+        return self._is_dense
 
     def range_count(self) -> int:
         if not self._count:
@@ -362,7 +367,7 @@ class KeyList(KeyStorage):
         return self._keys
 
     def segments(self) -> Segments | None:
-        return self.settled().segments()
+        return self.settled().segments() if self._settled is not None or self._settles_dense() else None
 
     def head(self) -> RangeList:
         return _ranges.compress(self._keys[:8])
@@ -556,11 +561,13 @@ def listed(storage: KeyStorage) -> KeyStorage:
 def whole_segments(storage: KeyStorage, beside: Segments) -> Segments | None:
     """Give all keys in segments, to be combined with others; None when that takes more segments than is reasonable."""
     segments = storage.segments()
-    if segments is None:
-        starts, ends = storage.ranges()
-        if _ranges.blocks(starts, ends, BITS) <= RANGES_ALWAYS + beside.numbers.size:
-            segments = Segments.from_ranges(starts, ends)
-    return segments
+    if segments is not None:
+        return segments
+    most = RANGES_ALWAYS + beside.numbers.size
+    if isinstance(storage, KeyList):
+        return Segments.from_keys(storage.keys()) if storage.size <= most else None
+    starts, ends = storage.ranges()
+    return Segments.from_ranges(starts, ends) if _ranges.blocks(starts, ends, BITS) <= most else None
 
 
 def segments_beside(storage: KeyStorage, beside: Segments) -> Segments:

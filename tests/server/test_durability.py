@@ -650,6 +650,58 @@ def test_publishers_that_wait_for_the_disk_share_a_sync(folder: Path, monkeypatc
         disk.holds = False
 
 
+def test_a_publisher_alone_syncs_once_on_its_own_thread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other thread is woken, and nothing is synced twice."""
+    syncs: list[int] = []
+
+    def watched(file: JournalFile, name: str) -> None:
+        if name.endswith(".log"):
+            sync = file.sync
+
+            def counted() -> None:
+                syncs.append(threading.get_ident())
+                sync()
+
+            monkeypatch.setattr(file, "sync", counted)
+
+    watch_files(monkeypatch, watched)
+    with bs.Server(data_dir=folder, fsync="always") as server:
+        table: Any = server.append_table("t", SCHEMA)
+        syncs.clear()
+        for key in range(10):
+            table.append(rows(key))
+        assert syncs == [threading.get_ident()] * 10
+
+
+def test_commits_of_several_publishers_share_a_sync(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that waits for the disk does not keep another publisher's from running."""
+    disk = SlowDisk(monkeypatch)
+    with (
+        bs.Server(data_dir=folder, fsync="always") as server,
+        bs.connect(server.uri) as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        tables: list[Any] = [server.append_table(f"t{number}", SCHEMA) for number in range(8)]
+
+        def publish(number: int) -> bs.PublishResult:
+            return client.publish(f"t{number}", rows(number), publisher=f"p{number}", batch=0)
+
+        disk.holds = True
+        first = pool.submit(publish, 0)
+        assert disk.entered.acquire(timeout=30)
+        others = [pool.submit(publish, number) for number in range(1, 8)]
+        until(lambda: all(table.size for table in tables))
+        assert not any(answer.done() for answer in (first, *others))
+        disk.may_go_on.release()
+        assert first.result(30).applied
+        assert disk.entered.acquire(timeout=30)
+        assert not any(answer.done() for answer in others)
+        disk.may_go_on.release()
+        assert all(answer.result(30).applied for answer in others)
+        assert not disk.entered.acquire(blocking=False)
+        disk.holds = False
+
+
 def test_a_publisher_that_waits_while_the_server_closes_is_told_what_is_true(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
