@@ -22,6 +22,7 @@ _COUNTS: Final = (
     "tables",
     "tables_per_caller",
     "request_bytes",
+    "call_bytes",
     "sessions",
     "exports",
     "exports_per_caller",
@@ -85,6 +86,8 @@ class Limits:
         columns: most columns of a new table, counting the fields within their types; its schema may have ten times as
             many entries of metadata.
         request_bytes: length of one request in app_metadata, or of one action's body.
+        call_bytes: length of the request of any other call with one request, batches of operations included, at the
+            ports that gRPC serves.
         tables: tables of the server at which clients make no further one; those of the embedding program are counted
             and not refused.
         tables_per_caller: tables that one caller has made since the start and that are still there, at which it makes
@@ -161,6 +164,7 @@ class Limits:
     tables: int = 100_000
     tables_per_caller: int = 10_000
     request_bytes: int = 16 << 20
+    call_bytes: int = 1 << 20
     staging: StagingLimits = field(default_factory=StagingLimits)
     slow_client_seconds: float = 30.0
     idle_upload_seconds: float = 600.0

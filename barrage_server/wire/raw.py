@@ -39,6 +39,8 @@ _HEADER: Final = 2
 _METADATA: Final = 3
 _BODY: Final = 1000
 _LENGTH_DELIMITED: Final = 2
+_MOST_FIELDS: Final = 1000
+"""Fields of one message or descriptor. They have four; unknown and repeated ones take time."""
 _BODY_TAG: Final = b"\xc2\x3e"
 MAX_MESSAGE: Final = (1 << 31) - 1
 """Protobuf's limit."""
@@ -234,8 +236,11 @@ def _descriptor(view: memoryview) -> Descriptor:
 
 def _fields(view: memoryview, *, integers: bool = False) -> Iterator[tuple[int, memoryview]]:
     """Field numbers and values of a protobuf message; with ``integers``, varints as 8 little-endian bytes."""
-    at, end = 0, len(view)
+    at, end, count = 0, len(view), 0
     while at < end:
+        count += 1
+        if count > _MOST_FIELDS:
+            raise WireFormatError(f"damaged FlightData: it has more than {_MOST_FIELDS:,} fields")
         tag, at = _read_varint(view, at)
         number, kind = tag >> 3, tag & 7
         if kind == _LENGTH_DELIMITED:

@@ -199,4 +199,4 @@ def test_a_batch_of_very_many_operations_is_refused_undecoded(channel: Any) -> N
     )
     with pytest.raises(grpc.RpcError) as caught:
         list(call)
-    assert "bytes that are allowed" in str(caught.value.details())
+    assert "1,048,576 are the most (call_bytes)" in str(caught.value.details())
