@@ -21,6 +21,8 @@ _COUNTS: Final = (
     "columns",
     "tables",
     "tables_per_caller",
+    "columns_per_caller",
+    "total_columns",
     "request_bytes",
     "call_bytes",
     "sessions",
@@ -51,6 +53,7 @@ _POSITIVE_COUNTS: Final = (
     "calls_per_connection",
     "failed_log_ins",
     "requests_per_second",
+    "total_requests_per_second",
 )
 _TIMES: Final = (
     "slow_client_seconds",
@@ -92,6 +95,10 @@ class Limits:
             and not refused.
         tables_per_caller: tables that one caller has made since the start and that are still there, at which it makes
             no further one. A server that accepts every caller has no such bound.
+        columns_per_caller: columns, counting the fields within their types, of the tables that one caller has made
+            since the start and that are still there, beyond which it makes no further table. A server that accepts
+            every caller has no such bound.
+        total_columns: columns of the tables that all callers have made.
         staging: limits of staged batches.
         ledger_seconds: seconds after its last commit for which the last batch of a publisher is remembered; an hour at
             most for single writes.
@@ -124,6 +131,7 @@ class Limits:
             refused unseen. At the ports that gRPC serves.
         requests_per_second: calls of one caller a second, and as many at once; further ones are refused. A server that
             accepts every caller has no such bound.
+        total_requests_per_second: calls of all callers a second, and as many at once.
         idle_stream_seconds: seconds without a request after which a stream of ``DoExchange`` that has asked for nothing
             ends.
         keepalive_seconds: seconds of silence after which a connection is probed; it is closed when there is no answer.
@@ -163,6 +171,8 @@ class Limits:
     columns: int = 10_000
     tables: int = 100_000
     tables_per_caller: int = 10_000
+    columns_per_caller: int = 500_000
+    total_columns: int = 2_000_000
     request_bytes: int = 16 << 20
     call_bytes: int = 1 << 20
     staging: StagingLimits = field(default_factory=StagingLimits)
@@ -188,6 +198,7 @@ class Limits:
     credential_seconds: float = 30.0
     failed_log_ins: int = 60
     requests_per_second: int = 20_000
+    total_requests_per_second: int = 100_000
     idle_stream_seconds: float = 10.0
     keepalive_seconds: float = 30.0
     retain_seconds: float = 300.0
