@@ -30,6 +30,7 @@ _COUNTS: Final = (
     "exports_per_caller",
     "total_exports",
     "ledger_per_caller",
+    "ledger_entries",
     "handshakes",
     "message_bytes",
     "half_message_bytes",
@@ -104,6 +105,7 @@ class Limits:
             most for single writes.
         ledger_per_caller: publishers and tables of one caller whose last batch is remembered, and as many single
             writes; a commit of a further one is refused. A server that accepts every caller has no such bound.
+        ledger_entries: the same of all callers.
         slow_client_seconds: seconds without taking a message after which a client loses its connection. Until then it
             only falls behind: nothing is queued for it, and no publisher waits for it.
         idle_upload_seconds: seconds without a message after which a plain or staging ``DoPut`` loses its connection.
@@ -189,6 +191,7 @@ class Limits:
     handshake_seconds: float = 10.0
     ledger_seconds: float = LEDGER_SECONDS
     ledger_per_caller: int = 50_000
+    ledger_entries: int = 100_000
     message_bytes: int = 100 << 20
     half_message_bytes: int = 256 << 20
     header_bytes: int = 32 << 10

@@ -108,7 +108,7 @@ def test_damage(data: bytes) -> None:
 
 def test_messages_that_grpc_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raw, "MAX_MESSAGE", 10)
-    with pytest.raises(MessageTooLargeError, match="more than gRPC carries"):
+    with pytest.raises(MessageTooLargeError, match="more than the 10 that gRPC carries"):
         encode_flight_data(b"0123456789", None, None)
 
 

@@ -50,7 +50,9 @@ class GrpcServices:
     def _guarded(self, handler: Any) -> Handler:
         async def run(_requests: object, context: Context) -> None:
             if self._open >= self._most:
-                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"There are {self._most} such calls already.")
+                await context.abort(
+                    grpc.StatusCode.RESOURCE_EXHAUSTED, f"There are {self._most} such calls (handshakes)."
+                )
             self._open += 1
             try:
                 await _run(handler, context, self._seconds)
