@@ -43,6 +43,7 @@ class Recovered:
         ledger: the last batch of each publisher and table.
         checkpoint: the checkpoint that it began with.
         cycles: how many cycles were repeated.
+        nbytes: bytes of the journal since the checkpoint.
         torn: a sentence about the journal's torn end; empty when it has none.
         era: the id of the era of the last segment; empty where none is known.
 
@@ -56,6 +57,7 @@ class Recovered:
     ledger: dict[tuple[int, str], LedgerRecord] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     cycles: int = 0
+    nbytes: int = 0
     torn: str = ""
     era: str = ""
 
@@ -174,6 +176,7 @@ class _Recovery:
         voids = {void.cycle: void for void in (decode_void(one.body) for one in records if one.type == RecordType.VOID)}
         for record in records:
             found.number = record.number + 1
+            found.nbytes += record.end - record.offset
             if record.type == RecordType.CYCLE:
                 void = voids.get(record.number)
                 notes = frozenset[int]() if void is None else void.notes

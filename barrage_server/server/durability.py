@@ -158,8 +158,14 @@ class Durability(CycleLog):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the journal since the last checkpoint."""
-        return self._journal.nbytes
+        """Bytes of the journal since the last checkpoint: what a start repeats."""
+        return self._journal.nbytes - self._saved_bytes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the journal is so long that a checkpoint is to be written."""
+        before = 0 if self._checkpoint is None else self._checkpoint.nbytes
+        return self.nbytes >= max(_LEAST_JOURNAL_BYTES, before)
 
     def close(self) -> None:
         """Sync what was written, and write no more."""
@@ -302,6 +308,7 @@ class Durability(CycleLog):
         write_lineage(self._root, self.lineage)
         self._state = self._root.folder("state")
         self._checkpoint = self.recovered.checkpoint
+        self._saved_bytes = -self.recovered.nbytes  # of what this journal has got, those before the checkpoint
         self._next_id = self.recovered.next_id
         self._records = dict(self.recovered.records)
         self._ids: dict[Table, int] = {table: number for number, table in self.recovered.tables.items()}
@@ -439,9 +446,7 @@ class Durability(CycleLog):
                 if self._closed or self._failure is not None:
                     return
             pause = 0.5
-            if self._journal.nbytes < max(
-                _LEAST_JOURNAL_BYTES, 0 if self._checkpoint is None else self._checkpoint.nbytes
-            ):
+            if not self.is_due:
                 continue
             try:
                 self.save()
@@ -465,6 +470,7 @@ class Durability(CycleLog):
                 raise OSError(self._failure)
             with self._files:
                 number = self._journal.rotate()
+            nbytes = self._journal.nbytes
             tables = [self._unsaved(table, self._records[place]) for table, place in self._ids.items()]
             ledger = tuple(
                 LedgerRecord(self._ids[table], entry) for table, entry in self._entries() if table in self._ids
@@ -474,6 +480,7 @@ class Durability(CycleLog):
             self._synced = max(self._synced, number)
             self._changed.notify_all()
         self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables, lambda: self._closed)
+        self._saved_bytes = nbytes  # not before: until then a start repeats it
         self._journal.remove_before(number)
         for place in set(self._records) - {table.table.id for table in tables} - set(self._ids.values()):
             self._records.pop(place, None)
