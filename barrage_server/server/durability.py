@@ -99,7 +99,7 @@ class Durability(CycleLog):
         self._is_idle = False  # the thread that syncs waits for a record
         self._pending: tuple[int, CycleRecord] | None = None  # written, and its cycle does not run yet
         self._void: dict[CycleNote, Callable[[], object]] = {}
-        self._numbers: dict[CycleNote, int] = {}
+        self._numbers: dict[CycleNote, list[int]] = {}  # of its entries
         works: list[Callable[[], None]] = [self._checkpoint_on]
         if fsync is Fsync.INTERVAL:
             works.append(self._sync_on)
@@ -250,7 +250,7 @@ class Durability(CycleLog):
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
         """Write down what the cycle at ``position`` has not done."""
         ids = frozenset(self._ids[table] for table in tables if table in self._ids)
-        numbers = frozenset(self._numbers[note] for note in notes if note in self._numbers)
+        numbers = frozenset(number for note in notes for number in self._numbers.get(note, ()))
         self._undo_notes(notes)
         if not ids and not numbers:
             return position
@@ -313,6 +313,10 @@ class Durability(CycleLog):
         self._records = dict(self.recovered.records)
         self._ids: dict[Table, int] = {table: number for number, table in self.recovered.tables.items()}
         self._journal = Journal(folder, identity, self.recovered.number, self.lineage.present.id)
+        for void in self.recovered.left_out:
+            self._journal.append(RecordType.VOID, encode_void(void))
+        if self.recovered.left_out:
+            self._journal.sync()
 
     def _log_recovery(self, seconds: float) -> None:
         recovered: Recovered = self.recovered
@@ -364,8 +368,8 @@ class Durability(CycleLog):
             elif isinstance(note, BatchCommitted):
                 record.ledger.append(LedgerRecord(self._ids[note.table], note.entry))
                 ledger.append(note)
-        # A table in the place of another one has two entries, and both happen or neither.
-        self._numbers = {note: number for number, note in enumerate([*made, *dropped, *exchanged, *ledger])}
+        for number, note in enumerate([*made, *dropped, *exchanged, *ledger]):
+            self._numbers.setdefault(note, []).append(number)  # a table in the place of another one has two entries
 
     def _add(self, table: Table, note: TableMade | TableExchanged) -> TableRecord:
         record = TableRecord(self._next_id, table.name, table.schema, note.spec)

@@ -254,6 +254,22 @@ def test_a_table_is_not_there_after_a_failed_first_cycle(folder: Path, monkeypat
         assert [table.name for table in server.tables()] == ["u"]
 
 
+def test_a_table_that_was_not_overwritten_in_the_end_is_there_after_a_restart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from barrage_server.engine import ReplacedTable
+
+    with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
+        client.publish("t", rows(1, 2))
+        with monkeypatch.context() as patch:
+            patch.setattr(ReplacedTable, "apply_operations", lambda *_: 1 / 0)
+            with pytest.raises(bs.BarrageError):
+                client.publish("t", rows(3), mode="replace")
+        client.publish("t", rows(4))
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1, 2, 4]
+
+
 def test_damage_stops_the_start_and_names_the_place(folder: Path) -> None:
     with bs.Server(data_dir=folder) as server:
         table = server.append_table("t", SCHEMA)
