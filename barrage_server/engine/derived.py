@@ -173,8 +173,8 @@ class DerivedTable(Table):
         def check() -> None:
             if clock() > end:
                 raise LimitError(
-                    f"A cycle took more than the {self.most_seconds:g} s that it may take for such tables, most of "
-                    f"them here. Compute from fewer rows."
+                    f"A cycle took more than the {self.most_seconds:g} s that it may take for such tables "
+                    f"(result_seconds), most of them here. Compute from fewer rows."
                 )
 
         try:

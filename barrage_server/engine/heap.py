@@ -30,6 +30,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.values import take
 from barrage_server.errors import LimitError
+from barrage_server.wire.array_bound import MOST_ITEMS
 from barrage_server.wire.empty import empty_array
 
 __all__ = ["INDEX", "INDEX_MASK", "MAX_CHUNK_BYTES", "MAX_CHUNK_ROWS", "READ_ROWS", "Heap", "HeapView", "IndexArray"]
@@ -92,7 +93,8 @@ class HeapView:
             return self._pick(indexes)
         except pa.ArrowInvalid as error:
             raise LimitError(
-                f"{count} values of type {self.type} are too large for one array. Read fewer rows at once."
+                f"{count:,} values of type {self.type} are too large for one array, which holds "
+                f"{MOST_ITEMS:,} bytes of texts or items of lists. Read fewer rows at once."
             ) from error
 
     def run(self, index: int, count: int) -> pa.Array:

@@ -15,6 +15,7 @@ import pyarrow.types as pat
 
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.errors import LimitError, SchemaMismatchError, UnsupportedTypeError
+from barrage_server.wire.array_bound import MOST_ITEMS
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.plain_form import check_item_counts, to_plain
 from barrage_server.wire.plain_type import is_bytes_like, is_fixed_width, plain_type
@@ -158,7 +159,8 @@ def _combine(chunks: list[pa.Array], target: pa.DataType) -> pa.Array:
         return from_storage(whole, target)
     except pa.ArrowInvalid as error:
         raise LimitError(
-            f"A column of type {target} is too large for one batch ({error}). Publish it in smaller batches."
+            f"A column of type {target} is too large for one array, which holds {MOST_ITEMS:,} bytes of "
+            "texts or items of lists. Publish it in smaller batches."
         ) from error
 
 

@@ -14,6 +14,7 @@ import pyarrow.types as pat
 from barrage_server.engine.storage import from_storage, storage_type, to_storage
 from barrage_server.engine.types import StorageKind, cell_dtype, storage_kind
 from barrage_server.errors import LimitError
+from barrage_server.wire.array_bound import MOST_ITEMS
 from barrage_server.wire.buffers import bitmap_of, bits_of, is_valid, offsets_of, valid_of
 from barrage_server.wire.plain_form import check_item_counts, to_plain
 
@@ -99,7 +100,10 @@ def concatenated(arrays: Sequence[pa.Array], data_type: pa.DataType) -> pa.Array
     try:
         whole = pa.concat_arrays(parts)
     except pa.ArrowInvalid:
-        raise LimitError("The values of a column are too large for one array. Read fewer rows at a time.") from None
+        raise LimitError(
+            f"The values of a column are too large for one array, which holds {MOST_ITEMS:,} bytes of "
+            "texts or items of lists. Read fewer rows at a time."
+        ) from None
     return from_storage(whole, data_type)
 
 

@@ -15,6 +15,7 @@ from barrage_server.formula.functions import Functions
 from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
 from barrage_server.formula.parser import parse
 from barrage_server.formula.vectors import Vector, to_arrow
+from barrage_server.wire.array_bound import MOST_ITEMS
 
 __all__ = ["Formula", "compile_condition", "compile_formula"]
 
@@ -112,7 +113,10 @@ class Formula:
         except BarrageError:
             raise
         except (pa.ArrowCapacityError, MemoryError) as error:
-            raise LimitError("The texts of a formula's result are too large for one array.") from error
+            raise LimitError(
+                f"The texts of a formula's result are too large for one array, which holds {MOST_ITEMS:,} "
+                "bytes of texts or items of lists. Compute fewer rows."
+            ) from error
         if self._is_condition and found.null_count:
             found = pc.fill_null(found, False)
         return found

@@ -99,7 +99,7 @@ class LedgerRecord:
 
     Attributes:
         table: the id of the table.
-        entry: the ledger's entry in JSON, which this room does not look into.
+        entry: the ledger's entry in JSON, of which this room knows which commit it belongs to.
 
     """
 
@@ -110,6 +110,12 @@ class LedgerRecord:
     def key(self) -> tuple[int, str]:
         """Table and publisher: one entry replaces an earlier one of these."""
         return self.table, str(self.entry.get("publisher"))
+
+    @property
+    def commit(self) -> tuple[str, str, str]:
+        """Publisher, epoch and batch: entries of one commit have the same."""
+        entry = self.entry
+        return str(entry.get("publisher")), str(entry.get("epoch")), str(entry.get("batch"))
 
 
 @dataclass(slots=True)

@@ -13,7 +13,14 @@ from barrage_server.engine.kinds import make_table
 from barrage_server.engine.restorable import RestorableTable
 from barrage_server.errors import JournalError, TableFailedError
 from barrage_server.journal.checkpoint import Checkpoint, load_checkpoint, restored_rows
-from barrage_server.journal.content import CycleRecord, LedgerRecord, TableRecord, decode_cycle, decode_void
+from barrage_server.journal.content import (
+    CycleRecord,
+    LedgerRecord,
+    TableRecord,
+    VoidRecord,
+    decode_cycle,
+    decode_void,
+)
 from barrage_server.journal.files import Directory
 from barrage_server.journal.json_form import MALFORMED, whole_number
 from barrage_server.journal.lineage import LINEAGE
@@ -43,6 +50,9 @@ class Recovered:
         ledger: the last batch of each publisher and table.
         checkpoint: the checkpoint that it began with.
         cycles: how many cycles were repeated.
+        nbytes: bytes of the journal since the checkpoint.
+        left_out: what cycles have not done that failed again, or have failed for the first time, when they were
+            repeated: to be written down, since they may not fail the next time.
         torn: a sentence about the journal's torn end; empty when it has none.
         era: the id of the era of the last segment; empty where none is known.
 
@@ -56,6 +66,8 @@ class Recovered:
     ledger: dict[tuple[int, str], LedgerRecord] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     cycles: int = 0
+    nbytes: int = 0
+    left_out: list[VoidRecord] = field(default_factory=list)
     torn: str = ""
     era: str = ""
 
@@ -158,6 +170,7 @@ class _Recovery:
         self._watch = watch
         self._found = Recovered()
         self._dropped: dict[int, TableRecord] = {}
+        self._epochs: dict[str, str] = {}  # the present one of each publisher
 
     def run(self, *, repair: bool) -> Recovered:
         """What was found."""
@@ -174,13 +187,12 @@ class _Recovery:
         voids = {void.cycle: void for void in (decode_void(one.body) for one in records if one.type == RecordType.VOID)}
         for record in records:
             found.number = record.number + 1
+            found.nbytes += record.end - record.offset
             if record.type == RecordType.CYCLE:
-                void = voids.get(record.number)
-                notes = frozenset[int]() if void is None else void.notes
-                tables = frozenset[int]() if void is None else void.tables
-                lost = {table for number, table in self._failed if number == record.number}
+                void = voids.get(record.number) or VoidRecord(record.number, frozenset(), frozenset())
+                lost = frozenset(table for number, table in self._failed if number == record.number)
                 try:
-                    self._repeat(record, notes, tables | lost)
+                    self._repeat(record, void, lost)
                 except JournalError:
                     raise
                 except MALFORMED as error:
@@ -198,7 +210,8 @@ class _Recovery:
     def _load(self, folder: Directory, checkpoint: Checkpoint) -> None:
         found = self._found
         found.step, found.number, found.next_id = checkpoint.step, checkpoint.number, checkpoint.next_id
-        found.ledger = {entry.key: entry for entry in checkpoint.ledger}
+        for one in checkpoint.ledger:
+            self._commit(one)
         for saved in checkpoint.tables:
             try:
                 table = self._make(saved.table)
@@ -215,11 +228,14 @@ class _Recovery:
         self._found.tables[record.id], self._found.records[record.id] = table, record
         return table
 
-    def _repeat(self, record: Record, notes: frozenset[int], tables: frozenset[int]) -> None:
-        """Repeat one cycle, without what it has not done."""
+    def _repeat(self, record: Record, void: VoidRecord, lost: frozenset[int]) -> None:
+        """Repeat one cycle, without what it has not done, and without the tables ``lost``, in which it fails."""
         found = self._found
         cycle = decode_cycle(record.body, self._record_of)
-        changes = _Notes(cycle, notes)
+        if lost:
+            void = VoidRecord(record.number, void.tables | lost, void.notes | _notes_with(cycle, lost))
+            found.left_out.append(void)
+        changes = _Notes(cycle, void.notes)
         for made in cycle.made:  # also those that were not served in the end, for their operations
             self._watch(self._make(made))
             found.next_id = max(found.next_id, made.id + 1)
@@ -228,7 +244,7 @@ class _Recovery:
             with self._graph.cycle():
                 for number, operation in cycle.rows:
                     table = found.tables.get(number)
-                    if table is not None and number not in tables:
+                    if table is not None and number not in void.tables:
                         self._graph.stage(table, operation)
         except TableFailedError as error:
             failed = next((number for number, table in found.tables.items() if table.failure is not None), None)
@@ -243,7 +259,18 @@ class _Recovery:
             moved = [LedgerRecord(passed.get(one.table, one.table), one.entry) for one in found.ledger.values()]
             found.ledger = {entry.key: entry for entry in moved}
         self._forget({*changes.dropped, *(before for before, _ in changes.exchanged), *changes.unmade})
-        found.ledger.update((entry.key, entry) for entry in changes.ledger)
+        for one in changes.ledger:
+            self._commit(one)
+
+    def _commit(self, one: LedgerRecord) -> None:
+        """Note a commit. A new epoch ends what earlier ones have committed, also to tables that it does not write."""
+        publisher, epoch, _ = one.commit
+        ledger = self._found.ledger
+        if self._epochs.get(publisher, epoch) != epoch:
+            for key in [key for key, other in ledger.items() if other.commit[0] == publisher]:
+                del ledger[key]
+        self._epochs[publisher] = epoch
+        ledger[one.key] = one
 
     def _forget(self, gone: set[int]) -> None:
         if not gone:
@@ -263,6 +290,24 @@ class _Recovery:
         return record
 
 
+def _notes_with(cycle: CycleRecord, lost: frozenset[int]) -> frozenset[int]:
+    """The numbers of the notes that a cycle does not do when it fails in the tables ``lost``: those of all commits that
+    write to one of them.
+    """
+    tables_of: dict[tuple[str, str, str], set[int]] = {}
+    for one in cycle.ledger:
+        tables_of.setdefault(one.commit, set()).add(one.table)
+    commits = {commit for commit, tables in tables_of.items() if not lost.isdisjoint(tables)}
+    tables = lost.union(*(tables_of[commit] for commit in commits))
+    is_void = [
+        *(one.id in tables for one in cycle.made),
+        *(False for _ in cycle.dropped),
+        *(after in tables for _, after in cycle.exchanged),
+        *(one.commit in commits for one in cycle.ledger),
+    ]
+    return frozenset(number for number, void in enumerate(is_void) if void)
+
+
 class _Notes:
     """The notes of a cycle that have happened, and the tables that were made and not served."""
 
@@ -273,6 +318,9 @@ class _Notes:
         second = first + len(cycle.dropped)
         third = second + len(cycle.exchanged)
         self.unmade = [table.id for table, is_held in zip(cycle.made, held, strict=False) if not is_held]
+        # a table in the place of another one has two entries, and earlier servers took back the second one alone
+        exchanged = zip(cycle.exchanged, held[second:third], strict=True)
+        self.unmade += [after for (_, after), is_held in exchanged if not is_held]
         self.dropped = [one for one, is_held in zip(cycle.dropped, held[first:], strict=False) if is_held]
         self.exchanged = [one for one, is_held in zip(cycle.exchanged, held[second:], strict=False) if is_held]
         self.ledger = [one for one, is_held in zip(cycle.ledger, held[third:], strict=False) if is_held]

@@ -50,6 +50,11 @@ class Journal:
         number: the number of the first record that it writes.
         era: the id of the era that it writes in.
 
+    Attributes:
+        number: the number of the next record.
+        nbytes: bytes of the records that were appended.
+        segment: the segment that records are appended to.
+
     """
 
     def __init__(self, directory: Directory, identity: str, number: int, era: str) -> None:
@@ -98,7 +103,6 @@ class Journal:
             raise
         before, self.segment = self.segment, segment
         before.file.close()
-        self.nbytes = 0
         return number
 
     def close(self) -> None:

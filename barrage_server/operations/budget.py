@@ -34,8 +34,8 @@ def check_bytes(taken: float, most: float) -> None:
     """Raise LimitError when an operator takes, or would take, more bytes than it may have."""
     if taken > most:
         raise LimitError(
-            f"The result would take {_shown(taken)} MiB, and {_shown(most)} MiB is the most. Compute from fewer rows, "
-            f"or keep fewer columns: 'view' and 'update_view' store nothing."
+            f"The result would take {_shown(taken)} MiB, and {_shown(most)} MiB is the most (result_bytes). Compute "
+            f"from fewer rows, or keep fewer columns: 'view' and 'update_view' store nothing."
         )
 
 

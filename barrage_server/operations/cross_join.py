@@ -340,14 +340,15 @@ class CrossJoin(Operator):
     def _check_rows(self, rows: float) -> None:
         if rows > self._most_rows:
             raise LimitError(
-                f"The join would have {rows:,.0f} rows, and {self._most_rows:,} is the most. Compare more columns, or "
-                f"filter the tables before."
+                f"The join would have {rows:,.0f} rows, and {self._most_rows:,} is the most (most_rows). "
+                f"Compare more columns, or filter the tables before."
             )
 
     def _check_keys(self, left: TableVersion) -> None:
         if left.row_set and left.row_set.last_key >= (MAX_KEY >> self._bits):
             raise LimitError(
-                f"The row keys of the left table of a join are too large for {self._bits} more bits. Flatten it before."
+                f"The row keys of the left table of a join are too large: they take {self._bits} more bits, "
+                f"and the largest row key is {MAX_KEY:,}. Flatten it before."
             )
 
     def _pack(self, left: TableVersion, right: TableVersion) -> None:

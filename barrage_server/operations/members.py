@@ -17,10 +17,10 @@ from barrage_server.errors import LimitError
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
 from barrage_server.rowset import MAX_KEY, RowSet
+from barrage_server.wire.array_bound import MOST_ITEMS
 
 __all__ = ["GroupView", "Listed", "Members", "lists_of", "ranges_of"]
 
-_MOST_ITEMS: Final = (1 << 31) - 1
 _STEPS: Final = 16
 """Rows that are read in the time that a search for a group takes."""
 _BLOCK: Final = 1 << 16
@@ -169,8 +169,11 @@ def lists_of(values: pa.Array, lengths: Int64Array) -> pa.Array:
 
     """
     data_type = pa.list_(values.type)
-    if len(values) > _MOST_ITEMS:
-        raise LimitError("The lists of some groups have too many values for one array. Read fewer groups at a time.")
+    if len(values) > MOST_ITEMS:
+        raise LimitError(
+            f"The lists of some groups have {len(values):,} values, and {MOST_ITEMS:,} is the most of one "
+            "array. Read fewer groups at a time."
+        )
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
     return from_storage(pa.ListArray.from_arrays(offsets, to_storage(values), type=storage_type(data_type)), data_type)
 

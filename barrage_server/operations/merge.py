@@ -45,7 +45,10 @@ class Blocks:
             firsts.append(end)
             end += size
         if end > MAX_KEY:
-            raise LimitError("The row keys of these tables are too large to be merged. Flatten the tables first.")
+            raise LimitError(
+                "The row keys of these tables are too large to be merged: behind each other they exceed "
+                f"{MAX_KEY:,}, the largest row key. Flatten the tables first."
+            )
         return cls(tuple(firsts), tuple(sizes))
 
     @classmethod

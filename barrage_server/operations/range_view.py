@@ -58,11 +58,10 @@ class RangeMembers:
         groups, first, length = (numbers_of(view.read(plan)) for view in (self._groups, self._first, self._length))
         counts = np.maximum(length, 0)
         total = int(counts.sum())
-        most = MOST_ITEMS // self._lists
-        if total > most:
+        if total > MOST_ITEMS // self._lists:
             raise LimitError(
-                f"The lists of {plan.size:,} rows have {total:,} items in each column, and {most:,} is the most "
-                f"that is read at once. Use narrower ranges."
+                f"The lists of {plan.size:,} rows have {total:,} items in each column, and "
+                f"{MOST_ITEMS // self._lists:,} is the most that is read at once. Use narrower ranges."
             )
         check_interrupt()
         return self._members.parts_of(groups, first, counts), length

@@ -231,7 +231,10 @@ class Ungroup(Operator):
         if needed > bits:
             bits = needed + 1
         if version.row_set and version.row_set.last_key >= MAX_KEY >> bits:
-            raise LimitError("The row keys of the table are too large to number the items of rows. Flatten it first.")
+            raise LimitError(
+                f"The row keys of the table are too large to number the items of rows: they take {bits} "
+                f"more bits, and the largest row key is {MAX_KEY:,}. Flatten it first."
+            )
         return self._numbering if bits == self._numbering.bits else _Numbering(bits)
 
     def _outcome(self, version: TableVersion, update: TableUpdate) -> Outcome:

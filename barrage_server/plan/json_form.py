@@ -16,7 +16,7 @@ from barrage_server.plan import copies, downsample, ranges
 from barrage_server.plan import operation as operations
 from barrage_server.plan.operation import Operation
 from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step, TicketTable
-from barrage_server.plan.typed_json import checked_text, nearest, object_of, written_fields
+from barrage_server.plan.typed_json import MOST_DEPTH, checked_text, nearest, object_of, written_fields
 
 __all__ = ["MOST_BYTES", "MOST_INPUTS", "MOST_OPERATIONS", "MOST_VALUES", "plan_from_json", "plan_to_json", "verbs"]
 
@@ -73,8 +73,10 @@ def plan_from_json(data: bytes, most_bytes: int = MOST_BYTES) -> Plan:
         LimitError: it is too large, or nested too deep.
 
     """
-    if len(data) > min(most_bytes, MOST_BYTES):
-        raise _too_many("bytes of JSON", len(data), min(most_bytes, MOST_BYTES))
+    if len(data) > MOST_BYTES:
+        raise _too_many("bytes of JSON", len(data), MOST_BYTES)
+    if len(data) > most_bytes:
+        raise LimitError(f"A plan may have {most_bytes:,} bytes (request_bytes), and this one has {len(data):,}.")
     value = _parsed(data)
     if not isinstance(value, dict):
         raise InvalidRequestError(f"A plan is a JSON object with '{_OPERATIONS}', not {shown(value)}.")
@@ -110,7 +112,9 @@ def _parsed(data: bytes) -> Any:
         text = data.decode()
         return json.loads(text, object_pairs_hook=distinct, parse_int=_integer, parse_constant=_refuse_constant)
     except RecursionError:
-        raise LimitError("The plan is nested too deep.") from None
+        raise LimitError(
+            f"The plan is nested too deep: {MOST_DEPTH} levels of lists and objects are the most."
+        ) from None
     except UnicodeDecodeError as error:
         raise InvalidRequestError(f"The plan is not UTF-8 text: byte {error.start} is wrong.") from None
     except json.JSONDecodeError as error:

@@ -64,7 +64,8 @@ class Committer:
             request: the request.
             principal: the user of the call.
             now: seconds of the wall clock.
-            check_new: called with the names of tables that are not there; raises when the user may not make them.
+            check_new: called with the schemas of tables that are not there, by name; raises when the user may not make
+                them.
 
         Raises:
             FencedError: the publisher's name belongs to another user, or another epoch has it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -29,8 +29,8 @@ from barrage_server.wire.table_spec import TableSpec
 __all__ = ["CheckNew", "Part", "TableStore", "Target", "apply_rows", "publish_parts", "publish_rows"]
 
 
-CheckNew: TypeAlias = Callable[[Collection[str]], object]
-"""Raises when a publisher may not make tables of these names, all of which one commit makes."""
+CheckNew: TypeAlias = Callable[[Mapping[str, pa.Schema]], object]
+"""Raises when a publisher may not make tables of these names and schemas, all of which one commit makes."""
 
 
 class TableStore(Protocol):
@@ -137,7 +137,8 @@ def publish_parts(
         store: where tables are found or created.
         parts: the rows, of one table each.
         limit: bytes that the rows of a part may have in the table's types.
-        check_new: called with the names of tables that are not there; raises when the publisher may not make them.
+        check_new: called with the schemas of tables that are not there, by name; raises when the publisher may not
+            make them.
 
     Returns:
         The table of each part.
@@ -168,7 +169,7 @@ def _makes_table(there: Table | None, target: Target) -> bool:
 
 def _publish(store: TableStore, parts: Sequence[Part], limit: int | None, check_new: CheckNew | None) -> list[Table]:
     found = [store.find(part.target.table) for part in parts]
-    new = [part.target.table for part, there in zip(parts, found, strict=True) if there is None]
+    new = {part.target.table: part.schema for part, there in zip(parts, found, strict=True) if there is None}
     if new and check_new is not None:
         check_new(new)
     tables: list[Table] = []

@@ -244,8 +244,9 @@ class Ledger:
                     )
             if added and len(shelf.entries) + added > shelf.capacity:
                 raise LimitError(
-                    f"This server remembers the batches of {shelf.capacity:,} publishers and tables, and forgets one "
-                    f"{shelf.spare_seconds:,.0f} s after its last commit. Use fewer publisher names, or try later."
+                    f"This server remembers the batches of {shelf.capacity:,} publishers and tables "
+                    f"(ledger_entries), and forgets one {shelf.spare_seconds:,.0f} s after its last "
+                    "commit. Use fewer publisher names, or try later."
                 )
 
     def entry(self, identity: Identity, table: str, batch: int, when: float) -> LedgerEntry:

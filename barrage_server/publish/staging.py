@@ -143,16 +143,16 @@ class StagingArea:
                 raise PublishError("This batch was staged to its end already; stage the rest as another one.")
             self._reclaim(now, lambda: self._nbytes + nbytes <= self.limits.total_bytes, token)
             own = self._bytes_of[entry.principal] + nbytes if entry.principal else 0
-            for size, limit, what in (
-                (entry.nbytes + nbytes, self.limits.entry_bytes, "one staged batch (staging.entry_bytes)"),
-                (own, self.limits.caller_bytes, "all staged batches of one caller together (staging.caller_bytes)"),
-                (self._nbytes + nbytes, self.limits.total_bytes, "all staged batches together (staging.total_bytes)"),
+            for size, limit, what, name in (
+                (entry.nbytes + nbytes, self.limits.entry_bytes, "one staged batch", "entry_bytes"),
+                (own, self.limits.caller_bytes, "all staged batches of one caller together", "caller_bytes"),
+                (self._nbytes + nbytes, self.limits.total_bytes, "all staged batches together", "total_bytes"),
             ):
                 if size > limit:
                     self._remove(token)
                     raise LimitError(
-                        f"{size:,} bytes are more than the {limit:,} that this server allows for {what}; send smaller "
-                        f"batches, or commit more often."
+                        f"{size:,} bytes are more than the {limit:,} that this server allows for {what} "
+                        f"(staging.{name}); send smaller batches, or commit more often."
                     )
             entry.batches.append(batch)
             entry.rows += batch.num_rows

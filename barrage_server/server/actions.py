@@ -104,7 +104,7 @@ def _create(server_state: ServerState, principal: Principal, body: bytes) -> byt
     note(table=request.table)
     server_state.access.check(principal, request.table, Right.CREATE)
     if server_state.catalog.find(request.table) is None:
-        server_state.check_new(principal, [request.table])
+        server_state.check_new(principal, {request.table: request.schema})
     spec = TableSpec.implied(request.kind, request.key, request.capacity, durable=request.durable)
     server_state.catalog.ensure(request.table, request.schema, spec)
     return json_bytes({})

@@ -59,7 +59,12 @@ def assemble(
     """
     graph, ledger, dispatcher = (
         UpdateGraph() if graph is None else graph,
-        Ledger(limits.ledger_seconds, per_principal=limits.ledger_per_caller),
+        Ledger(
+            limits.ledger_seconds,
+            limits.ledger_entries,
+            single_capacity=limits.ledger_entries,
+            per_principal=limits.ledger_per_caller,
+        ),
         Dispatcher(writers),
     )
     resumption = Resumption(History(limits.retain_seconds, limits.retain_bytes), time.monotonic)

@@ -64,7 +64,7 @@ class BoundNames:
         with self._lock:
             there = state.catalog.find(name)
             if there is None:
-                state.check_new(principal, [name])
+                state.check_new(principal, {name: table.schema})
             else:
                 if self._bound.get(name) is not there:
                     raise AlreadyExistsError(f"There is a table '{name}' on the server; choose another name.")

@@ -162,8 +162,8 @@ class Catalog:
         """:func:`own_schema` for a table that is made; LimitError when there is too much of it."""
         if not has_at_most(schema, self._columns, 10 * self._columns):
             raise LimitError(
-                f"A table may have {self._columns:,} columns here, counting the fields within their types, and ten "
-                f"times as many entries of metadata; this schema has more. The server's limit 'columns' says so."
+                f"A table may have {self._columns:,} columns here (columns), counting the fields within their "
+                f"types, and ten times as many entries of metadata; this schema has more."
             )
         return own_schema(schema)
 

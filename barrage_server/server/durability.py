@@ -99,7 +99,7 @@ class Durability(CycleLog):
         self._is_idle = False  # the thread that syncs waits for a record
         self._pending: tuple[int, CycleRecord] | None = None  # written, and its cycle does not run yet
         self._void: dict[CycleNote, Callable[[], object]] = {}
-        self._numbers: dict[CycleNote, int] = {}
+        self._numbers: dict[CycleNote, list[int]] = {}  # of its entries
         works: list[Callable[[], None]] = [self._checkpoint_on]
         if fsync is Fsync.INTERVAL:
             works.append(self._sync_on)
@@ -158,8 +158,14 @@ class Durability(CycleLog):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the journal since the last checkpoint."""
-        return self._journal.nbytes
+        """Bytes of the journal since the last checkpoint: what a start repeats."""
+        return self._journal.nbytes - self._saved_bytes
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the journal is so long that a checkpoint is to be written."""
+        before = 0 if self._checkpoint is None else self._checkpoint.nbytes
+        return self.nbytes >= max(_LEAST_JOURNAL_BYTES, before)
 
     def close(self) -> None:
         """Sync what was written, and write no more."""
@@ -244,7 +250,7 @@ class Durability(CycleLog):
     def void(self, position: int, tables: Collection[Table], notes: Collection[CycleNote]) -> int:
         """Write down what the cycle at ``position`` has not done."""
         ids = frozenset(self._ids[table] for table in tables if table in self._ids)
-        numbers = frozenset(self._numbers[note] for note in notes if note in self._numbers)
+        numbers = frozenset(number for note in notes for number in self._numbers.get(note, ()))
         self._undo_notes(notes)
         if not ids and not numbers:
             return position
@@ -302,10 +308,15 @@ class Durability(CycleLog):
         write_lineage(self._root, self.lineage)
         self._state = self._root.folder("state")
         self._checkpoint = self.recovered.checkpoint
+        self._saved_bytes = -self.recovered.nbytes  # of what this journal has got, those before the checkpoint
         self._next_id = self.recovered.next_id
         self._records = dict(self.recovered.records)
         self._ids: dict[Table, int] = {table: number for number, table in self.recovered.tables.items()}
         self._journal = Journal(folder, identity, self.recovered.number, self.lineage.present.id)
+        for void in self.recovered.left_out:
+            self._journal.append(RecordType.VOID, encode_void(void))
+        if self.recovered.left_out:
+            self._journal.sync()
 
     def _log_recovery(self, seconds: float) -> None:
         recovered: Recovered = self.recovered
@@ -357,8 +368,8 @@ class Durability(CycleLog):
             elif isinstance(note, BatchCommitted):
                 record.ledger.append(LedgerRecord(self._ids[note.table], note.entry))
                 ledger.append(note)
-        # A table in the place of another one has two entries, and both happen or neither.
-        self._numbers = {note: number for number, note in enumerate([*made, *dropped, *exchanged, *ledger])}
+        for number, note in enumerate([*made, *dropped, *exchanged, *ledger]):
+            self._numbers.setdefault(note, []).append(number)  # a table in the place of another one has two entries
 
     def _add(self, table: Table, note: TableMade | TableExchanged) -> TableRecord:
         record = TableRecord(self._next_id, table.name, table.schema, note.spec)
@@ -439,9 +450,7 @@ class Durability(CycleLog):
                 if self._closed or self._failure is not None:
                     return
             pause = 0.5
-            if self._journal.nbytes < max(
-                _LEAST_JOURNAL_BYTES, 0 if self._checkpoint is None else self._checkpoint.nbytes
-            ):
+            if not self.is_due:
                 continue
             try:
                 self.save()
@@ -465,6 +474,7 @@ class Durability(CycleLog):
                 raise OSError(self._failure)
             with self._files:
                 number = self._journal.rotate()
+            nbytes = self._journal.nbytes
             tables = [self._unsaved(table, self._records[place]) for table, place in self._ids.items()]
             ledger = tuple(
                 LedgerRecord(self._ids[table], entry) for table, entry in self._entries() if table in self._ids
@@ -474,6 +484,7 @@ class Durability(CycleLog):
             self._synced = max(self._synced, number)
             self._changed.notify_all()
         self._checkpoint = save_checkpoint(self._state, self._checkpoint, goal, tables, lambda: self._closed)
+        self._saved_bytes = nbytes  # not before: until then a start repeats it
         self._journal.remove_before(number)
         for place in set(self._records) - {table.table.id for table in tables} - set(self._ids.values()):
             self._records.pop(place, None)

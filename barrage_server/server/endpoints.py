@@ -12,7 +12,7 @@ import pyarrow as pa
 from barrage_server.errors import InvalidRequestError, UnavailableError
 from barrage_server.extras import missing_extra
 from barrage_server.flight.sockets import connection_counts, shut_all, shut_peer
-from barrage_server.process import leave_to_parent
+from barrage_server.process import leave_to_parent, most_connections
 from barrage_server.server.auth import AuthMiddlewareFactory, HandshakeHandler, TokenSigner
 from barrage_server.server.connections import Connections
 from barrage_server.server.flight_endpoint import SAME_CONNECTION, FlightEndpoint, TlsIdentity
@@ -82,6 +82,11 @@ class Endpoints:
         ports: list[int] = []  # those of gRPC; Flight may keep the functions that read it
         self._grpc_ports = ports
         self._connected = Connections(limits, lambda: ports)
+        if (most := most_connections(limits.connections)) < limits.connections:
+            text = (
+                "a port takes about %d connections, and not %d: this process may open no more descriptors (ulimit -n)"
+            )
+            logger.info(text, most, limits.connections)
         self.strangers = Strangers(limits.handshakes, limits.handshake_seconds, self._connected.shut_strangers)
         if self.front is Front.GRPC:
             self.port = self._open_grpc(port)

@@ -21,12 +21,16 @@ _COUNTS: Final = (
     "columns",
     "tables",
     "tables_per_caller",
+    "columns_per_caller",
+    "total_columns",
     "request_bytes",
+    "call_bytes",
     "sessions",
     "exports",
     "exports_per_caller",
     "total_exports",
     "ledger_per_caller",
+    "ledger_entries",
     "handshakes",
     "message_bytes",
     "half_message_bytes",
@@ -50,6 +54,7 @@ _POSITIVE_COUNTS: Final = (
     "calls_per_connection",
     "failed_log_ins",
     "requests_per_second",
+    "total_requests_per_second",
 )
 _TIMES: Final = (
     "slow_client_seconds",
@@ -85,15 +90,22 @@ class Limits:
         columns: most columns of a new table, counting the fields within their types; its schema may have ten times as
             many entries of metadata.
         request_bytes: length of one request in app_metadata, or of one action's body.
+        call_bytes: length of the request of any other call with one request, batches of operations included, at the
+            ports that gRPC serves.
         tables: tables of the server at which clients make no further one; those of the embedding program are counted
             and not refused.
         tables_per_caller: tables that one caller has made since the start and that are still there, at which it makes
             no further one. A server that accepts every caller has no such bound.
+        columns_per_caller: columns, counting the fields within their types, of the tables that one caller has made
+            since the start and that are still there, beyond which it makes no further table. A server that accepts
+            every caller has no such bound.
+        total_columns: columns of the tables that all callers have made.
         staging: limits of staged batches.
         ledger_seconds: seconds after its last commit for which the last batch of a publisher is remembered; an hour at
             most for single writes.
         ledger_per_caller: publishers and tables of one caller whose last batch is remembered, and as many single
             writes; a commit of a further one is refused. A server that accepts every caller has no such bound.
+        ledger_entries: the same of all callers.
         slow_client_seconds: seconds without taking a message after which a client loses its connection. Until then it
             only falls behind: nothing is queued for it, and no publisher waits for it.
         idle_upload_seconds: seconds without a message after which a plain or staging ``DoPut`` loses its connection.
@@ -121,6 +133,7 @@ class Limits:
             refused unseen. At the ports that gRPC serves.
         requests_per_second: calls of one caller a second, and as many at once; further ones are refused. A server that
             accepts every caller has no such bound.
+        total_requests_per_second: calls of all callers a second, and as many at once.
         idle_stream_seconds: seconds without a request after which a stream of ``DoExchange`` that has asked for nothing
             ends.
         keepalive_seconds: seconds of silence after which a connection is probed; it is closed when there is no answer.
@@ -160,7 +173,10 @@ class Limits:
     columns: int = 10_000
     tables: int = 100_000
     tables_per_caller: int = 10_000
+    columns_per_caller: int = 500_000
+    total_columns: int = 2_000_000
     request_bytes: int = 16 << 20
+    call_bytes: int = 1 << 20
     staging: StagingLimits = field(default_factory=StagingLimits)
     slow_client_seconds: float = 30.0
     idle_upload_seconds: float = 600.0
@@ -175,6 +191,7 @@ class Limits:
     handshake_seconds: float = 10.0
     ledger_seconds: float = LEDGER_SECONDS
     ledger_per_caller: int = 50_000
+    ledger_entries: int = 100_000
     message_bytes: int = 100 << 20
     half_message_bytes: int = 256 << 20
     header_bytes: int = 32 << 10
@@ -184,6 +201,7 @@ class Limits:
     credential_seconds: float = 30.0
     failed_log_ins: int = 60
     requests_per_second: int = 20_000
+    total_requests_per_second: int = 100_000
     idle_stream_seconds: float = 10.0
     keepalive_seconds: float = 30.0
     retain_seconds: float = 300.0

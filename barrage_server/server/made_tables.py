@@ -1,15 +1,19 @@
-"""How many tables clients may make."""
+"""How many tables and columns clients may make."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Final
+
+import pyarrow as pa
 
 from barrage_server.errors import LimitError
 from barrage_server.log import count
 from barrage_server.server.catalog import Catalog
+from barrage_server.server.limits import Limits
 from barrage_server.server.principal import Principal
+from barrage_server.server.table_schema import count_fields
 
 __all__ = ["MadeTables"]
 
@@ -18,56 +22,84 @@ _MOST_CALLERS: Final = 1_000
 
 
 class MadeTables:
-    """The tables that callers have made since the start of the server. Thread-safe.
+    """The tables that callers have made since the start of the server, with their columns. Thread-safe.
 
-    Callers of a server that accepts every caller have no bound of their own: their names distinguish nothing.
+    Callers of a server that accepts every caller have no bound of their own: their names distinguish nothing. They
+    count together for the bounds of all.
 
     Args:
         catalog: the tables.
-        most: tables of the server at which clients make no further one.
-        most_per_caller: tables that one caller has made and that are still there, at which it makes no further one.
+        limits: those of the server. Columns are counted with the fields within their types.
 
     """
 
-    def __init__(self, catalog: Catalog, most: int, most_per_caller: int) -> None:
+    def __init__(self, catalog: Catalog, limits: Limits) -> None:
         self._catalog = catalog
-        self._most = most
-        self._most_per_caller = most_per_caller
+        self._limits = limits
         self._lock = threading.Lock()
-        self._names: dict[str, set[str]] = {}  # by caller: what it was allowed to make
+        self._made: dict[str, dict[str, int]] = {}  # by caller: what it was allowed to make, and the columns of each
+        self._columns: dict[str, int] = {}  # by caller: of all of these
 
-    def admit(self, principal: Principal, names: Collection[str]) -> None:
-        """Count the tables ``names``, which are not there, and which ``principal`` is about to make; LimitError when
-        there are too many.
+    def admit(self, principal: Principal, tables: Mapping[str, pa.Schema]) -> None:
+        """Count tables that ``principal`` is about to make, which are not there; LimitError when that is too much.
+
+        Args:
+            principal: the caller.
+            tables: their schemas by name.
+
         """
-        if self._catalog.count + len(names) > self._most:
+        limits = self._limits
+        if self._catalog.count + len(tables) > limits.tables:
             raise LimitError(
                 f"This server has {count(self._catalog.count, 'tables')}, and clients make no more than "
-                f"{self._most:,} (tables). Drop some, or use one that is there."
+                f"{limits.tables:,} (tables). Drop some, or use one that is there."
             )
+        wanted = {name: count_fields(schema, limits.columns) for name, schema in tables.items()}
         owner = principal.owner
-        if not owner:
-            return
         with self._lock:
-            own = self._names.setdefault(owner, set())
-            if len(own.union(names)) > self._most_per_caller:
-                # others were dropped, or never made
-                own.intersection_update([name for name in own if self._catalog.find(name) is not None])
-                if len(own.union(names)) > self._most_per_caller:
-                    raise LimitError(
-                        f"'{principal.name}' may have {count(self._most_per_caller, 'tables')} that it has made "
-                        "(tables_per_caller), and makes no more until it drops one."
-                    )
-            for others in self._names.values():
-                others.difference_update(names)
-            own.update(names)
-            if len(self._names) > _MOST_CALLERS:
-                self._forget(owner)
+            if self._refusal(principal, wanted) is not None:
+                self._forget_gone()
+                if (refusal := self._refusal(principal, wanted)) is not None:
+                    raise LimitError(refusal)
+            for other, made in self._made.items():
+                for name in made.keys() & wanted.keys():
+                    self._columns[other] -= made.pop(name)
+            own = self._made.setdefault(owner, {})
+            own.update(wanted)
+            self._columns[owner] = self._columns.get(owner, 0) + sum(wanted.values())
+            if len(self._made) > _MOST_CALLERS or len(own) > limits.tables:
+                self._forget_gone(owner, wanted)
 
-    def _forget(self, present: str) -> None:
+    def _refusal(self, principal: Principal, wanted: Mapping[str, int]) -> str | None:
+        """Why the caller may not make tables of so many columns; ``None``: it may."""
+        limits, owner, columns = self._limits, principal.owner, sum(wanted.values())
+        if owner and len(self._made.get(owner, {})) + len(wanted) > limits.tables_per_caller:
+            return (
+                f"'{principal.name}' may have {count(limits.tables_per_caller, 'tables')} that it has made "
+                f"(tables_per_caller), and makes no more until it drops one."
+            )
+        if owner and self._columns.get(owner, 0) + columns > limits.columns_per_caller:
+            return (
+                f"'{principal.name}' may have {count(limits.columns_per_caller, 'columns')} in tables that it has made "
+                f"(columns_per_caller), counting the fields within their types. Drop some, or make narrower ones."
+            )
+        if sum(self._columns.values()) + columns > limits.total_columns:
+            return (
+                f"The tables that clients have made may have {count(limits.total_columns, 'columns')} (total_columns), "
+                f"counting the fields within their types, and would have more. Drop some, or make narrower ones."
+            )
+        return None
+
+    def _forget_gone(self, present: str = "", kept: Mapping[str, int] | None = None) -> None:
+        """Forget tables that were dropped, or never made, and callers without any; not those that are ``kept``."""
         there = self._catalog.names()
-        self._names = {
-            owner: left
-            for owner, names in self._names.items()
-            if (left := names if owner == present else names & there)
+        found = {
+            owner: {
+                name: columns
+                for name, columns in made.items()
+                if name in there or (kept is not None and owner == present and name in kept)
+            }
+            for owner, made in self._made.items()
         }
+        self._made = {owner: made for owner, made in found.items() if made}
+        self._columns = {owner: sum(made.values()) for owner, made in self._made.items()}

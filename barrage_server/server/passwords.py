@@ -89,7 +89,10 @@ class Passwords:
             return True
         with self._lock:
             if self._waiting >= _WAITING:
-                raise LimitError("This server checks as many passwords as it can; try again later.")
+                raise LimitError(
+                    f"{_WAITING} callers wait for this server to check their passwords, and no more may; "
+                    "try again later."
+                )
             self._waiting += 1
         try:
             with self._turns:

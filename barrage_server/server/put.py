@@ -175,7 +175,7 @@ def _apply(
     if table is None:
         table, is_there = catalog.replica(name, schema)
         if not is_there:
-            upload.check_new([name])
+            upload.check_new({name: schema})
     table.apply(replica_update(table, message))
     if not is_there and catalog.offer(table) is not table:
         raise AlreadyExistsError(f"Table '{name}' was made by another publisher meanwhile; use another name.")

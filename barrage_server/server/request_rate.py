@@ -1,4 +1,4 @@
-"""How many calls a principal may make in a second."""
+"""How many calls a principal, and all of them, may make in a second."""
 
 from __future__ import annotations
 
@@ -15,39 +15,73 @@ __all__ = ["RequestRate"]
 _MOST_PRINCIPALS: Final = 10_000
 
 
-class RequestRate:
-    """A token bucket for each principal: ``per_second`` calls a second, as many at once. Thread-safe.
+class _Bucket:
+    """A token bucket: ``per_second`` calls a second, as many at once."""
 
-    Callers of a server that accepts every caller have none: their names distinguish nothing.
+    __slots__ = ("_per_second", "_when", "left")
+
+    def __init__(self, per_second: int, now: float) -> None:
+        self._per_second = float(per_second)
+        self._when = now
+        self.left = self._per_second
+
+    def refill(self, now: float) -> None:
+        """Add the calls of the time since the last refill."""
+        self.left = min(self._per_second, self.left + (now - self._when) * self._per_second)
+        self._when = now
+
+
+class RequestRate:
+    """A token bucket for all calls, and one for those of each principal. Thread-safe.
+
+    Callers of a server that accepts every caller have no bucket of their own: their names distinguish nothing.
 
     Args:
         per_second: calls of one principal a second; at least one.
+        total_per_second: calls of all principals a second; at least one.
         clock: a monotonic clock, in seconds.
 
     """
 
-    def __init__(self, per_second: int, clock: Callable[[], float]) -> None:
+    def __init__(self, per_second: int, total_per_second: int, clock: Callable[[], float]) -> None:
         self._per_second = per_second
+        self._total_per_second = total_per_second
         self._clock = clock
         self._lock = threading.Lock()
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by principal: calls left, and when
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # by principal
+        self._total = _Bucket(total_per_second, clock())
 
     def admit(self, principal: Principal) -> None:
-        """Count a call; LimitError when there were too many."""
+        """Count a call, unless there were too many: LimitError."""
         owner = principal.owner
-        if not owner:
-            return
         with self._lock:
             now = self._clock()
-            left, when = self._buckets.get(owner, (float(self._per_second), now))
-            left = min(float(self._per_second), left + (now - when) * self._per_second)
-            is_admitted = left >= 1.0
-            self._buckets[owner] = (left - 1.0 if is_admitted else left, now)
-            self._buckets.move_to_end(owner)
-            if len(self._buckets) > _MOST_PRINCIPALS:
-                self._buckets.popitem(last=False)
-        if not is_admitted:
+            bucket = self._bucket(owner, now) if owner else None
+            self._total.refill(now)
+            is_eager = bucket is not None and bucket.left < 1.0
+            is_admitted = not is_eager and self._total.left >= 1.0
+            if is_admitted:
+                self._total.left -= 1.0
+                if bucket is not None:
+                    bucket.left -= 1.0
+        if is_eager:
             raise LimitError(
                 f"'{principal.name}' makes more than {self._per_second:,} calls a second (requests_per_second), and "
                 f"may make no more now; try again later."
             )
+        if not is_admitted:
+            raise LimitError(
+                f"This server takes {self._total_per_second:,} calls a second (total_requests_per_second), and no more "
+                f"now; try again later."
+            )
+
+    def _bucket(self, owner: str, now: float) -> _Bucket:
+        bucket = self._buckets.get(owner)
+        if bucket is None:
+            bucket = self._buckets[owner] = _Bucket(self._per_second, now)
+            if len(self._buckets) > _MOST_PRINCIPALS:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(owner)
+            bucket.refill(now)
+        return bucket

@@ -254,15 +254,18 @@ class Results:
         total = sum(sizes.values())
         for table, nbytes in sorted(sizes.items(), key=lambda item: -item[1]):
             if nbytes > limits.result_bytes:
-                limit = f"{_mib(limits.result_bytes)} (result_bytes)"
+                most, name, of = limits.result_bytes, "result_bytes", ""
             elif total > limits.total_result_bytes:
-                limit = f"all together {_mib(limits.total_result_bytes)} (total_result_bytes)"
+                most, name, of = limits.total_result_bytes, "total_result_bytes", "all together "
             else:
                 break
             if isinstance(table, DerivedTable):
-                text = f"It took {_mib(nbytes)} of memory, and tables computed for clients may take {limit}."
-                logger.warning("table %s failed: %s", table.name, text, extra={"table": table.name})
-                table.graph.fail(table, LimitError(text))
+                refusal = (
+                    f"It took {_mib(nbytes)} of memory, and tables computed for clients may take "
+                    f"{of}{_mib(most)} ({name})."
+                )
+                logger.warning("table %s failed: %s", table.name, refusal, extra={"table": table.name})
+                table.graph.fail(table, LimitError(refusal))
                 total -= nbytes
         self._rests_until = now + _REST_SHARE * (time.thread_time() - began)
 

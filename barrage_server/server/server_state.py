@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from barrage_server.errors import BarrageError
 from barrage_server.publish import Committer, Ledger, StagingArea
@@ -57,7 +59,7 @@ class ServerState:
         durability: the data directory; ``None`` without.
         counters: what publishers have done.
         clock: a monotonic clock, in seconds.
-        request_rate: the calls of each principal.
+        request_rate: the calls of each principal, and of all.
         made_tables: the tables that clients have made.
         private: the tables without a name in the catalog.
         results: the tables that are computed for clients.
@@ -97,8 +99,10 @@ class ServerState:
     wall_clock: Callable[[], float] = field(default=time.time)
 
     def __post_init__(self) -> None:
-        self.request_rate = RequestRate(self.limits.requests_per_second, self.clock)
-        self.made_tables = MadeTables(self.catalog, self.limits.tables, self.limits.tables_per_caller)
+        self.request_rate = RequestRate(
+            self.limits.requests_per_second, self.limits.total_requests_per_second, self.clock
+        )
+        self.made_tables = MadeTables(self.catalog, self.limits)
         self.private = PrivateTables(self.access)
         self.results = Results(self.catalog.graph, self.private, self.limits)
         self.export_counts = ExportCounts(self.limits.total_exports, self.limits.exports_per_caller)
@@ -106,18 +110,21 @@ class ServerState:
         self.pages = Pages(self)
         self.catalog.graph.clock = time.thread_time
 
-    def check_new(self, principal: Principal, names: Collection[str]) -> None:
-        """Raise unless ``principal`` may make the tables ``names``, which are not there. Called right before they are
-        made.
+    def check_new(self, principal: Principal, tables: Mapping[str, pa.Schema]) -> None:
+        """Raise unless ``principal`` may make tables, which are not there. Called right before they are made.
+
+        Args:
+            principal: the caller.
+            tables: their schemas by name.
 
         Raises:
             ForbiddenError: it lacks the right.
-            LimitError: there are too many tables.
+            LimitError: there are too many tables, or columns.
 
         """
-        for name in names:
+        for name in tables:
             self.access.check_new(principal, name)
-        self.made_tables.admit(principal, names)
+        self.made_tables.admit(principal, tables)
 
     def end_disallowed(self) -> None:
         """End the streams whose credentials have expired or were revoked, and those that roles no longer allow."""

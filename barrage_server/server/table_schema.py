@@ -7,7 +7,7 @@ import pyarrow as pa
 from barrage_server.engine.types import plain_type
 from barrage_server.wire.protocol import PUT_OPTIONS_KEY
 
-__all__ = ["has_at_most", "own_schema"]
+__all__ = ["count_fields", "has_at_most", "own_schema"]
 
 _TYPE_TAG = b"deephaven:type"
 _NUMBERS_IN_BYTES = (b"java.math.BigDecimal", b"java.math.BigInteger")
@@ -17,12 +17,16 @@ def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
     """Whether a schema has at most this number of fields, at all depths, and of entries of metadata. Reads few more
     than that.
     """
-    if len(schema) > fields:
+    if count_fields(schema, fields) > fields:
         return False
-    entries -= len(schema.metadata or ()) + sum(len(field.metadata or ()) for field in schema)
-    left = fields - len(schema)
-    types = [field.type for field in schema]
-    while types and left >= 0 and entries >= 0:
+    return len(schema.metadata or ()) + sum(len(field.metadata or ()) for field in schema) <= entries
+
+
+def count_fields(schema: pa.Schema, most: int) -> int:
+    """The number of fields of a schema, at all depths; ``most + 1`` when there are more than ``most``."""
+    left = most - len(schema)
+    types = [field.type for field in schema] if left >= 0 else []
+    while types and left >= 0:
         data_type = types.pop()
         if isinstance(data_type, pa.BaseExtensionType):
             types.append(data_type.storage_type)
@@ -32,7 +36,7 @@ def has_at_most(schema: pa.Schema, fields: int, entries: int) -> bool:
             left -= data_type.num_fields
             if left >= 0:
                 types += [data_type.field(number).type for number in range(data_type.num_fields)]
-    return left >= 0 and entries >= 0
+    return min(most - left, most + 1)
 
 
 def own_schema(schema: pa.Schema) -> pa.Schema:

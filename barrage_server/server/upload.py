@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -96,8 +96,8 @@ class UploadStream(OpenStream):
         self.server_state.access.check_publish(self.principal, table)
         self._target = table
 
-    def check_new(self, tables: Collection[str]) -> None:
-        """Raise unless the publisher may make the tables of these names; see :meth:`ServerState.check_new`."""
+    def check_new(self, tables: Mapping[str, pa.Schema]) -> None:
+        """Raise unless the publisher may make tables with these schemas; see :meth:`ServerState.check_new`."""
         self.server_state.check_new(self.principal, tables)
 
     def needs(self) -> Sequence[Need]:

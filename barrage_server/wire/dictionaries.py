@@ -41,11 +41,13 @@ class DictionaryDecoder:
     Args:
         schema_header: header of the stream's first message, with the sender's ids of dictionaries.
         limit: most bytes of a decompressed batch, and of all dictionaries together.
+        setting: the name of that limit.
 
     """
 
-    def __init__(self, schema_header: bytes, limit: int) -> None:
+    def __init__(self, schema_header: bytes, limit: int, setting: str = "put_bytes") -> None:
         self._limit = limit
+        self._setting = setting
         self._sizes: dict[int, int] = {}  # bytes, by id of the dictionary
         self._messages = _Messages()
         self._messages.put(encapsulated(schema_header))
@@ -64,7 +66,9 @@ class DictionaryDecoder:
         self._sizes[number] = size + (self._sizes.get(number, 0) if is_continued else 0)
         # a dictionary takes effect when a batch is read
         if max(sum(self._sizes.values()), self._messages.nbytes + size) > self._limit:
-            raise LimitError(f"The dictionaries of one stream may have {self._limit:,} bytes, and these exceed it.")
+            raise LimitError(
+                f"The dictionaries of one stream may have {self._limit:,} bytes ({self._setting}), and these have more."
+            )
         self._messages.put(encapsulated(header, (body,)))
 
     def batch(self, header: bytes | memoryview, body: bytes | memoryview) -> pa.RecordBatch:
@@ -91,7 +95,7 @@ class DictionaryDecoder:
                 f"damaged record batch: {len(body)} bytes of body where {batch.body_length} are announced"
             )
         body = body[: batch.body_length]
-        return body, check_decompressed_size(batch, body, self._limit) if batch.compressed else len(body)
+        return body, check_decompressed_size(batch, body, self._limit, self._setting) if batch.compressed else len(body)
 
 
 class _Messages(io.RawIOBase):

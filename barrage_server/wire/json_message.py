@@ -67,9 +67,12 @@ class JsonMessage:
         Raises:
             WireFormatError: a field is missing, unknown, of another type, or out of its range; the text names it.
             UnsupportedTypeError: a schema has unsupported types.
+            LimitError: a request has too many values.
 
         """
-        message = read_json_fields(cls, JsonObject.parse(data, cls.message_name), refuse_others=cls.refuses_others)
+        is_request = cls.refuses_others
+        fields = JsonObject.parse(data, cls.message_name, is_request=is_request)
+        message = read_json_fields(cls, fields, refuse_others=is_request)
         message.check()
         return message
 

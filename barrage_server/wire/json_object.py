@@ -7,15 +7,18 @@ import binascii
 import difflib
 import json
 from collections.abc import Collection, Mapping
+from typing import Final
 
 import pyarrow as pa
 
-from barrage_server.errors import WireFormatError
+from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.wire.arrow_message import read_schema
 
-__all__ = ["JsonObject", "json_bytes", "schema_from_base64", "schema_to_base64"]
+__all__ = ["MOST_VALUES", "JsonObject", "json_bytes", "schema_from_base64", "schema_to_base64"]
 
 MAX_JSON_BYTES = 64 * 1024 * 1024
+MOST_VALUES: Final = 200_000
+"""Values of a request: no thread runs while they are read."""
 _INT64 = 1 << 63
 
 
@@ -32,8 +35,21 @@ class JsonObject:
         self._what = what
 
     @classmethod
-    def parse(cls, data: bytes | str, what: str) -> JsonObject:
-        """Parse UTF-8 JSON; ``what`` names the message in error texts. WireFormatError unless it is one JSON object."""
+    def parse(cls, data: bytes | str, what: str, *, is_request: bool = False) -> JsonObject:
+        """Parse UTF-8 JSON.
+
+        Args:
+            data: the JSON.
+            what: names the message in error texts.
+            is_request: whether it is from a caller, and not from a server that this process has asked.
+
+        Raises:
+            WireFormatError: it is not one JSON object.
+            LimitError: a request has more values than :data:`MOST_VALUES`.
+
+        """
+        if is_request and (values := _most_values(data)) > MOST_VALUES:
+            raise LimitError(f"{what}: it may have {MOST_VALUES:,} values, and has up to {values:,}; send less at once")
         if len(data) > MAX_JSON_BYTES:
             raise WireFormatError(f"{what}: {len(data)} bytes of JSON are more than the {MAX_JSON_BYTES} allowed")
         try:
@@ -154,6 +170,13 @@ def schema_from_base64(text: str, what: str) -> pa.Schema:
         return read_schema(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError, WireFormatError) as error:
         raise WireFormatError(f"{what}: not an Arrow schema; send base64 of the encapsulated IPC message") from error
+
+
+def _most_values(data: bytes | str) -> int:
+    """A number that the values of a JSON text do not exceed: each but the first follows a comma or a bracket."""
+    if isinstance(data, str):
+        return 1 + data.count(",") + data.count("[") + data.count("{")
+    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def _json_type(value: object) -> str:

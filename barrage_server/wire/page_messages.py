@@ -292,7 +292,7 @@ def parse_page_message(text: str) -> PageMessage:
     """
     if len(text) > MOST_TEXT_BYTES:
         raise WireFormatError(f"A message of a page has {MOST_TEXT_BYTES:,} bytes at most.")
-    fields = JsonObject.parse(text, "a message of a page")
+    fields = JsonObject.parse(text, "a message of a page", is_request=True)
     name = fields.text("type")
     kind = _MESSAGES.get(name)
     if kind is None:

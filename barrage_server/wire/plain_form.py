@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import lib, types
 
 from barrage_server.errors import LimitError
+from barrage_server.wire.array_bound import MOST_ITEMS
 from barrage_server.wire.buffers import LARGE, bitmap_of, bits_of, codes_of, offsets_of, places_of, validity_of
 from barrage_server.wire.empty import empty_array
 from barrage_server.wire.plain_size import plain_size
@@ -272,7 +273,10 @@ def _check_size(array: pa.Array, target: pa.DataType) -> None:
 
 
 def _too_large(data_type: pa.DataType) -> LimitError:
-    return LimitError(f"Values of type {data_type} are too large for one batch. Publish them in smaller batches.")
+    return LimitError(
+        f"Values of type {data_type} are too large for one array, which holds {MOST_ITEMS:,} bytes of "
+        "texts or items of lists. Publish them in smaller batches."
+    )
 
 
 _Places: TypeAlias = npt.NDArray[np.int64]

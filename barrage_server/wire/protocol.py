@@ -185,13 +185,13 @@ class PutOptions:
     @classmethod
     def from_json(cls, data: bytes) -> PutOptions | None:
         """Options in app_metadata; None when the JSON object has no ``barrage`` field (it is the user's own)."""
-        fields = JsonObject.parse(data, "put options").optional_object(PUT_OPTIONS_FIELD)
+        fields = JsonObject.parse(data, "put options", is_request=True).optional_object(PUT_OPTIONS_FIELD)
         return None if fields is None else read_json_fields(cls, fields, refuse_others=True)
 
     @classmethod
     def from_schema_metadata(cls, data: bytes) -> PutOptions:
         """Options under :data:`PUT_OPTIONS_KEY` in the schema metadata."""
-        fields = JsonObject.parse(data, "put options in the schema metadata")
+        fields = JsonObject.parse(data, "put options in the schema metadata", is_request=True)
         return read_json_fields(cls, fields, refuse_others=True)
 
 

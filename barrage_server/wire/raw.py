@@ -39,6 +39,8 @@ _HEADER: Final = 2
 _METADATA: Final = 3
 _BODY: Final = 1000
 _LENGTH_DELIMITED: Final = 2
+_MOST_FIELDS: Final = 1000
+"""Fields of one message or descriptor. They have four; unknown and repeated ones take time."""
 _BODY_TAG: Final = b"\xc2\x3e"
 MAX_MESSAGE: Final = (1 << 31) - 1
 """Protobuf's limit."""
@@ -110,7 +112,10 @@ def joined(pieces: Iterable[Any]) -> bytes:
     """
     data = b"".join(pieces)
     if len(data) > MAX_MESSAGE:
-        raise MessageTooLargeError(f"a message of {len(data)} bytes is more than gRPC carries; ask for smaller batches")
+        raise MessageTooLargeError(
+            f"a message of {len(data):,} bytes is more than the {MAX_MESSAGE:,} that gRPC carries; ask "
+            "for smaller batches"
+        )
     return data
 
 
@@ -147,10 +152,12 @@ def decode_ragged_batch(
     *,
     check: bool = True,
     most: int = MAX_MESSAGE,
+    setting: str = "put_bytes",
 ) -> list[pa.Array]:
     """The columns of a record batch, which may differ in length; WireFormatError when it is damaged.
 
-    ``check``: False when the caller checks the columns. ``most``: most bytes of a decompressed body; LimitError beyond.
+    ``check``: False when the caller checks the columns. ``most``: most bytes of a decompressed body, LimitError beyond;
+    ``setting``: the limit that says so.
 
     ``schema``: the schema on the wire. A batch with columns of equal length may be compressed, and may have types that
     this project does not write: string and binary views, and run ends.
@@ -161,7 +168,7 @@ def decode_ragged_batch(
             f"damaged record batch: {len(body)} bytes of body where {batch.body_length} are announced"
         )
     if batch.compressed:
-        check_decompressed_size(batch, body, most)
+        check_decompressed_size(batch, body, most, setting)
     if batch.compressed or any(_has_foreign(field.type) for field in schema):
         return _read_by_arrow(header, body, schema, check=check)
     data = pa.py_buffer(body)
@@ -193,13 +200,13 @@ def _read_by_arrow(
     return columns
 
 
-def check_decompressed_size(batch: BatchHeader, body: bytes | memoryview, most: int) -> int:
+def check_decompressed_size(batch: BatchHeader, body: bytes | memoryview, most: int, setting: str) -> int:
     """Decompressed size of a batch in bytes.
 
     Every buffer begins with its size as an int64, -1 if it is not compressed.
 
     Raises:
-        LimitError: the size exceeds ``most``.
+        LimitError: the size exceeds ``most``, which the limit ``setting`` says.
         WireFormatError: a buffer lies outside the body.
 
     """
@@ -212,7 +219,7 @@ def check_decompressed_size(batch: BatchHeader, body: bytes | memoryview, most: 
     if total > min(most, MAX_MESSAGE):
         raise LimitError(
             f"A compressed record batch of {total:,} bytes is more than the {min(most, MAX_MESSAGE):,} that may come "
-            "at once. Send smaller ones."
+            f"at once ({setting}). Send smaller ones."
         )
     return total
 
@@ -234,8 +241,11 @@ def _descriptor(view: memoryview) -> Descriptor:
 
 def _fields(view: memoryview, *, integers: bool = False) -> Iterator[tuple[int, memoryview]]:
     """Field numbers and values of a protobuf message; with ``integers``, varints as 8 little-endian bytes."""
-    at, end = 0, len(view)
+    at, end, count = 0, len(view), 0
     while at < end:
+        count += 1
+        if count > _MOST_FIELDS:
+            raise WireFormatError(f"damaged FlightData: it has more than {_MOST_FIELDS:,} fields")
         tag, at = _read_varint(view, at)
         number, kind = tag >> 3, tag & 7
         if kind == _LENGTH_DELIMITED:

@@ -93,7 +93,11 @@ class MessageReader:
         check_schema(schema_on_the_wire)
         self._is_list = is_list_schema(schema_on_the_wire) if columns_as_list is None else columns_as_list
         self._left_out = frozenset(left_out(plain_schema(schema_on_the_wire) if self._is_list else schema_on_the_wire))
-        refusal = f"One update may have {max_update_bytes:,} bytes, and this one has more." if max_update_bytes else ""
+        refusal = (
+            f"One update may have {max_update_bytes:,} bytes (put_bytes), and this one has more."
+            if max_update_bytes
+            else ""
+        )
         self._intake = Intake(schema_on_the_wire, max_update_bytes, refusal, self._left_out)
         plain = self._intake.schema
         self.schema: pa.Schema = plain_schema(plain) if self._is_list else plain

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from barrage_server.engine import Table, UpdateGraph
+from barrage_server.engine import AppendTable, KeyedTable, ReplacedTable, RingTable, Table, UpdateGraph
+from barrage_server.errors import TableFailedError
 from barrage_server.journal.recovery import recover
 from barrage_server.publish import Committer, Identity, Ledger, StagingArea, Target
 from barrage_server.publish.delta import Part, publish_parts
@@ -33,8 +35,31 @@ SPECS = {
 HISTORIES = int(os.environ.get("HISTORIES", "40"))
 FAST = 2
 STEPS = 25
+POISONED = 0.15
 
-State = tuple[dict[str, tuple[list[int], list[dict[str, Any]]]], dict[tuple[str, str], int]]
+POISON = -1
+"""A key that makes the cycle fail in its table, after it has been written there, and each time that it is repeated."""
+EPOCHS = {"a": 7, "b": 11}
+"""Steps after which another epoch of the publisher takes its name over."""
+
+Entry = tuple[str | None, int, tuple[str | None, ...]]
+"""Of a publisher and a table: the epoch, the last batch, and the epochs that are fenced off."""
+State = tuple[dict[str, tuple[list[int], list[dict[str, Any]]]], dict[tuple[str, str], Entry]]
+
+
+@pytest.fixture(autouse=True)
+def poison(monkeypatch: pytest.MonkeyPatch) -> None:
+    def poisoned(apply: Callable[[Any, Sequence[Any]], Any]) -> Callable[[Any, Sequence[Any]], Any]:
+        def checked(table: Any, operations: Sequence[Any]) -> Any:
+            update = apply(table, operations)
+            if any(POISON in operation.columns[0].to_pylist() for operation in operations):
+                raise ArithmeticError("poison")
+            return update
+
+        return checked
+
+    for kind in (AppendTable, RingTable, KeyedTable, ReplacedTable):
+        monkeypatch.setattr(kind, "apply_operations", poisoned(kind.apply_operations))
 
 
 class Site:
@@ -58,13 +83,25 @@ class Site:
             table.name: (table.version.row_set.keys().tolist(), table.to_arrow().to_pylist())
             for table in self.catalog.tables()
         }
-        return tables, self.ledger.entries()
+        entries = {
+            (fields["publisher"], table.name): (fields["epoch"], fields["batch"], tuple(fields["earlier"]))
+            for table, fields in self.ledger.export()
+        }
+        return tables, entries
 
-    def commit(self, publisher: str, batch: int, parts: dict[str, tuple[PublishMode | None, list[int]]]) -> None:
-        """A batch of one publisher for several tables."""
+    def commit(
+        self,
+        publisher: str,
+        batch: int,
+        parts: dict[str, tuple[PublishMode | None, list[int]]],
+        epoch: str | None = None,
+    ) -> None:
+        """A batch of one publisher for several tables. A new epoch takes the name over."""
+        identity = Identity(publisher, epoch)
+        self.ledger.admit(identity, list(parts), 0.0, takeover=True)
 
         def committed(name: str) -> Callable[[Table], BatchCommitted]:
-            entry = self.ledger.entry(Identity(publisher), name, batch, 0.0)
+            entry = self.ledger.entry(identity, name, batch, float(batch))
             return lambda table: BatchCommitted(table, lambda: self.ledger.advance(entry, table), entry.to_fields())
 
         rows = []
@@ -76,32 +113,60 @@ class Site:
         publish_parts(self.catalog, rows)
 
 
-def step(site: Site, rng: random.Random, number: int) -> None:
-    """One thing that a publisher may do."""
+def step(site: Site, rng: random.Random, number: int, poison: float = 0.0) -> str:
+    """One thing that a publisher may do, and what it was.
+
+    Args:
+        site: the tables.
+        rng: decides what.
+        number: of the step, and of a batch.
+        poison: the share of commits whose cycle fails in one table, which is dropped in the next step.
+
+    """
     what = rng.random()
     names = [table.name for table in site.catalog.tables()]
+    failed = [table.name for table in site.catalog.tables() if table.failure is not None]
+    if failed:
+        site.catalog.drop(failed[0])
+        return "drop of a failed table"
     if what < 0.08 and names:
         site.catalog.drop(rng.choice(names))
-    elif what < 0.16:
+        return "drop"
+    if what < 0.16:
         name = rng.choice(list(SPECS))
-        if name not in names or type(site.catalog.get(name)).__name__ != "ReplacedTable":
-            site.catalog.ensure(name, SCHEMA, SPECS[name])
-    elif what < 0.24:
+        if name in names and type(site.catalog.get(name)).__name__ == "ReplacedTable":
+            return "nothing"
+        return "table" if site.catalog.ensure(name, SCHEMA, SPECS[name])[1] else "nothing"
+    if what < 0.24:
         site.durability.save()
-    else:
-        chosen = rng.sample(list(SPECS), rng.randint(1, 3))
-        parts: dict[str, tuple[PublishMode | None, list[int]]] = {}
-        for name in chosen:
-            keys = [rng.randrange(40) for _ in range(rng.randrange(12))]
-            mode = None
-            there = site.catalog.find(name)
-            is_whole = type(there).__name__ == "ReplacedTable"
-            if name == "keyed" and there is not None:
-                mode = rng.choice([None, PublishMode.DELETE, PublishMode.REPLACE, PublishMode.UPSERT])
-            elif is_whole or (name == "log" and there is not None and rng.random() < 0.2):
-                mode = PublishMode.REPLACE
-            parts[name] = (mode, keys)
-        site.commit(rng.choice("ab"), number, parts)
+        return "checkpoint"
+    return commit(site, rng, number, poison)
+
+
+def commit(site: Site, rng: random.Random, number: int, poison: float) -> str:
+    """A commit of one publisher, and what was special about it."""
+    parts: dict[str, tuple[PublishMode | None, list[int]]] = {}
+    for name in rng.sample(list(SPECS), rng.randint(1, 3)):
+        keys = [rng.randrange(40) for _ in range(rng.randrange(12))]
+        mode = None
+        there = site.catalog.find(name)
+        is_whole = type(there).__name__ == "ReplacedTable"
+        if name == "keyed" and there is not None:
+            mode = rng.choice([None, PublishMode.DELETE, PublishMode.REPLACE, PublishMode.UPSERT])
+        elif is_whole or (name == "log" and there is not None and rng.random() < 0.2):
+            mode = PublishMode.REPLACE
+        parts[name] = (mode, keys)
+    publisher = rng.choice(list(EPOCHS))
+    epoch = f"epoch {number // EPOCHS[publisher]}"
+    if poison and rng.random() < poison:
+        parts[rng.choice(list(parts))][1].append(POISON)
+        with pytest.raises(TableFailedError):
+            site.commit(publisher, number, parts, epoch)
+        return "commit that fails in one of several tables" if len(parts) > 1 else "commit that fails"
+    exchanges = parts.get("log", (None,))[0] is PublishMode.REPLACE and type(site.catalog.get("log")) is AppendTable
+    takes_over = any(of == publisher and entry[0] != epoch for (of, _), entry in site.state[1].items())
+    site.commit(publisher, number, parts, epoch)
+    return "exchange" if exchanges else "takeover" if takes_over else "commit"
 
 
 @dataclass
@@ -111,12 +176,14 @@ class History:
     Attributes:
         states: those that the site went through.
         safe: the last of them that is on disk; -1: the directory may not have been made.
+        steps: how often each kind of step came.
     """
 
     root: SimulatedFolder
     seed: int
     states: list[State] = field(default_factory=list)
     safe: int = -1
+    steps: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> None:
         rng = random.Random(self.seed)
@@ -124,7 +191,7 @@ class History:
         self.states.append(site.state)
         self.safe = 0
         for number in range(STEPS):
-            step(site, rng, number)
+            self.steps[step(site, rng, number, POISONED)] += 1
             self.states.append(site.state)
             if rng.random() < 0.5:
                 site.durability.sync()
@@ -180,3 +247,56 @@ def test_recovering_twice_changes_nothing() -> None:
     graph = UpdateGraph()
     assert len(recover(root, Site(root).durability.identity, graph).tables) == len(found[0])
     assert Site(root).state == found
+
+
+def test_histories_have_steps_of_every_kind() -> None:
+    steps: Counter[str] = Counter()
+    for seed in range(12):
+        history = History(SimulatedFolder(Machine()), seed)
+        history.run()
+        steps += history.steps
+    assert set(steps) == {
+        *("nothing", "table", "drop", "drop of a failed table", "checkpoint", "commit", "exchange", "takeover"),
+        *("commit that fails", "commit that fails in one of several tables"),
+    }
+
+
+def test_what_fails_at_a_recovery_is_left_out_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its publisher sends it again: if it came back at a later start, its rows would be there twice."""
+    root = SimulatedFolder(Machine())
+    site = Site(root)
+    site.commit("a", 0, {"log": (None, [1]), "keyed": (None, [1])})
+    site.durability.sync()
+    before, crashes = site.state, list[SimulatedFolder]()
+
+    def crash() -> None:
+        """Keep what is there in the middle of an operation, and some of what a crash may leave of it."""
+        lefts = [root.after_crash(random.Random(seed), Machine()) for seed in range(500)]
+        crashes.extend(sorted(lefts, key=journal_bytes)[-3:])
+
+    def journal_bytes(folder: SimulatedFolder) -> int:
+        journal = folder.folder("journal")
+        return sum(len(bytes(journal.read(name)).rstrip(b"\0")) for name in journal.names())
+
+    root.machine.watch = crash
+    with pytest.raises(TableFailedError):
+        site.commit("a", 1, {"log": (None, [2]), "keyed": (PublishMode.UPSERT, [2, POISON]), "ring": (None, [2])})
+    site.durability.sync()
+    recovered = [Site(left) for left in crashes]
+    states = [one.state for one in recovered]
+    assert any(one.durability.recovered.left_out for one in recovered)  # the cycle was on disk, and not its void
+    assert all(state in (before, site.state) for state in states)
+    monkeypatch.undo()  # nothing fails any more
+    assert [Site(left).state for left in crashes] == states
+
+
+def test_an_epoch_that_was_taken_over_has_nothing_after_a_recovery_either() -> None:
+    """Also where the table that the new epoch has written to is gone, and with it what tells of the epoch before."""
+    root = SimulatedFolder(Machine())
+    site = Site(root)
+    site.commit("a", 0, {"log": (None, [1]), "keyed": (None, [1])}, "one")
+    site.commit("a", 1, {"ring": (None, [1])}, "two")
+    site.catalog.drop("ring")
+    site.durability.sync()
+    assert site.state[1] == {}
+    assert Site(root).state == site.state

@@ -308,6 +308,6 @@ def test_row_keys_that_are_too_large_are_refused() -> None:
     for number in range(3):
         made = made.join(right, "sym", f"b{number} = bid").tail(5)
     assert made.size == 5
-    with pytest.raises(LimitError, match="too large for 16 more bits"):
+    with pytest.raises(LimitError, match="too large: they take 16 more bits"):
         made.join(right, "sym", "last = bid")
     assert made.flatten().join(right, "sym", "last = bid").size == 5 << 16

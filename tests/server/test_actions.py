@@ -210,3 +210,11 @@ def test_too_large_a_body_is_refused(door: str) -> None:
         fl.connect(address(server, door)) as client,
     ):
         assert type(refused(client, "barrage.abort", b" " * 101)) is LimitError
+
+
+@pytest.mark.parametrize("action", ["drop", "commit", "create", "keep", "last_batch", "release", "bind"])
+def test_a_body_of_very_many_values_is_refused_at_every_door(client: fl.FlightClient, action: str) -> None:
+    """No thread of the server runs while JSON is read, and so it is not read: this one is cut off in the end."""
+    error = refused(client, f"barrage.{action}", b'{"table": [' + b"[]," * 200_000)
+    assert type(error) is LimitError and "it may have 200,000 values" in str(error)
+    assert act(client, "barrage.health")["status"] == "serving"

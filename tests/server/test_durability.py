@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,22 @@ def test_a_table_is_not_there_after_a_failed_first_cycle(folder: Path, monkeypat
         assert [table.name for table in server.tables()] == ["u"]
 
 
+def test_a_table_that_was_not_overwritten_in_the_end_is_there_after_a_restart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from barrage_server.engine import ReplacedTable
+
+    with bs.Server(data_dir=folder) as server, bs.connect(server.uri) as client:
+        client.publish("t", rows(1, 2))
+        with monkeypatch.context() as patch:
+            patch.setattr(ReplacedTable, "apply_operations", lambda *_: 1 / 0)
+            with pytest.raises(bs.BarrageError):
+                client.publish("t", rows(3), mode="replace")
+        client.publish("t", rows(4))
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [1, 2, 4]
+
+
 def test_damage_stops_the_start_and_names_the_place(folder: Path) -> None:
     with bs.Server(data_dir=folder) as server:
         table = server.append_table("t", SCHEMA)
@@ -425,6 +442,26 @@ def test_a_torn_end_is_cut_off(folder: Path) -> None:
         server.table("t").append(rows(3))  # type: ignore[attr-defined]
     with bs.Server(data_dir=folder) as server:
         assert server.table("t").to_arrow()["key"].to_pylist() == [1, 3]
+
+
+def test_a_server_keeps_its_journal_within_its_bound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("barrage_server.server.durability._LEAST_JOURNAL_BYTES", 1 << 15)
+
+    def nbytes() -> int:
+        total = 0
+        for path in (folder / "journal").iterdir():
+            with suppress(FileNotFoundError):  # removed meanwhile
+                total += path.stat().st_size
+        return total
+
+    with bs.Server(data_dir=folder) as server:
+        table = server.keyed_table("t", SCHEMA, key="key")
+        for _ in range(3):
+            while nbytes() < 1 << 15:
+                table.upsert(rows(*range(100)))
+            until(lambda: nbytes() < 1 << 15)
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").size == 100
 
 
 def test_a_checkpoint_that_does_not_fit_leaves_room_for_the_journal(

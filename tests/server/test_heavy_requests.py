@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
+import grpc
 import numpy as np
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
 from barrage_server.rowset import RowSet
-from barrage_server.server import Server, exchange_state
+from barrage_server.server import Limits, Server, exchange_state
 from barrage_server.server.exchange_state import ExchangeState
 from barrage_server.server.streams import Stream as OpenStream
 from barrage_server.server.streams import Streams
 from barrage_server.subscription import snapshot_message
 from barrage_server.wire.metadata import SnapshotRequest, SubscriptionRequest
-from tests.server.conftest import DEEPHAVEN, address
+from tests.server.conftest import DEEPHAVEN, GRPC, address, doors
+from tests.server.deephaven.test_grpc_endpoint import log_in
 from tests.server.follower import QUICK
 from tests.server.test_exchange import Stream
 from tests.waiting import until
@@ -145,3 +147,54 @@ def test_a_client_that_goes_while_its_request_is_served_leaves_nothing(
                 each.message()
                 each.reader.cancel()
     until(lambda: all(not entry.subscribers for entry in big.statistics().tables))
+
+
+FLIGHT_SERVICE = "/arrow.flight.protocol.FlightService"
+DEEPHAVEN_SERVICE = "/io.deephaven.proto.backplane.grpc"
+BOUNDS = {
+    f"{FLIGHT_SERVICE}/Handshake": (9_000, "header_bytes"),
+    f"{FLIGHT_SERVICE}/DoAction": (7_000, "request_bytes"),
+    f"{FLIGHT_SERVICE}/DoGet": (5_000, "call_bytes"),
+    f"{FLIGHT_SERVICE}/GetFlightInfo": (5_000, "call_bytes"),
+    f"{FLIGHT_SERVICE}/GetSchema": (5_000, "call_bytes"),
+    f"{FLIGHT_SERVICE}/ListFlights": (5_000, "call_bytes"),
+}
+BOUNDS_OF_DEEPHAVEN = {
+    f"{DEEPHAVEN_SERVICE}.SessionService/Release": (5_000, "call_bytes"),
+    f"{DEEPHAVEN_SERVICE}.TableService/Batch": (5_000, "call_bytes"),
+    f"{DEEPHAVEN_SERVICE}.TableService/Update": (5_000, "call_bytes"),
+    f"{DEEPHAVEN_SERVICE}.TableService/CreateInputTable": (5_000, "call_bytes"),
+    f"{DEEPHAVEN_SERVICE}.PartitionedTableService/PartitionBy": (5_000, "call_bytes"),
+    f"{DEEPHAVEN_SERVICE}.ApplicationService/ListFields": (5_000, "call_bytes"),
+    "/io.deephaven.proto.backplane.script.grpc.ConsoleService/ExecuteCommand": (5_000, "call_bytes"),
+}
+
+
+@pytest.mark.parametrize(
+    ("door", "method"),
+    [
+        *((GRPC, method) for method in BOUNDS),
+        *((DEEPHAVEN, method) for method in [*BOUNDS, *BOUNDS_OF_DEEPHAVEN]),
+    ],
+)
+def test_a_request_beyond_its_bound_is_refused_undecoded(door: str, method: str) -> None:
+    """Decoding keeps all threads waiting. These bytes are damaged, which is told of those within the bound only."""
+    nbytes, name = {**BOUNDS, **BOUNDS_OF_DEEPHAVEN}[method]
+    limits = Limits(call_bytes=5_000, request_bytes=7_000, header_bytes=9_000)
+    with Server(limits=limits, **doors(door)) as server:
+        place = address(server, door).removeprefix("grpc://")
+        with grpc.insecure_channel(place) as channel:
+            metadata: Any = [] if method.endswith("/Handshake") else [("authorization", "Anonymous")]
+            if door == DEEPHAVEN and metadata:
+                metadata = [("authorization", log_in(channel)[1])]
+
+            def refusal(size: int) -> Any:
+                call: Any = channel.stream_stream(method)(iter([b"\xff" * size]), timeout=30, metadata=metadata)
+                with pytest.raises(grpc.RpcError) as caught:
+                    list(call)
+                return caught.value
+
+            within, beyond = refusal(nbytes), refusal(nbytes + 2_000)
+    assert within.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert beyond.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert f"has {nbytes + 2_000:,} bytes, and {nbytes:,} are the most ({name})" in beyond.details()

@@ -27,64 +27,121 @@ def catalog() -> Catalog:
     return Catalog(UpdateGraph())
 
 
-def make(catalog: Catalog, made: MadeTables, principal: Principal, name: str) -> None:
-    made.admit(principal, [name])
-    catalog.add(AppendTable(catalog.graph, name, SCHEMA))
+def make(catalog: Catalog, made: MadeTables, principal: Principal, name: str, schema: pa.Schema = SCHEMA) -> None:
+    made.admit(principal, {name: schema})
+    catalog.add(AppendTable(catalog.graph, name, schema))
+
+
+def named(*names: str) -> dict[str, pa.Schema]:
+    return dict.fromkeys(names, SCHEMA)
+
+
+def limited(catalog: Catalog, **limits: int) -> MadeTables:
+    return MadeTables(catalog, Limits(**limits))  # type: ignore[arg-type]
 
 
 def test_a_caller_makes_no_more_than_its_limit_and_another_one_does(catalog: Catalog) -> None:
-    made = MadeTables(catalog, 100, 2)
+    made = limited(catalog, tables=100, tables_per_caller=2)
     ann, bob = Principal("ann"), Principal("bob")
     make(catalog, made, ann, "a")
     make(catalog, made, ann, "b")
     with pytest.raises(LimitError, match=r"'ann' may have 2 tables .*\(tables_per_caller\)"):
-        made.admit(ann, ["c"])
+        made.admit(ann, named("c"))
     make(catalog, made, bob, "c")
     catalog.drop("a")
     make(catalog, made, ann, "d")
 
 
 def test_what_was_not_made_in_the_end_is_not_counted(catalog: Catalog) -> None:
-    made = MadeTables(catalog, 100, 2)
+    made = limited(catalog, tables=100, tables_per_caller=2)
     for number in range(10):
-        made.admit(Principal("ann"), [str(number)])
+        made.admit(Principal("ann"), named(str(number)))
 
 
 def test_tables_that_are_made_together_count_together(catalog: Catalog) -> None:
-    made = MadeTables(catalog, 6, 3)
+    made = limited(catalog, tables=6, tables_per_caller=3)
     ann, anyone = Principal("ann"), Principal("d", credential=OPEN)
     with pytest.raises(LimitError, match="tables_per_caller"):
-        made.admit(ann, ["a", "b", "c", "d"])
-    made.admit(ann, ["a", "b", "c"])
+        made.admit(ann, named("a", "b", "c", "d"))
+    made.admit(ann, named("a", "b", "c"))
     with pytest.raises(LimitError, match=r"\(tables\)"):
-        made.admit(anyone, list("abcdefg"))
+        made.admit(anyone, named(*"abcdefg"))
 
 
 def test_a_table_counts_for_the_caller_that_made_it_last(catalog: Catalog) -> None:
-    made = MadeTables(catalog, 100, 1)
+    made = limited(catalog, tables=100, tables_per_caller=1)
     make(catalog, made, Principal("ann"), "a")
     catalog.drop("a")
     make(catalog, made, Principal("bob"), "a")
-    made.admit(Principal("ann"), ["b"])
+    made.admit(Principal("ann"), named("b"))
     with pytest.raises(LimitError, match="'bob' may have 1 table that"):
-        made.admit(Principal("bob"), ["c"])
+        made.admit(Principal("bob"), named("c"))
 
 
 def test_the_server_has_a_limit_of_its_own_and_an_open_one_no_other(catalog: Catalog) -> None:
-    made = MadeTables(catalog, 3, 1)
+    made = limited(catalog, tables=3, tables_per_caller=1)
     for name in "abc":
         make(catalog, made, Principal(name, credential=OPEN), name)
     with pytest.raises(LimitError, match=r"has 3 tables.*\(tables\)"):
-        made.admit(Principal("d", credential=OPEN), ["d"])
+        made.admit(Principal("d", credential=OPEN), named("d"))
 
 
 def test_callers_without_tables_are_forgotten(catalog: Catalog) -> None:
-    made = MadeTables(catalog, 10_000, 1)
+    made = limited(catalog, tables=10_000, tables_per_caller=1)
     make(catalog, made, Principal("ann"), "a")
     for number in range(3000):
-        made.admit(Principal(str(number)), ["other"])
+        made.admit(Principal(str(number)), named("other"))
     with pytest.raises(LimitError):
-        made.admit(Principal("ann"), ["b"])
+        made.admit(Principal("ann"), named("b"))
+
+
+NARROW, WIDE = (pa.schema([(f"c{number}", pa.int64()) for number in range(width)]) for width in (3, 4))
+NESTED = pa.schema([("s", pa.struct([("a", pa.int64()), ("b", pa.list_(pa.int64()))]))])  # four fields at all depths
+
+
+@pytest.mark.parametrize("wide", [WIDE, NESTED], ids=["wide", "nested"])
+def test_a_caller_makes_no_more_columns_than_its_limit_and_another_one_does(catalog: Catalog, wide: pa.Schema) -> None:
+    made = limited(catalog, columns_per_caller=10)
+    ann, bob = Principal("ann"), Principal("bob")
+    make(catalog, made, ann, "a", NARROW)
+    make(catalog, made, ann, "b", WIDE)
+    with pytest.raises(LimitError, match=r"'ann' may have 10 columns .*\(columns_per_caller\)"):
+        made.admit(ann, {"c": wide})
+    made.admit(ann, {"c": NARROW})  # never made, and so not counted below
+    make(catalog, made, bob, "c", wide)
+    catalog.drop("a")
+    make(catalog, made, ann, "d", wide)
+
+
+def test_all_callers_make_no_more_columns_than_the_limit(catalog: Catalog) -> None:
+    """Those of an open server, who have no limit of their own, are counted with the others."""
+    made = limited(catalog, columns_per_caller=4, total_columns=10)
+    anyone = Principal("anyone", credential=OPEN)
+    make(catalog, made, Principal("ann"), "a", NARROW)
+    make(catalog, made, anyone, "b", NARROW)
+    make(catalog, made, anyone, "c", WIDE)
+    for principal in (anyone, Principal("bob")):
+        with pytest.raises(LimitError, match=r"may have 10 columns \(total_columns\)"):
+            made.admit(principal, named("d"))
+    catalog.drop("b")
+    made.admit(Principal("bob"), {"d": NARROW})
+
+
+def test_columns_count_for_the_caller_that_made_the_table_last(catalog: Catalog) -> None:
+    made = limited(catalog, columns_per_caller=4, total_columns=8)
+    make(catalog, made, Principal("ann"), "a", WIDE)
+    catalog.drop("a")
+    make(catalog, made, Principal("bob"), "a", WIDE)
+    make(catalog, made, Principal("ann"), "b", WIDE)
+    with pytest.raises(LimitError, match="columns_per_caller"):
+        made.admit(Principal("bob"), named("c"))
+
+
+def test_columns_of_tables_that_are_made_together_count_together(catalog: Catalog) -> None:
+    made = limited(catalog, columns_per_caller=2)
+    with pytest.raises(LimitError, match="columns_per_caller"):
+        made.admit(Principal("ann"), named("a", "b", "c"))
+    made.admit(Principal("ann"), named("a", "b"))
 
 
 def test_a_commit_over_several_tables_makes_no_more_than_the_limit(door: str) -> None:
@@ -117,15 +174,16 @@ def _published(client: bs.Client, name: str) -> None:
         publication.flush()
 
 
+@pytest.mark.parametrize("limit", ["tables_per_caller", "columns_per_caller", "total_columns"])
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_to_make_a_table_is_counted(way: str, door: str) -> None:
-    limits = Limits(tables_per_caller=1)
+def test_every_way_to_make_a_table_is_counted(way: str, limit: str, door: str) -> None:
+    limits = Limits(**{limit: 1})  # type: ignore[arg-type]
     with (
         Server(token="secret", limits=limits, **doors(door)) as server,
         bs.connect(address(server, door), token="secret") as client,
     ):
         client.create_table("first", SCHEMA)
-        with pytest.raises(LimitError, match="tables_per_caller"):
+        with pytest.raises(LimitError, match=limit):
             WAYS[way](client, "second")
         assert [table.name for table in server.tables()] == ["first"]
         client.append("first", {"n": [1]})

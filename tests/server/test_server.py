@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
 import re
+import resource
 import socket
 import threading
 import time
@@ -26,7 +28,7 @@ from barrage_server.errors import (
     UnknownTableError,
     UnsupportedTypeError,
 )
-from barrage_server.server import Server
+from barrage_server.server import Limits, Server
 from barrage_server.wire.protocol import TableKind
 from tests.server.conftest import SCHEMA
 from tests.server.follower import Follower
@@ -279,3 +281,21 @@ def test_what_does_not_go_together_is_refused_here_and_by_a_client(asked: dict[s
             with pytest.raises(bs.InvalidRequestError):
                 create("t", {"sym": "string"}, **asked)
         assert not server.tables()
+
+
+def test_an_embedded_server_leaves_the_limit_of_descriptors_alone_and_says_what_it_allows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The limit is that of the whole process. With fewer connections than that there is nothing to say."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = 1024 if hard == resource.RLIM_INFINITY else min(1024, hard)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+        with caplog.at_level(logging.INFO, "barrage_server.server"):
+            with Server(limits=Limits(connections=100)):
+                assert "ulimit -n" not in caplog.text
+            with Server():
+                assert resource.getrlimit(resource.RLIMIT_NOFILE) == (few, hard)
+        assert "a port takes about 896 connections, and not 10000" in caplog.text
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

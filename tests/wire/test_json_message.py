@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barrage_server.errors import WireFormatError
+from barrage_server.errors import LimitError, WireFormatError
 from barrage_server.wire.json_message import REQUIRED, AtLeast, JsonMessage
+from barrage_server.wire.json_object import MOST_VALUES
 
 SCHEMA = pa.schema([("a", pa.int64())])
 
@@ -123,3 +124,17 @@ def test_errors_name_the_field(name: str, wrong: object, text: str) -> None:
 def test_answers_may_say_more() -> None:
     assert Answer.from_json(b'{"text": "x", "later": 1}') == Answer("x")
     assert Answer().to_json() == b"{}"
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "1"])
+def test_a_request_of_very_many_values_is_refused_unread(value: str) -> None:
+    """No thread runs while JSON is read. A server may answer with as many: the client has asked for them."""
+    listed = f"[{','.join([value] * MOST_VALUES)}]"
+    with pytest.raises(LimitError, match=rf"^sample: it may have {MOST_VALUES:,} values"):
+        Sample.from_json(f'{{"text": {listed}'.encode())  # cut off, which is told of what is read
+    assert Answer.from_json(f'{{"text": "x", "later": {listed}}}'.encode()) == Answer("x")
+
+
+def test_a_long_text_is_one_value() -> None:
+    text = "x" * (1 << 22)
+    assert Sample.from_json(json.dumps({**GOOD, "text": text}).encode()).text == text

@@ -91,6 +91,15 @@ def test_noise(noise: bytes) -> None:
         return
 
 
+@pytest.mark.parametrize("field", [b"\x12\0", b"\x20\1", b"\x0a\0"], ids=["known", "unknown", "descriptors"])
+def test_very_many_fields_are_damage(field: bytes) -> None:
+    """Each takes a while, and a message has four."""
+    decode_flight_data(field * 1000)
+    for data in (field * 1001, b"\x0a\xd2\x0f" + b"\x18\0" * 1001):
+        with pytest.raises(WireFormatError, match="damaged FlightData: it has more than 1,000 fields"):
+            decode_flight_data(data)
+
+
 @pytest.mark.parametrize("data", [b"\x12", b"\x12\xff", b"\x12\x05abc", b"\xff" * 11, b"\x13", b"\x29abc"])
 def test_damage(data: bytes) -> None:
     with pytest.raises(WireFormatError, match="damaged FlightData"):
@@ -99,7 +108,7 @@ def test_damage(data: bytes) -> None:
 
 def test_messages_that_grpc_cannot_carry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raw, "MAX_MESSAGE", 10)
-    with pytest.raises(MessageTooLargeError, match="more than gRPC carries"):
+    with pytest.raises(MessageTooLargeError, match="more than the 10 that gRPC carries"):
         encode_flight_data(b"0123456789", None, None)
 
 

@@ -224,7 +224,10 @@ class ListIn(_Rolling):
         lengths = windows.end - windows.first
         items = int(lengths.sum())
         if items > _MOST_ITEMS:
-            raise LimitError(f"The lists of a rolling_group would have {items:,} values. Use a narrower window.")
+            raise LimitError(
+                f"The lists of a rolling_group would have {items:,} values, and {_MOST_ITEMS:,} is the "
+                "most. Use a narrower window."
+            )
         check_bytes(items * max(8.0, columns[0].nbytes / max(len(columns[0]), 1)), self._most_bytes)
         places = ranges_of(windows.first, lengths)
         check_copies(columns[0], places)

@@ -12,7 +12,7 @@ from barrage_server.errors import DeadlineError
 from barrage_server.server.stall import StallWatch
 from barrage_server.wire.families import ClientFamily
 
-__all__ = ["CODES", "Call", "Service", "Status"]
+__all__ = ["CODES", "Call", "RequestBound", "Service", "Status"]
 
 CODES: Final[Mapping[str, int]] = {
     "OK": 0,
@@ -51,6 +51,20 @@ class Status:
 Status.OK = Status()
 
 
+@dataclass(frozen=True, slots=True)
+class RequestBound:
+    """The most bytes of a request that is decoded as a whole: no thread runs while that is done.
+
+    Attributes:
+        nbytes: the number of bytes.
+        limit: the name of the server's limit that gives it.
+
+    """
+
+    nbytes: int
+    limit: str
+
+
 class Call(ABC):
     """One RPC. It runs on the endpoint's event loop.
 
@@ -61,10 +75,12 @@ class Call(ABC):
         family: the client family, by headers and transport.
         stall: the watch over the client's progress in :meth:`write`.
         first_seconds: seconds within which the first message has to come; see :meth:`read_first`.
+        request_bound: the most bytes of its request, where it has one.
 
     """
 
     first_seconds: float = 10.0
+    request_bound: RequestBound
 
     method: str
     metadata: Mapping[str, str]

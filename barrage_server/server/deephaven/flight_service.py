@@ -122,7 +122,11 @@ class FlightService:
         """The payload of a handshake without credentials in its headers: few at a time, within a time-out."""
         limits = self._state.server_state.limits
         if self._handshakes.locked():
-            raise LimitError("This server has as many handshakes open as it takes; try again later.")
+            raise LimitError(
+                f"This server has {max(1, limits.handshakes // _PER_HANDSHAKE)} handshakes open, one for "
+                f"{_PER_HANDSHAKE} of its limit of {limits.handshakes} (handshakes), and takes no more; "
+                "try again later."
+            )
         async with self._handshakes:
             try:
                 data = await asyncio.wait_for(call.read(), limits.handshake_seconds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -16,6 +16,9 @@ __all__ = ["GrpcServices"]
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+_MOST_BYTES: Final = 64 << 10
+"""Bytes of a request: a few names."""
 
 
 class GrpcServices:
@@ -50,7 +53,9 @@ class GrpcServices:
     def _guarded(self, handler: Any) -> Handler:
         async def run(_requests: object, context: Context) -> None:
             if self._open >= self._most:
-                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"There are {self._most} such calls already.")
+                await context.abort(
+                    grpc.StatusCode.RESOURCE_EXHAUSTED, f"There are {self._most} such calls (handshakes)."
+                )
             self._open += 1
             try:
                 await _run(handler, context, self._seconds)
@@ -71,6 +76,11 @@ async def _run(handler: Any, context: Context, seconds: float) -> None:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"No request came within {seconds:g} s.")
         if message is grpc.aio.EOF:
             return None
+        if len(message) > _MOST_BYTES:
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"A request has {_MOST_BYTES:,} bytes at most here, and this one has {len(message):,}.",
+            )
         try:
             return parse(message)
         except DecodeError:

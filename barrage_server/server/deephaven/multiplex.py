@@ -218,8 +218,8 @@ class Demultiplexer:
 
     def _too_large(self, length: int) -> MessageTooLargeError:
         return MessageTooLargeError(
-            f"A message of {length} bytes is more than the {self.message_bytes} that a connection takes at a time; "
-            f"send it in smaller ones."
+            f"A message of {length} bytes is more than the {self.message_bytes} that a connection takes at a time "
+            f"(message_bytes, and less without credentials); send it in smaller ones."
         )
 
 

@@ -14,7 +14,7 @@ from barrage_server.flight.errors import tagged_text
 from barrage_server.log import note, serving_call
 from barrage_server.server.auth import parse_authorization
 from barrage_server.server.authentication import CERTIFICATE, Credentials
-from barrage_server.server.deephaven.call import Call, Status
+from barrage_server.server.deephaven.call import Call, RequestBound, Status
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.principal import UNAUTHENTICATED
@@ -42,6 +42,7 @@ Methods = dict[str, Handler]
 AUTHORIZATION: Final = "authorization"
 _BEARER: Final = "bearer"
 HANDSHAKE: Final = "/arrow.flight.protocol.FlightService/Handshake"
+_ACTION: Final = "/arrow.flight.protocol.FlightService/DoAction"
 # Calls that need no credentials: what they answer is not a secret, or they carry credentials themselves.
 _OPEN: Final = frozenset(
     {
@@ -62,8 +63,8 @@ _BEGINNING: Final = _OPENING | {"/io.deephaven.proto.backplane.grpc.TableService
 # Deephaven's Java client hangs up as soon as it has sent this, which may be before the request is read.
 _CLOSING: Final = "/io.deephaven.proto.backplane.grpc.SessionService/CloseSession"
 
-_REQUEST_BYTES: Final = 16 << 20
-"""Of a call with one request, actions with their bodies included."""
+_ENVELOPE_BYTES: Final = 1024
+"""Bytes of a request around what it carries: an action's body and a ticket's plan have bounds of their own."""
 
 Request = TypeVar("Request", bound=Message)
 
@@ -121,6 +122,7 @@ class DeephavenService:
                 session.calls.add(task)
             if (token := self.answer_token(session, is_new=is_new)) is not None:
                 await call.send_headers([(AUTHORIZATION, f"Bearer {token}")])
+            call.request_bound = self._request_bound(call.method)
             if call.method in _OPEN and call.method != HANDSHAKE:
                 await self._bounded(handler, call, session)
             else:
@@ -140,6 +142,14 @@ class DeephavenService:
             if session is not None:
                 session.calls.discard(task)
         return Status.OK
+
+    def _request_bound(self, method: str) -> RequestBound:
+        limits = self._state.server_state.limits
+        if method in _OPEN:  # the caller may have no credentials
+            return RequestBound(limits.header_bytes, "header_bytes")
+        if method == _ACTION:  # its body is one field
+            return RequestBound(limits.request_bytes, "request_bytes")
+        return RequestBound(limits.call_bytes, "call_bytes")
 
     async def _bounded(self, handler: Handler, call: Call, session: Session) -> None:
         """A call that needs no credentials: few at a time, and not for long."""
@@ -206,31 +216,35 @@ def shown_credentials(call: Call, header: str | None, *, lenient: bool) -> Crede
     return parse_authorization(header, lenient=lenient)
 
 
-async def read_request(call: Call, kind: type[Request], most: int = _REQUEST_BYTES) -> Request:
-    """The one request of a call, of ``most`` bytes.
+async def read_request(call: Call, kind: type[Request]) -> Request:
+    """The one request of a call.
 
     Raises:
         WireFormatError: there is none, or it is damaged.
-        LimitError: it is too long.
+        LimitError: it is longer than the call's bound.
         DeadlineError: it does not come in time.
 
     """
     data = await call.read_first()
     if data is None:
         raise WireFormatError(f"The call {call.method} came without a request.")
-    return parse_request(call, kind, data, most)
+    return parse_request(call, kind, data)
 
 
-def parse_request(call: Call, kind: type[Request], data: bytes, most: int = _REQUEST_BYTES) -> Request:
-    """The request in ``data``, of ``most`` bytes.
+def parse_request(call: Call, kind: type[Request], data: bytes) -> Request:
+    """The request in ``data``.
 
     Raises:
         WireFormatError: it is damaged.
-        LimitError: it is too long: reading it would take the event loop's time.
+        LimitError: it is longer than the call's bound.
 
     """
-    if len(data) > most:
-        raise LimitError(f"The request of {call.method} has more than the {most:,} bytes that are allowed.")
+    bound = call.request_bound
+    if len(data) > bound.nbytes + _ENVELOPE_BYTES:
+        raise LimitError(
+            f"The request of {call.method} has {len(data):,} bytes, and {bound.nbytes:,} are the most ({bound.limit}). "
+            f"Send less at once."
+        )
     try:
         return kind.FromString(data)
     except DecodeError as error:

@@ -35,8 +35,6 @@ from barrage_server.wire.tickets import export_ticket
 __all__ = ["TableService"]
 
 _PACKAGE: Final = "/io.deephaven.proto.backplane.grpc"
-_BATCH_BYTES: Final = 4 << 20
-"""Most bytes of a batch. Decoding many short operations occupies the event loop."""
 _SIZES_SECONDS: Final = 0.2
 """Least seconds between two reports of the sizes of exports to a client."""
 _SCAN_SHARE: Final = 9
@@ -85,7 +83,7 @@ class TableService:
 
         The call ends with the error of the first one that failed.
         """
-        request = await read_request(call, table_pb2.BatchTableRequest, _BATCH_BYTES)
+        request = await read_request(call, table_pb2.BatchTableRequest)
         most = self._state.server_state.limits.batch_operations
         if len(request.ops) > most:
             raise LimitError(f"A batch has at most {most:,} operations (batch_operations), not {len(request.ops):,}.")

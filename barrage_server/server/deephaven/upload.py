@@ -69,7 +69,7 @@ class PutStream:
         self.descriptor = Descriptor()
         self._call = call
         self._limits = limits
-        self._limit = limits.put_bytes
+        self._limit, self._setting = limits.put_bytes, "put_bytes"
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()  # guards the next five
         self._waiting: concurrent.futures.Future[Any] | None = None
@@ -104,7 +104,7 @@ class PutStream:
             self._schema = await asyncio.to_thread(decode_schema_message, first.data_header)
         self.descriptor = first.descriptor or Descriptor()
         if self.descriptor.type == COMMAND_DESCRIPTOR and self.descriptor.command == STAGE_COMMAND:
-            self._limit = self._limits.staging.entry_bytes
+            self._limit, self._setting = self._limits.staging.entry_bytes, "staging.entry_bytes"
         return self.descriptor
 
     def cancel(self) -> None:
@@ -166,7 +166,7 @@ class PutStream:
         header, body = parts.data_header, parts.data_body or b""
         if header_type(header) == DICTIONARY_BATCH:
             if self._decoder is None:
-                self._decoder = DictionaryDecoder(self._schema_header, self._limit)
+                self._decoder = DictionaryDecoder(self._schema_header, self._limit, self._setting)
             self._decoder.add(header, body)
             return None, metadata
         return self._batch(header, body), metadata
@@ -216,7 +216,9 @@ class PutStream:
         try:
             if self._decoder is not None:
                 return self._decoder.batch(header, body)
-            columns = decode_ragged_batch(header, body, self._schema, check=False, most=self._limit)
+            columns = decode_ragged_batch(
+                header, body, self._schema, check=False, most=self._limit, setting=self._setting
+            )
             return pa.RecordBatch.from_arrays(columns, schema=self._schema)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise WireFormatError("What came is not an Arrow stream of the announced schema.") from error

@@ -194,7 +194,9 @@ class Socket:
         task.add_done_callback(self._tasks.discard)
 
     async def _too_many(self, _: Call) -> Status:
-        return Status.of(LimitError.code, f"One connection may have {self._limits.streams} calls at a time.")
+        return Status.of(
+            LimitError.code, f"One connection may have {self._limits.streams} calls at a time (calls_per_connection)."
+        )
 
     async def _run(self, call: _WebCall, service: Service) -> None:
         call.has_begun = True

@@ -26,6 +26,7 @@ from barrage_server.server.deephaven.call import Call, Status
 from barrage_server.server.deephaven.grpc_endpoint import GrpcCall, call_handler
 from tests.waiting import until
 
+REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 CONFIG = "/io.deephaven.proto.backplane.grpc.ConfigService/GetConfigurationConstants"
 SERVICES = {
     "arrow.flight.protocol.FlightService",
@@ -115,6 +116,14 @@ def test_health_is_told_when_the_server_goes() -> None:
         with pytest.raises(grpc.RpcError):
             while True:
                 assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@pytest.mark.parametrize("method", ["/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", REFLECTION])
+def test_a_long_request_that_needs_no_credentials_is_refused_undecoded(channel: Any, method: str) -> None:
+    for size, code in ((65_536, grpc.StatusCode.INVALID_ARGUMENT), (65_537, grpc.StatusCode.RESOURCE_EXHAUSTED)):
+        with pytest.raises(grpc.RpcError) as caught:
+            list(channel.stream_stream(method)(iter([b"\xff" * size]), timeout=10))
+        assert caught.value.code() is code
 
 
 def test_reflection_describes_every_call(channel: Any) -> None:

@@ -1,0 +1,126 @@
+"""Each text about a limit says which one it is and how much it allows."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import barrage_server
+from barrage_server.publish import StagingLimits
+from barrage_server.server import Limits
+
+PACKAGE = Path(barrage_server.__file__).parent
+CLASSES = {"LimitError", "MessageTooLargeError"}
+SETTINGS = {
+    *(field.name for field in dataclasses.fields(Limits)),
+    *(f"staging.{field.name}" for field in dataclasses.fields(StagingLimits)),
+    "most_rows",  # an argument of joins
+}
+# Placeholders for the name of a limit.
+NAMES = {
+    "{stream.kind}s": {"subscriptions", "uploads", "downloads", "pages"},
+    "staging.{name}": {"staging.entry_bytes", "staging.caller_bytes", "staging.total_bytes"},
+    "{name}": {"result_bytes", "total_result_bytes"},
+    "{setting}": {"put_bytes", "staging.entry_bytes"},
+    "{self._setting}": {"put_bytes", "staging.entry_bytes"},
+    "{bound.limit}": {"call_bytes", "request_bytes", "header_bytes"},
+}
+NAMED = re.compile(r"\((?P<name>[^()]+?)(?:, and less without credentials)?\)")
+CONSTANT = re.compile(r"\{[^{}]*\b_?[A-Z][A-Z_]{2,}\b[^{}]*\}")
+NUMBER = re.compile(r"\d")
+TEXTS = {"refusal", "_refusal"}
+"""Names of what has a text that is raised elsewhere."""
+EXEMPT = {
+    "process.py": "the operating system has the limit, and does not tell it",
+    "plan/json_form.py:A plan may have {most} {what}, and this one has {found}.": "the callers name constants",
+}
+
+
+def template(node: ast.expr) -> str | None:
+    """A text with its placeholders, as ``at most {self._most:,}``; ``None`` for another expression."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(
+            str(part.value) if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
+            for part in node.values
+            if isinstance(part, ast.Constant | ast.FormattedValue)
+        )
+    return None
+
+
+def is_refusal(node: ast.AST) -> bool:
+    """Whether an expression has a text of one of the names that are checked where it is made."""
+    return (isinstance(node, ast.Name) and node.id in TEXTS) or (isinstance(node, ast.Attribute) and node.attr in TEXTS)
+
+
+def made(tree: ast.Module) -> Iterator[tuple[int, ast.expr]]:
+    """The texts of limits, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called, first = ast.unparse(node.func), ast.unparse(node.args[0]) if node.args else ""
+            if called in CLASSES and not is_refusal(node.args[0]):
+                yield node.lineno, node.args[0]
+            elif first in ("LimitError.code", "grpc.StatusCode.RESOURCE_EXHAUSTED"):  # Status.of, context.abort
+                yield node.lineno, node.args[1]
+        elif isinstance(node, ast.Assign) and any(map(is_refusal, node.targets)):
+            values = [node.value.body, node.value.orelse] if isinstance(node.value, ast.IfExp) else [node.value]
+            yield from ((node.lineno, value) for value in values if isinstance(value, ast.JoinedStr))
+        elif isinstance(node, ast.FunctionDef) and node.name in TEXTS:
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Return) and isinstance(inner.value, ast.JoinedStr):
+                    yield inner.lineno, inner.value
+
+
+def names_limit_and_value(text: str) -> bool:
+    """Whether a text names a setting and a value, or has a constant, or a number."""
+    if CONSTANT.search(text) or NUMBER.search(text):
+        return True
+    named = [found["name"] for found in NAMED.finditer(text)]
+    return any(NAMES.get(name, {name}) <= SETTINGS for name in named) and "{" in NAMED.sub("", text)
+
+
+MODULES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+LIMITED = {name: texts for name, tree in MODULES.items() if (texts := list(made(tree)))}
+
+
+@pytest.mark.parametrize("module", LIMITED)
+def test_a_text_about_a_limit_names_it_and_its_value(module: str) -> None:
+    wrong = [
+        (line, text)
+        for line, node in LIMITED[module]
+        if module not in EXEMPT
+        and ((text := template(node)) is None or not names_limit_and_value(text))
+        and f"{module}:{text}" not in EXEMPT
+    ]
+    assert wrong == []
+
+
+def test_the_texts_are_found() -> None:
+    """Those of all ways to raise one: by class, by status, and by a text that is made elsewhere."""
+    assert sum(map(len, LIMITED.values())) > 80
+    assert {"server/results.py", "server/made_tables.py", "server/deephaven/web_socket.py", "wire/reader.py"} <= set(
+        LIMITED
+    )
+    assert {key for key in EXEMPT if key.partition(":")[0] not in LIMITED} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("There are too many.", False),
+        ("There are {count}, and {self._most} is the most.", False),
+        ("There are too many (uploads).", False),
+        ("{self._most} may be open (uploads).", True),
+        ("{self._most} may be open (no_setting).", False),
+        ("{size:,} bytes are more than {_MOST:,}.", True),
+        ("The {limit} of this (staging.{name}).", True),
+    ],
+)
+def test_what_counts_as_named(text: str, expected: bool) -> None:
+    assert names_limit_and_value(text) is expected
