@@ -445,8 +445,8 @@ class Server:
         """Replace credentials, roles and certificates while clients are connected.
 
         Streams and sessions whose credentials are no longer accepted, or whose roles no longer allow them, end within
-        two seconds. The Flight port keeps its certificate: pyarrow cannot exchange it. The Deephaven ports present the
-        new one to new connections.
+        two seconds. New connections get the new certificate at all ports but a Flight port that pyarrow serves, which
+        cannot exchange it, and keeps it until the server is started anew.
 
         Args:
             token: the new credentials, as for the constructor; ``None`` keeps them, and reads their files again.
