@@ -114,8 +114,7 @@ class Server:
 
     Raises:
         InvalidRequestError: the host is not an address, the token is empty, credentials name a role that is not
-            defined, or it would listen beyond this machine
-            without a token or without TLS, and that is not allowed.
+            defined, or it would listen beyond this machine without a token or without TLS, and that is not allowed.
         UnavailableError: the address cannot be listened on.
         DependencyError: a Deephaven port or the front ``grpc`` is requested, and its packages are not installed.
         JournalError: the data directory is damaged, or something else.
