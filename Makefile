@@ -142,5 +142,5 @@ pins: ## Resolve requirements/*.txt anew from the newest versions
 	@scripts/pins
 
 clean: ## Remove what the verbs above made
-	rm -rf $(VENV) .interop .web web/node_modules .bench .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) .interop .web web/node_modules .bench .demo .fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,20 +9,36 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ANYONES = {"_exit", "_repr_html_", "_jsc"}
 """Names with an underscore that other makers have made public: of Python, of notebooks, and of Spark."""
-EXEMPT = {
-    "rowset/forms.py": "makes row sets in each of the forms that the room chooses by itself",
-    "interop/peers/pydeephaven_client.py": "reads what the peer has no public name for",
-    "faults/test_strangers.py": "counts handshakes, which no figure of the server shows",
-    "faults/rounds.py": "disturbs at instants that are drawn, whatever happens until then",
-    "publish/test_drop_beside_commit.py": "puts a step of another thread between what stages a cycle and the cycle",
-    "spark/test_keeping.py": "waits in a process of Spark, which has none of the modules here",
-    "server/test_access.py": "compares its list of calls with the handlers of an endpoint",
-    "server/test_access_parts.py": "lets the time pass for which parts of tables are kept",
-    "server/test_credentials.py": "counts how often a password is compared, and who waits for it",
-    "server/test_metrics.py": "reads the figures without a port, and puts a server into a phase that is short",
-    "server/test_web_tokens.py": "has the redirects followed that its opener makes",
-    "server/test_durability.py": "has a checkpoint made now, which a server does when it sees fit",
+PRIVATE: dict[str, tuple[set[str], str]] = {
+    "rowset/forms.py": ({"_of", "_segments"}, "makes row sets in each of the forms that the room chooses by itself"),
+    "interop/peers/pydeephaven_client.py": ({"_thread"}, "reads what the peer has no public name for"),
+    "faults/test_strangers.py": ({"_endpoints"}, "counts handshakes, which no figure of the server shows"),
+    "publish/test_drop_beside_commit.py": (
+        {"_run"},
+        "puts a step of another thread between what stages a cycle and the cycle",
+    ),
+    "server/test_access.py": (
+        {"_deephaven", "_endpoints", "_hub", "_methods", "_service"},
+        "compares its list of calls with the handlers of an endpoint",
+    ),
+    "server/test_access_parts.py": ({"_hub"}, "lets the time pass for which parts of tables are kept"),
+    "server/test_credentials.py": (
+        {"_fits", "_hub", "_waiting"},
+        "counts how often a password is compared, and who waits for it",
+    ),
+    "server/test_metrics.py": (
+        {"_http", "_metrics", "_phase", "_readiness"},
+        "reads the figures without a port, and puts a server into a phase that is short",
+    ),
+    "server/test_web_tokens.py": ({"_NoPlainRedirect"}, "has the redirects followed that its opener makes"),
+    "server/test_durability.py": ({"_hub", "_show"}, "has a checkpoint made now, which a server does when it sees fit"),
 }
+"""The private members that a file reaches for, and why."""
+PAUSES = {
+    "faults/rounds.py": "disturbs at instants that are drawn, whatever happens until then",
+    "spark/test_keeping.py": "waits in a process of Spark, which has none of the modules here",
+}
+"""Files that wait for a time, and why."""
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
@@ -37,38 +53,54 @@ def is_own(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id in ("self", "cls", "other")
 
 
-def test_private_members_are_not_reached_for() -> None:
-    found = [
-        f"{name}:{node.lineno} {ast.unparse(node)}"
-        for name, tree in trees()
-        if name not in EXEMPT
+def reached_for(tree: ast.Module) -> dict[str, str]:
+    """The private members of others that a file reaches for, each with a place."""
+    return {
+        node.attr: f"{node.lineno} {ast.unparse(node)}"
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and node.attr.startswith("_")
         and not node.attr.startswith("__")
         and node.attr not in ANYONES
         and not is_own(node.value)
+    }
+
+
+def pauses(call: ast.Call) -> bool:
+    """Whether a call waits for a time."""
+    function = call.func
+    if not isinstance(function, ast.Attribute):
+        return isinstance(function, ast.Name) and function.id == "sleep"
+    if function.attr == "sleep":
+        return [ast.unparse(argument) for argument in call.args] != ["0"]
+    made_here = isinstance(function.value, ast.Call) and ast.unparse(function.value.func).endswith("Event")
+    return function.attr == "wait" and made_here and bool(call.args)
+
+
+def test_private_members_are_not_reached_for() -> None:
+    found = [
+        f"{name}:{place}"
+        for name, tree in trees()
+        for member, place in reached_for(tree).items()
+        if name not in PRIVATE or member not in PRIVATE[name][0]
     ]
     assert found == []
+
+
+def test_what_files_may_reach_for_is_what_they_do() -> None:
+    every = dict(trees())
+    assert {name: members for name, (members, _) in PRIVATE.items()} == {
+        name: set(reached_for(every[name])) for name in PRIVATE
+    }
 
 
 def test_nothing_waits_for_a_time() -> None:
     """A number that ``wait`` is given bounds it: it is for an event that some code sets, and not for one made here."""
-
-    def pauses(call: ast.Call) -> bool:
-        function = call.func
-        if not isinstance(function, ast.Attribute):
-            return isinstance(function, ast.Name) and function.id == "sleep"
-        if function.attr == "sleep":
-            return [ast.unparse(argument) for argument in call.args] != ["0"]
-        made_here = isinstance(function.value, ast.Call) and ast.unparse(function.value.func).endswith("Event")
-        return function.attr == "wait" and made_here and bool(call.args)
-
     found = [
         f"{name}:{node.lineno} {ast.unparse(node)}"
         for name, tree in trees()
-        if name not in EXEMPT
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and pauses(node)
     ]
-    assert found == []
+    assert [place for place in found if place.partition(":")[0] not in PAUSES] == []
+    assert {place.partition(":")[0] for place in found} == set(PAUSES)

@@ -71,7 +71,7 @@ class UpdateGraph:
     functions: Functions
     """The functions that formulas of its tables may name."""
     clock: Callable[[], float]
-    """A clock, in seconds, that times the cycles of derived tables. The default stands still: nothing is timed."""
+    """A clock, in seconds, that times the cycles of derived tables. The default is always 0: nothing is timed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

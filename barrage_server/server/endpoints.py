@@ -20,6 +20,7 @@ from barrage_server.server.front import Front
 from barrage_server.server.server_state import ServerState
 from barrage_server.server.strangers import Strangers
 from barrage_server.server.streams import Watchdog
+from barrage_server.server.web.tls import tls_context
 
 if TYPE_CHECKING:
     from barrage_server.server.deephaven.endpoint import DeephavenEndpoint
@@ -196,7 +197,7 @@ class Endpoints:
         self._page = PageDoor(self._server_state, self.host, port, self._tls, self._client_roots, names, companion)
 
     def replace_tls(self, tls: TlsIdentity) -> None:
-        """Present another certificate to new connections, at the Deephaven ports.
+        """Present another certificate to new connections, at all ports but one that pyarrow serves.
 
         Raises:
             InvalidRequestError: there is no TLS here, or chain and key do not fit.
@@ -206,6 +207,7 @@ class Endpoints:
             raise InvalidRequestError("This server has no TLS; start it anew with a certificate.")
         if tls == self._tls:
             return
+        tls_context(*tls)  # raises before anything has changed: a context that took half of a pair serves no more
         if self._deephaven is not None:
             self._deephaven.replace_tls(tls)
         if self._page is not None:

@@ -114,8 +114,7 @@ class Server:
 
     Raises:
         InvalidRequestError: the host is not an address, the token is empty, credentials name a role that is not
-            defined, or it would listen beyond this machine
-            without a token or without TLS, and that is not allowed.
+            defined, or it would listen beyond this machine without a token or without TLS, and that is not allowed.
         UnavailableError: the address cannot be listened on.
         DependencyError: a Deephaven port or the front ``grpc`` is requested, and its packages are not installed.
         JournalError: the data directory is damaged, or something else.
@@ -445,8 +444,8 @@ class Server:
         """Replace credentials, roles and certificates while clients are connected.
 
         Streams and sessions whose credentials are no longer accepted, or whose roles no longer allow them, end within
-        two seconds. The Flight port keeps its certificate: pyarrow cannot exchange it. The Deephaven ports present the
-        new one to new connections.
+        two seconds. New connections get the new certificate at all ports but a Flight port that pyarrow serves, which
+        cannot exchange it, and keeps it until the server is started anew.
 
         Args:
             token: the new credentials, as for the constructor; ``None`` keeps them, and reads their files again.

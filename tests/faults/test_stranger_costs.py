@@ -1,7 +1,8 @@
 """What callers without credentials cost a server behind the gRPC front: counts of threads, descriptors and bytes.
 
-The server is a process of its own. Each test is one attack; a client with the token is served meanwhile, and
-everything is back when the attack is over.
+The server is a process of its own. Each test is one attack; a client with the token is served meanwhile. When the
+attack is over threads and descriptors are as before, and the same attack again takes no more memory: what allocators
+keep is used again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 FLIGHT = "/arrow.flight.protocol.FlightService"
 MOST_THREADS = 10
 MOST_BYTES = 64 << 20
+LEFT = 2
+"""Threads, and descriptors, by which a server may differ from before: gRPC starts and ends some as it sees fit."""
 BACK_SECONDS = 10.0
 _SERVER = """
 import sys
@@ -94,7 +97,7 @@ class Highest:
         self._server = server
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look)
-        self.before = self.peak = server.figures()
+        self.peak = server.figures()
 
     def _look(self) -> None:
         while not self._over.wait(0.01):
@@ -190,7 +193,8 @@ def wrong_tokens(server: Guarded, held: ExitStack) -> None:
         with pytest.raises(grpc.RpcError) as refused:
             list(call(b"", metadata=[("authorization", f"Bearer guess{number}")], timeout=60))
         codes.append(refused.value.code())
-    assert codes[:60] == [grpc.StatusCode.UNAUTHENTICATED] * 60
+    looked_at = codes.index(grpc.StatusCode.RESOURCE_EXHAUSTED)
+    assert looked_at >= 60 or not looked_at, "none, when there were as many just before"
     assert codes.count(grpc.StatusCode.RESOURCE_EXHAUSTED) > 800
 
 
@@ -243,22 +247,24 @@ ATTACKS: list[Callable[[Guarded, ExitStack], None]] = [
 def test_strangers_cost_little_and_leave_nothing(
     server: Guarded, attack: Callable[[Guarded, ExitStack], None], record_property: Callable[[str, object], None]
 ) -> None:
-    with ExitStack() as held, Highest(server) as highest:
-        attack(server, held)
-        server.serves()
-    before, peak = highest.before, highest.peak
-    record_property("threads", peak.threads - before.threads)
-    record_property("mebibytes", (peak.resident - before.resident) >> 20)
-    print(f"{attack.__name__}: {before} -> {peak}")
-    assert peak.threads - before.threads <= MOST_THREADS
-    assert peak.resident - before.resident <= MOST_BYTES
-    server.serves()
+    before = server.figures()
 
     def is_back() -> bool:
         now = server.figures()
-        return now.threads <= before.threads + MOST_THREADS and now.descriptors <= before.descriptors + 2
+        return now.threads <= before.threads + LEFT and now.descriptors <= before.descriptors + LEFT
 
-    until(is_back, BACK_SECONDS)
+    for round_ in ("first", "again"):
+        with ExitStack() as held, Highest(server) as highest:
+            attack(server, held)
+            server.serves()
+        peak = highest.peak
+        record_property(f"threads, {round_}", peak.threads - before.threads)
+        record_property(f"mebibytes, {round_}", (peak.resident - before.resident) >> 20)
+        print(f"{attack.__name__}, {round_}: {before} -> {peak}")
+        assert peak.threads - before.threads <= MOST_THREADS
+        assert peak.resident - before.resident <= MOST_BYTES
+        server.serves()
+        until(is_back, BACK_SECONDS)
 
 
 @pytest.mark.parametrize("attack", [silent_connections, idle_connections], ids=lambda attack: attack.__name__)
@@ -269,5 +275,5 @@ def test_connections_without_credentials_are_ended_by_the_server(
     before = server.figures()
     with ExitStack() as held:
         attack(server, held)
-        until(lambda: server.figures().descriptors <= before.descriptors + 2, 30.0)
+        until(lambda: server.figures().descriptors <= before.descriptors + LEFT, 30.0)
         server.serves()

@@ -1,7 +1,8 @@
 """Each decoder under atheris, which looks for bytes that lead elsewhere: ``python -m tests.fuzz.decoders``.
 
 A decoder gives a value, or an error of this project's tree. Anything else is a fault, and so is a gigabyte, or ten
-seconds for one input. Where atheris is not installed, seeds are changed at random, as the test suite does for a moment.
+seconds for one input. What it has found to be interesting stays in ``.fuzz``, and the next run begins with it. The test
+suite changes seeds at random for a moment, without atheris.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import random
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,6 +66,8 @@ from tests.fuzz.plans import plans_about
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
+CORPUS = ROOT / ".fuzz"
+"""Where corpora stay, one folder for each target, and inputs that a run has failed with."""
 LIMIT = 1 << 24
 """Bytes that an upload may have."""
 _LENGTH = struct.Struct("<I")
@@ -256,6 +258,15 @@ def seeds(name: str) -> list[bytes]:
     return [*bodies, *records, b"".join(records)]
 
 
+def corpus_of(folder: Path, name: str) -> Path:
+    """The corpus of a target in ``folder``: its seeds, and what earlier runs have found."""
+    corpus = folder / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(seeds(name)):
+        (corpus / f"seed-{number:03d}").write_bytes(data)
+    return corpus
+
+
 def _metadata_of(data: bytes) -> bytes | None:
     try:
         found = decode_flight_data(data).app_metadata
@@ -341,13 +352,14 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", choices=[[], *TARGETS], help="all when left out")
     parser.add_argument("--seconds", type=int, default=60, help="for each")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--corpus", type=Path, default=CORPUS, help="where corpora stay, and inputs that fail")
     parser.add_argument("--file", type=Path, help="run one target with the bytes of a file that a failure has left")
     arguments = parser.parse_args()
     if arguments.file is not None:
         for name in arguments.targets:
             check(name, arguments.file.read_bytes())
         return 0
-    folder = Path(tempfile.mkdtemp(prefix="barrage-decoders-"))
+    folder = arguments.corpus.resolve()
     for name in arguments.targets or TARGETS:
         began = time.monotonic()
         command = [sys.executable, "-m", "tests.fuzz.decoders_atheris", name, str(folder), str(arguments.seconds)]
@@ -356,7 +368,8 @@ def main() -> int:
             return 2
         done = subprocess.run([*command, str(arguments.seed)], capture_output=True, text=True, check=False, cwd=ROOT)
         last = [line for line in done.stderr.splitlines() if line.startswith(("Done", "#"))][-1:]
-        print(f"{name}: {time.monotonic() - began:.0f} s, {' '.join(last)}", flush=True)
+        kept = sum(1 for _ in (folder / name).iterdir()) if (folder / name).is_dir() else 0
+        print(f"{name}: {time.monotonic() - began:.0f} s, {' '.join(last)}, corpus of {kept:,}", flush=True)
         if done.returncode:
             print(f"{name}: FAILED with {done.returncode}, see {folder}\n{done.stderr[-4000:]}", file=sys.stderr)
             return 1

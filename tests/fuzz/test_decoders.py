@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from barrage_server.wire.soundness import check_sound
-from tests.fuzz.decoders import HARMLESS, TARGETS, change, check, seeds
+from tests.fuzz.decoders import HARMLESS, TARGETS, change, check, corpus_of, seeds
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -44,3 +45,14 @@ def test_what_only_arrow_objects_to_is_named(array: pa.Array) -> None:
     with pytest.raises(pa.ArrowInvalid) as caught:
         array.validate(full=True)
     assert any(text in str(caught.value) for text in HARMLESS)
+
+
+def test_a_corpus_is_kept_and_has_the_seeds(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path, "row_set")
+    found = corpus / "0123abc"
+    found.write_bytes(b"interesting")
+    for seed in corpus.glob("seed-*"):
+        seed.unlink()
+    assert corpus_of(tmp_path, "row_set") == corpus
+    assert found.read_bytes() == b"interesting"
+    assert [path.read_bytes() for path in sorted(corpus.glob("seed-*"))] == seeds("row_set")

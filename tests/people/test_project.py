@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import barrage_server as bs
 
 from .markdown import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LAST_LONG_SUBJECT = "1c3ca8ff5fe982986a2994f02bdd07a1a2b6035f"
+"""The last commit with a subject of more than 72 characters."""
 PINS = {
     path.stem: dict(
         line.lower().split("==") for line in path.read_text().splitlines() if line and not line.startswith("#")
@@ -64,6 +69,20 @@ def test_no_file_names_an_index_or_a_folder_of_somebodys_machine() -> None:
         path = ROOT / name
         if name and path.is_file() and path.suffix not in {".bin", ".svg"} and path != Path(__file__):
             assert not hosts.search(path.read_bytes()), name
+
+
+def test_subjects_of_commits_have_a_room_and_72_characters() -> None:
+    """Since the last one that had more, where the history is there."""
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("git is not installed")
+    asked = [git, "log", "--no-merges", "--format=%s", f"{LAST_LONG_SUBJECT}..HEAD"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode:
+        pytest.skip("the history is not there")
+    subjects = done.stdout.splitlines()
+    assert [subject for subject in subjects if len(subject) > 72] == []
+    assert [subject for subject in subjects if not re.match(r"[\w, ]+: \S", subject)] == []
 
 
 def test_the_documents_have_the_figures_of_the_last_full_run() -> None:

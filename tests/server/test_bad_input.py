@@ -33,15 +33,18 @@ def put(client: fl.FlightClient, *values: int) -> None:
         answers.read()
 
 
-def test_on_a_full_disk_rows_are_refused_and_read(door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    is_full: list[bool] = []
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["ENOSPC", "EIO"])
+def test_on_a_disk_that_fails_rows_are_refused_and_read(
+    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    fails: list[bool] = []
 
     def watch(file: JournalFile, name: str) -> None:
         write = file.write
 
         def attempt(parts: Any) -> None:
-            if is_full:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if fails:
+                raise OSError(error, os.strerror(error))
             write(parts)
 
         monkeypatch.setattr(file, "write", attempt)
@@ -49,9 +52,9 @@ def test_on_a_full_disk_rows_are_refused_and_read(door: str, tmp_path: Path, mon
     watch_files(monkeypatch, watch)
     with bs.Server(data_dir=tmp_path / "data", **doors(door)) as server, fl.connect(address(server, door)) as client:
         put(client, 1)
-        is_full.append(True)
+        fails.append(True)
         for _ in range(2):
-            with pytest.raises(REFUSED, match=r"ReadOnlyError.*No space left"):
+            with pytest.raises(REFUSED, match=rf"ReadOnlyError.*{os.strerror(error)}"):
                 put(client, 2)
         assert client.do_get(fl.Ticket(b"t")).read_all()["v"].to_pylist() == [1]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import threading
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -366,9 +366,10 @@ def test_a_call_that_is_about_to_log_in_is_not_ended() -> None:
     assert not len(sessions)
 
 
-def test_a_stream_ends_when_its_credentials_expire(tmp_path: Path) -> None:
-    until_when = time.time() + 1.0
-    secret = {"t": Principal("brief", expires=until_when)}
+def test_a_stream_ends_when_its_credentials_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("barrage_server.server.server.Authentication", partial(Authentication, clock=lambda: now[0]))
+    secret = {"t": Principal("brief", expires=3600.0)}
 
     def authenticate(credentials: Credentials) -> Principal:
         return secret[credentials.secret]
@@ -379,6 +380,8 @@ def test_a_stream_ends_when_its_credentials_expire(tmp_path: Path) -> None:
             handed_out = fl.FlightCallOptions(headers=headers("t"), timeout=10)
             assert len(list(client.list_flights(b"", handed_out))) == 1
             with Follower(client, "t", headers=headers("t")) as follower:
+                follower.wait(lambda follower: follower.rows)
+                now[0] = 3600.0
                 until(lambda: follower.ended)
                 assert type(follower.error) is AuthenticationError
             with pytest.raises(fl.FlightUnauthenticatedError):

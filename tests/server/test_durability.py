@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -175,51 +175,112 @@ def test_only_a_server_with_a_data_directory_has_durable_tables(folder: Path) ->
         server.create_table("t", SCHEMA, kind="blink", durable=True)
 
 
-class FullDisk:
-    """Makes every write to a file fail from some moment on."""
+class FailingDisk:
+    """Makes operations on files fail from some moment on.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.is_full = False
+    Args:
+        monkeypatch: takes it back.
+        error: the ``errno`` of the failure.
+        operations: what fails: ``write``, ``sync``, or both.
+
+    """
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, error: int = errno.ENOSPC, operations: Sequence[str] = ("write", "sync")
+    ) -> None:
+        self.fails = False
 
         def refuse(file: JournalFile, operation: str) -> None:
             whole = getattr(file, operation)
 
             def attempt(*arguments: Any) -> None:
-                if self.is_full:
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if self.fails:
+                    raise OSError(error, os.strerror(error))
                 whole(*arguments)
 
             setattr(file, operation, attempt)
 
         def limit(file: JournalFile, name: str) -> None:
-            refuse(file, "write")
-            refuse(file, "sync")
+            for operation in operations:
+                refuse(file, operation)
 
         watch_files(monkeypatch, limit)
 
 
-@pytest.mark.parametrize("fsync", ["always", "os"])
-def test_on_a_full_disk_tables_can_be_read_only_and_say_why(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, fsync: str
+ERRORS = pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["ENOSPC", "EIO"])
+
+
+@ERRORS
+@pytest.mark.parametrize("operations", [("write",), ("write", "sync")], ids=" and ".join)
+@pytest.mark.parametrize("fsync", ["always", "interval", "os"])
+def test_on_a_disk_that_fails_tables_can_be_read_only_and_say_why(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, operations: tuple[str, ...], error: int
 ) -> None:
-    disk = FullDisk(monkeypatch)
+    disk, reason = FailingDisk(monkeypatch, error, operations), os.strerror(error)
     with bs.Server(data_dir=folder, fsync=fsync) as server, bs.connect(server.uri) as client:
         client.publish("t", rows(1))
         server.create_table("memory", SCHEMA, durable=False)
-        disk.is_full = True
+        disk.fails = True
         for _ in range(2):
-            with pytest.raises(ReadOnlyError, match="No space left"):
+            with pytest.raises(ReadOnlyError, match=reason):
                 client.publish("t", rows(2))
-        with pytest.raises(ReadOnlyError, match="No space left"):
+        with pytest.raises(ReadOnlyError, match=reason):
             client.drop("t")
-        with pytest.raises(ReadOnlyError, match="No space left"):
+        with pytest.raises(ReadOnlyError, match=reason):
             client.create_table("u", SCHEMA)
         assert client.snapshot("t")["key"].to_pylist() == [1]
         assert client.publish("memory", rows(3)) == 1
         assert [table.name for table in server.tables()] == ["memory", "t"]
-    disk.is_full = False
+    disk.fails = False
     with bs.Server(data_dir=folder) as server:
         assert server.table("t").to_arrow()["key"].to_pylist() == [1]
+
+
+@ERRORS
+@pytest.mark.parametrize("fsync", ["always", "interval"])
+def test_where_only_syncs_fail_what_was_answered_is_kept_and_the_rest_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fsync: str, error: int
+) -> None:
+    """With ``always``, rows that could not be synced are not answered for; with ``interval`` they were answered."""
+    disk, reason = FailingDisk(monkeypatch, error, ("sync",)), os.strerror(error)
+    with bs.Server(data_dir=folder, fsync=fsync) as server, bs.connect(server.uri) as client:
+        client.publish("t", rows(0))
+        disk.fails = True
+        answered = [0]
+        words = "not known whether these rows are on disk" if fsync == "always" else "can be read only"
+        with pytest.raises(ReadOnlyError, match=f"{words}.*{reason}"):
+            for number in range(1, 10_000):
+                client.publish("t", rows(number))
+                answered.append(number)
+        shown = [0, 1] if fsync == "always" else answered
+        for change in (
+            lambda: client.publish("t", rows(-1)),
+            lambda: client.drop("t"),
+            lambda: client.create_table("u", SCHEMA),
+        ):
+            with pytest.raises(ReadOnlyError, match=reason):
+                change()
+        assert client.snapshot("t")["key"].to_pylist() == shown
+        assert [table.name for table in server.tables()] == ["t"]
+    disk.fails = False
+    with bs.Server(data_dir=folder) as server:  # the machine did not end: the operating system has what was written
+        assert server.table("t").to_arrow()["key"].to_pylist() == shown
+
+
+@ERRORS
+def test_where_only_syncs_fail_and_none_are_asked_for_the_log_tells_at_the_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: int
+) -> None:
+    disk = FailingDisk(monkeypatch, error, ("sync",))
+    with bs.Server(data_dir=folder, fsync="os") as server, bs.connect(server.uri) as client:
+        disk.fails = True
+        for number in range(3):
+            client.publish("t", rows(number))
+        server.close()
+    assert f"the journal could not be synced at the end: {os.strerror(error)}" in caplog.text
+    disk.fails = False
+    with bs.Server(data_dir=folder) as server:
+        assert server.table("t").to_arrow()["key"].to_pylist() == [0, 1, 2]
 
 
 def test_a_table_that_failed_in_a_cycle_comes_back_as_it_was_before(
@@ -464,10 +525,11 @@ def test_a_server_keeps_its_journal_within_its_bound(folder: Path, monkeypatch: 
         assert server.table("t").size == 100
 
 
-def test_a_checkpoint_that_does_not_fit_leaves_room_for_the_journal(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@ERRORS
+def test_a_checkpoint_that_cannot_be_written_leaves_room_for_the_journal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
-    disk = FullDisk(monkeypatch)
+    disk, reason = FailingDisk(monkeypatch, error), os.strerror(error)
     with bs.Server(data_dir=folder) as server:
         table = server.append_table("t", SCHEMA)
         table.append(rows(1))
@@ -476,19 +538,19 @@ def test_a_checkpoint_that_does_not_fit_leaves_room_for_the_journal(
         rename = OsDirectory.rename
 
         def full(directory: OsDirectory, before: str, after: str) -> None:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(error, reason)
 
         monkeypatch.setattr(OsDirectory, "rename", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(OSError, match=reason):
             durability.save()
         assert list((folder / "state").iterdir()) == []
         monkeypatch.setattr(OsDirectory, "rename", rename)
         table.append(rows(2))
-        disk.is_full = True
-        with pytest.raises(OSError, match="No space"):
+        disk.fails = True
+        with pytest.raises(OSError, match=reason):
             durability.save()
         assert durability.failure is not None  # what could not be synced may be lost
-    disk.is_full = False
+    disk.fails = False
     with bs.Server(data_dir=folder) as server:
         assert server.table("t").to_arrow()["key"].to_pylist() == [1, 2]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -172,6 +173,11 @@ def test_what_streams_have_carried_is_counted_once_from_first_to_last() -> None:
     assert streams.traffic() == {"upload": Traffic(open=1, opened=2, refused=1, messages=4, nbytes=31)}
 
 
+def leaps() -> Callable[[], float]:
+    """A clock that is two periods of housekeeping later whenever it is read."""
+    return itertools.count(0.0, 2 * Watchdog.IDLE_PERIOD).__next__
+
+
 def test_the_watchdog_cuts_off_overdue_streams_and_runs_its_chores() -> None:
     streams = Streams({})
     kicked: list[str] = []
@@ -185,7 +191,7 @@ def test_the_watchdog_cuts_off_overdue_streams_and_runs_its_chores() -> None:
         bad.reason = None
         return True
 
-    watchdog = Watchdog(streams, kick, kept.append)
+    watchdog = Watchdog(streams, kick, kept.append, clock=leaps())
     watchdog.start()
     until(lambda: kicked and kept)
     assert watchdog.evicted == 1
@@ -201,7 +207,7 @@ def test_the_watchdog_goes_on_after_an_error(caplog: pytest.LogCaptureFixture) -
         calls.append(now)
         raise ValueError("broom")
 
-    watchdog = Watchdog(streams, lambda peer: True, housekeeping)
+    watchdog = Watchdog(streams, lambda peer: True, housekeeping, clock=leaps())
     watchdog.PERIOD = watchdog.IDLE_PERIOD = 0.01
     watchdog.start()
     until(lambda: len(calls) >= 2)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import ssl
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import grpc
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
@@ -176,28 +178,72 @@ def test_an_entry_gives_a_certificate_its_roles_and_takes_them(
             follower.close()
 
 
-def test_certificates_are_exchanged_while_the_server_runs(authority: trustme.CA) -> None:
-    """At the Deephaven ports, for new connections; a pair that does not fit changes nothing."""
-    next_authority = trustme.CA()
-    with bs.Server(tls=identity(authority), deephaven_port=0, deephaven_web_port=0) as server:
-        place = (server.deephaven_uri or "").removeprefix("dh://")
+PORTS: dict[str, tuple[dict[str, Any], Callable[[bs.Server], str | None]]] = {
+    "Flight, grpc": ({"front": "grpc"}, lambda server: server.uri),
+    "Deephaven": ({"deephaven_port": 0}, lambda server: server.deephaven_uri),
+    "Deephaven, web": ({"deephaven_web_port": 0}, lambda server: server.deephaven_web_uri),
+    "page": ({"web_port": 0}, lambda server: server.web_uri),
+    "page and Deephaven": ({"web_port": 0, "deephaven_port": 0}, lambda server: server.web_uri),
+}
+"""The ports that can present another certificate, and their addresses."""
 
-        def is_trusted(roots: trustme.CA) -> bool:
-            credentials = grpc.ssl_channel_credentials(roots.cert_pem.bytes())
-            with grpc.secure_channel(place, credentials) as channel:
-                try:
-                    grpc.channel_ready_future(channel).result(timeout=3)
-                except grpc.FutureTimeoutError:
-                    return False
+
+def shows(uri: str | None, roots: trustme.CA) -> bool:
+    """Whether the certificate that a new connection gets is one of that authority."""
+    place = urlsplit(uri or "")
+    assert place.hostname is not None
+    context = ssl.create_default_context(cadata=roots.cert_pem.bytes().decode())
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with socket.create_connection((place.hostname, place.port or 0), timeout=20) as plain:
+        try:
+            with context.wrap_socket(plain, server_hostname=place.hostname):
                 return True
+        except ssl.SSLCertVerificationError:
+            return False
 
-        assert is_trusted(authority)
+
+@pytest.mark.parametrize("port", PORTS)
+def test_certificates_are_exchanged_while_the_server_runs(authority: trustme.CA, port: str) -> None:
+    """At every port but one of pyarrow, for new connections; a pair that does not fit changes nothing."""
+    other = trustme.CA()
+    options, uri = PORTS[port]
+    with bs.Server(tls=identity(authority), **options) as server:
+        assert shows(uri(server), authority)
+        for _ in range(2):
+            with pytest.raises(InvalidRequestError, match="do not fit"):
+                server.reload(tls=(identity(other)[0], identity(authority)[1]))
+            assert shows(uri(server), authority)
+        server.reload(tls=identity(other))
+        assert shows(uri(server), other)
+        assert not shows(uri(server), authority)
+
+
+def test_a_connection_outlives_the_exchange_of_certificates(authority: trustme.CA) -> None:
+    with (
+        bs.Server(tls=identity(authority), front="grpc") as server,
+        connect(server, FLIGHT, authority, None) as client,
+    ):
+        table = server.append_table("t", SCHEMA)
+        with Follower(client, "t") as follower:
+            server.reload(tls=identity(trustme.CA()))
+            table.append({"n": [1]})
+            follower.wait(lambda follower: follower.rows)
+
+
+def test_a_port_of_pyarrow_keeps_its_certificate_and_the_log_tells(
+    authority: trustme.CA, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = trustme.CA()
+    with bs.Server(tls=identity(authority), front="pyarrow", web_port=0) as server:
         with pytest.raises(InvalidRequestError, match="do not fit"):
-            server.reload(tls=(identity(next_authority)[0], identity(authority)[1]))
-        assert is_trusted(authority)
-        server.reload(tls=identity(next_authority))
-        assert is_trusted(next_authority)
-        assert not is_trusted(authority)
+            server.reload(tls=(identity(other)[0], identity(authority)[1]))
+        server.reload(tls=identity(other))
+        assert shows(server.uri, authority)
+        assert shows(server.web_uri, other)
+        assert f"{server.uri} keeps its certificate" in caplog.text
+
+
+def test_a_server_without_tls_takes_no_certificate(authority: trustme.CA) -> None:
     with bs.Server() as server, pytest.raises(InvalidRequestError, match="has no TLS"):
         server.reload(tls=identity(authority))
 

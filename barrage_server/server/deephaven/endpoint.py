@@ -24,7 +24,6 @@ from barrage_server.server.deephaven.state import EndpointState
 from barrage_server.server.deephaven.table_service import TableService
 from barrage_server.server.event_loop import EventLoop
 from barrage_server.server.server_state import ServerState
-from barrage_server.server.web.tls import tls_context
 
 if TYPE_CHECKING:
     from barrage_server.server.deephaven.web_endpoint import WebEndpoint
@@ -170,8 +169,7 @@ class DeephavenEndpoint:
         self._runner.stop()
 
     def replace_tls(self, tls: tuple[bytes, bytes]) -> None:
-        """Present another certificate to new connections; InvalidRequestError when chain and key do not fit."""
-        tls_context(*tls)  # raises, before anything has changed
+        """Present another certificate to new connections. The caller has checked that chain and key fit."""
 
         async def replace() -> None:
             for front in self._fronts:
