@@ -124,11 +124,11 @@ class SubscriptionWorker:
             UnknownColumnError: it names a column that the table lacks; nothing changes.
         """
         with self.status.changed:
-            before, schema = self.view, self.schema
-            if schema is None:
+            before, schema, old = self.view, self.schema, self.content.wanted
+            if schema is None or old is None:
                 self.view = view
                 return
-            old, window = before.window(schema, self.name), view.window(schema, self.name)
+            window = view.moved(before, old) or view.window(schema, self.name)
             self.view = view
             self.content.wanted = window
             if window.is_full != old.is_full or (window.is_full and window.columns != old.columns):

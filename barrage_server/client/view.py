@@ -27,6 +27,12 @@ class View:
     reverse: bool
     columns: tuple[str, ...] | None
 
+    def moved(self, before: View, window: Window) -> Window | None:
+        """The view with column numbers, from those of the view ``before``; ``None`` where it has other columns."""
+        if self.columns != before.columns:
+            return None
+        return Window(window.columns, self.positions, self.reverse and self.positions is not None)
+
     def window(self, schema: pa.Schema, table: str) -> Window:
         """The view with column numbers. All columns are those that can be read here.
 

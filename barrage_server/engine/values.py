@@ -32,6 +32,15 @@ __all__ = [
 
 BoolArray = npt.NDArray[np.bool_]
 
+_CELLS_ARE_VALUES = frozenset(
+    data_type.id
+    for data_type in (
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us")),
+        *(pa.timestamp("ns"), pa.duration("ns")),
+    )
+)
+"""Types whose values are stored as they are, cell by cell."""
 _FLOATS: dict[int, np.dtype[Any]] = {2: np.dtype(np.float16), 4: np.dtype(np.float32), 8: np.dtype(np.float64)}
 
 
@@ -52,6 +61,8 @@ def to_cells(array: pa.Array) -> tuple[npt.NDArray[Any], BoolArray | None]:
 
 def from_cells(data_type: pa.DataType, data: npt.NDArray[Any], valid: BoolArray | None) -> pa.Array:
     """The array of cells. It shares the memory of ``data``, which must be contiguous (bools are packed)."""
+    if valid is None and data_type.id in _CELLS_ARE_VALUES:
+        return pa.Array.from_buffers(data_type, len(data), [None, pa.py_buffer(data)], 0)
     stored = storage_type(data_type)
     count = len(data)
     validity, nulls = None, 0

@@ -17,6 +17,8 @@ __all__ = ["decode_bit_set", "encode_bit_set"]
 
 MAX_BIT_SET_BYTES: Final = 1 << 17
 """The longest bit set that is read: a million columns."""
+_SHORT_BYTES: Final = 32
+"""The longest bit set whose columns are kept: the same few come again and again."""
 
 
 def encode_bit_set(indices: Iterable[int]) -> bytes:
@@ -46,5 +48,14 @@ def decode_bit_set(data: bytes | bytearray | memoryview) -> tuple[int, ...]:
     """
     if len(data) > MAX_BIT_SET_BYTES:
         raise WireFormatError(f"a bit set of {len(data)} bytes is longer than any number of columns needs")
+    return _decode_short(bytes(data)) if len(data) <= _SHORT_BYTES else _decode(data)
+
+
+@lru_cache(maxsize=256)
+def _decode_short(data: bytes) -> tuple[int, ...]:
+    return _decode(data)
+
+
+def _decode(data: bytes | bytearray | memoryview) -> tuple[int, ...]:
     bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
     return tuple(np.flatnonzero(bits).tolist())

@@ -31,7 +31,7 @@ from barrage_server.subscription import Dialect
 from barrage_server.subscription.feed import Message
 from barrage_server.wire.batches import LengthMode
 from barrage_server.wire.resume import ResumePoint
-from barrage_server.wire.tickets import name_of_path, name_of_ticket, parse_computed
+from barrage_server.wire.tickets import name_of_path, name_of_ticket
 
 __all__ = ["Exchange"]
 
@@ -74,6 +74,7 @@ class Exchange(ExchangeStream):
         self._reader = reader
         self._writer = writer
         self._begun = False
+        self._named: tuple[bytes | None, str] = (None, "")  # the ticket of the last request for a table, and the table
         self._ending: BarrageError | None = None
         self._ended = threading.Event()
 
@@ -128,10 +129,12 @@ class Exchange(ExchangeStream):
         access = self.server_state.access
         if not ticket and self._descriptor.descriptor_type == fl.DescriptorType.PATH:
             return access.get(self.principal, name_of_path(self._descriptor.path), Right.READ)
-        computed = parse_computed(ticket or self._descriptor.command or b"")
+        computed = self.computed_of(ticket or self._descriptor.command or b"")
         if computed is not None:
             return computed_table(self.server_state, self.principal, computed, self._context.is_cancelled)
-        return access.get(self.principal, name_of_ticket(ticket), Right.READ)
+        if ticket is not self._named[0]:
+            self._named = (ticket, name_of_ticket(ticket))
+        return access.get(self.principal, self._named[1], Right.READ)
 
     def _linger(self) -> None:
         """The client has half-closed: it sends no more, and still reads."""

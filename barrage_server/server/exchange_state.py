@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -70,11 +70,10 @@ class MessageFormat:
     columns: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(NamedTuple):
     """Messages to write now, and the time to ask again; ``None``: when the table changes."""
 
-    messages: list[Message] = field(default_factory=list)
+    messages: list[Message]
     wake_at: float | None = None
 
 
@@ -138,6 +137,8 @@ class ExchangeState:
 
     def wait_for_room(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds until it is not full; whether that is so."""
+        if not self.is_full:
+            return True
         with self._has_room:
             return self._has_room.wait_for(lambda: not self.is_full, timeout)
 
@@ -202,7 +203,7 @@ class ExchangeState:
         if poll.messages and self._most_unread < math.inf:
             with self._has_room:
                 self._unread += len(poll.messages)
-        return Due(messages + poll.messages, poll.wake_at)
+        return Due(messages + poll.messages if messages else poll.messages, poll.wake_at)
 
     def report(self, report: ReadingReport) -> None:
         """Apply a reading report of the client. More may be :meth:`due`."""

@@ -25,7 +25,7 @@ from barrage_server.server.server_state import ServerState
 from barrage_server.server.stall import StallWatch
 from barrage_server.server.statistics import SubscriptionGauges
 from barrage_server.wire.reading import ReadingReport
-from barrage_server.wire.tickets import ResultTicket, parse_computed
+from barrage_server.wire.tickets import PlanTicket, ResultTicket, parse_computed
 
 __all__ = ["ExchangeStream"]
 
@@ -64,6 +64,7 @@ class ExchangeStream(OpenStream):
         self._begun_at = server_state.clock()
         self._has_asked = False
         self._computed = b""  # the digest of the ticket of a result that it is about
+        self._last_ticket: tuple[bytes, ResultTicket | PlanTicket | None] = (b"", None)
 
     @property
     def table(self) -> Table | None:
@@ -105,12 +106,18 @@ class ExchangeStream(OpenStream):
         """
         if not request.ticket:
             return self.exchange_state.table
-        computed = parse_computed(request.ticket)
+        computed = self.computed_of(request.ticket)
         if computed is None or self._computed != _digest(request.ticket):
             return None
         if isinstance(computed, ResultTicket):  # which may have run out: the stream holds what it is about
             self.server_state.leases.renew(self.principal, computed.text)
         return self.exchange_state.table
+
+    def computed_of(self, ticket: bytes) -> ResultTicket | PlanTicket | None:
+        """What :func:`~barrage_server.wire.tickets.parse_computed` gives; kept for requests with the same object."""
+        if ticket is not self._last_ticket[0]:
+            self._last_ticket = (ticket, parse_computed(ticket))
+        return self._last_ticket[1]
 
     def served(self, request: StreamRequest, table: Table, was_subscription: bool) -> None:
         """Note that ``exchange_state.serve`` has taken a request.
@@ -125,7 +132,7 @@ class ExchangeStream(OpenStream):
 
         """
         self.facts.update(table=table.name, step=table.version.step)
-        if request.ticket and parse_computed(request.ticket) is not None:
+        if request.ticket and self.computed_of(request.ticket) is not None:
             self._computed = _digest(request.ticket)
         if was_subscription or not self.exchange_state.is_subscription:
             return

@@ -14,6 +14,7 @@ from barrage_server.engine.update import TableUpdate
 from barrage_server.engine.version import TableVersion
 from barrage_server.public import public
 from barrage_server.subscription.message import EncodedMessage, MessageEncoder
+from barrage_server.subscription.moved_viewport import MovedMessage
 from barrage_server.subscription.shared_rows import SharedRows
 from barrage_server.subscription.viewport_group import GroupMessage, ViewportGroup
 from barrage_server.subscription.window import Window, check_columns
@@ -100,7 +101,7 @@ class SharedMessage:
         return iter(self._encapsulated)
 
 
-Message: TypeAlias = EncodedMessage | GroupMessage | SharedMessage
+Message: TypeAlias = EncodedMessage | GroupMessage | MovedMessage | SharedMessage
 """A message to a subscriber: record batches, or the same as bytes."""
 
 
@@ -108,12 +109,14 @@ Message: TypeAlias = EncodedMessage | GroupMessage | SharedMessage
 class SubscriberGroup:
     """Subscribers of one table with equal messages: same columns, viewport, dialect and options.
 
-    ``viewports``: the group and others with different viewports.
+    ``viewports``: the group and others with different viewports. ``seat``: its member there, another one for each
+    viewport.
     """
 
     key: Hashable
     viewport_key: Hashable = None
     viewports: ViewportGroup | None = None
+    seat: object = field(default_factory=object)
     members: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     latest: tuple[Hashable, Message] | None = None
@@ -233,9 +236,7 @@ class TableFeed:
     def join(self, window: Window, encoder: MessageEncoder) -> SubscriberGroup:
         """Join the group with equal messages."""
         positions = window.positions
-        key: Hashable = (window.columns, positions, window.reverse, encoder.key)
-        if positions is not None and positions.range_count > _MOST_RANGES:
-            key = object()  # equal viewports are unlikely here, and expensive to compare
+        key = _group_key(window, encoder)
         with self._lock:
             self._members += 1
             group = self._groups.get(key)
@@ -249,9 +250,27 @@ class TableFeed:
                         viewports = ViewportGroup(encoder, window.columns, reverse=window.reverse)
                         self._viewport_groups[group.viewport_key] = viewports
                     group.viewports = viewports
-                    viewports.join(group, positions)
+                    viewports.join(group.seat, positions)
             group.members += 1
             return group
+
+    def move(self, group: SubscriberGroup, before: Window, window: Window, encoder: MessageEncoder) -> SubscriberGroup:
+        """Leave ``group``, of the window ``before``, for that of ``window``; returns it."""
+        if before.columns is window.columns and before.is_forward_run and window.is_forward_run:
+            with self._lock:
+                key = _group_key(window, encoder)
+                if group.members == 1 and key not in self._groups:  # the group moves as a whole
+                    del self._groups[group.key]
+                    self._groups[key] = group
+                    group.key = key
+                    if group.viewports is not None and window.positions is not None:
+                        group.viewports.leave(group.seat)
+                        group.seat = object()
+                        group.viewports.join(group.seat, window.positions)
+                    return group
+        joined = self.join(window, encoder)
+        self.leave(group)  # after joining: what the last member leaves behind is not made anew
+        return joined
 
     def leave(self, group: SubscriberGroup) -> None:
         """Leave the group; the last member drops what it cached."""
@@ -263,7 +282,7 @@ class TableFeed:
             if not group.members:
                 del self._groups[group.key]
                 if group.viewports is not None:
-                    group.viewports.leave(group)
+                    group.viewports.leave(group.seat)
                     if not group.viewports.size:
                         del self._viewport_groups[group.viewport_key]
             if self._members < 2:
@@ -275,3 +294,11 @@ class TableFeed:
     def subscriber_count(self) -> int:
         """Subscriptions that are open."""
         return self._members
+
+
+def _group_key(window: Window, encoder: MessageEncoder) -> Hashable:
+    """Equal for subscribers with equal messages."""
+    positions = window.positions
+    if positions is not None and positions.range_count > _MOST_RANGES:
+        return object()  # equal viewports are unlikely here, and expensive to compare
+    return (window.columns, positions, window.reverse, encoder.key)

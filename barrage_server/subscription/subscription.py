@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from barrage_server.subscription.message import (
     initial_message,
     update_message,
 )
+from barrage_server.subscription.moved_viewport import ViewportMoves
 from barrage_server.subscription.viewport_group import GroupMessage
 from barrage_server.subscription.window import Window, check_columns
 from barrage_server.wire.batches import BATCH_ROWS, LengthMode
@@ -36,8 +38,7 @@ _SHORTEST_TICK = 0.005
 _FOLD_SECONDS = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(NamedTuple):
     """What to send now, and when to ask again.
 
     Attributes:
@@ -114,7 +115,9 @@ class Subscription:
         self._blinks = feed.table.traits.is_blink
         self._interval = self._interval_of(request)
         self._encoder = MessageEncoder(feed.schema, feed.view, request.options, dialect, lengths)
+        self._columns = (request.columns, check_columns(request.columns, len(feed.schema)))  # as asked for; numbers
         self._window = self._window_of(request)
+        self._moves = ViewportMoves(self._encoder)
         self._lock = threading.Lock()
         self._node: UpdateNode | None = None
         self._growing: tuple[TableVersion, int, UpdateNode] | None = None  # read up to there; what comes after it
@@ -298,11 +301,11 @@ class Subscription:
         if version.step > self._node.step:
             messages.append(self._update(version))
             self._wait_after(now)
-        messages.append(change_message(self._encoder, self._window, self._change, version))
+        moved = self._moves.message(self._window, self._change, version)
+        messages.append(moved or change_message(self._encoder, self._window, self._change, version))
         before, self._window, self._change = self._window, self._change, None
         if before != self._window:
-            left, self._group = self._group, self._feed.join(self._window, self._encoder)
-            self._feed.leave(left)  # after joining: what the last member leaves behind is not made anew
+            self._group = self._feed.move(self._group, before, self._window, self._encoder)
         return messages
 
     def _update(self, version: TableVersion) -> Message:
@@ -324,7 +327,7 @@ class Subscription:
             viewports = group.viewports
             if viewports is not None:
                 shared = self._feed.shared_rows(update, version)
-                message = None if shared is None else viewports.message(group, shared, first, version)
+                message = None if shared is None else viewports.message(group.seat, shared, first, version)
                 if message is not None:
                     return message
             return update_message(self._encoder, window, update, node.row_set, first, version)
@@ -363,5 +366,8 @@ class Subscription:
         return max(wanted or limits.default_interval_ms, limits.min_interval_ms) / 1000
 
     def _window_of(self, request: SubscriptionRequest) -> Window:
-        columns = check_columns(request.columns, len(self._feed.schema))
+        asked, columns = self._columns
+        if request.columns is not asked:  # otherwise the same object, so that a move is recognised by it
+            columns = check_columns(request.columns, len(self._feed.schema))
+            self._columns = (request.columns, columns)
         return Window(columns, request.viewport, request.viewport is not None and request.reverse_viewport)

@@ -36,6 +36,11 @@ class Window:
         """Whether it is a viewport of one range of positions, not empty."""
         return self.positions is not None and bool(self.positions) and self.positions.is_contiguous
 
+    @property
+    def is_forward_run(self) -> bool:
+        """Whether it is such a range, counted from the start of the table."""
+        return self.is_run and not self.reverse
+
     def count(self, size: int) -> int:
         """Number of rows in the window of a table of ``size`` rows."""
         return size if self.positions is None else self.positions.restrict(0, size - 1).size

@@ -143,8 +143,7 @@ class MessageWriter:
         Without ``columns_as_list``, columns shorter than the longest are padded with nulls.
         """
         for arrays, length, app_metadata in self._messages(message):
-            columns = self._as_lists(arrays) if self._is_list else _padded(arrays, length)
-            yield pa.RecordBatch.from_arrays(columns, schema=self.schema), app_metadata
+            yield self.batch(arrays, length), app_metadata
 
     def ipc_messages(self, message: OutgoingMessage) -> Iterator[tuple[bytes, bytes | None, list[Any]]]:
         """The update as raw messages: header, app_metadata (None on all but the first), and the body in pieces.
@@ -157,10 +156,25 @@ class MessageWriter:
             header = encode_batch_header(1 if self._is_list else length, parts.nodes, parts.spans, parts.size)
             yield header, app_metadata, parts.body
 
+    def batch(self, arrays: Sequence[pa.Array], length: int) -> pa.RecordBatch:
+        """One array per schema column as a record batch of ``length`` rows, or of one row with lists."""
+        columns = self._as_lists(arrays) if self._is_list else _padded(arrays, length)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
     @property
     def batch_rows(self) -> int:
         """The most rows in one batch."""
         return self._rows
+
+    @property
+    def first_batch_rows(self) -> int:
+        """The most rows in the first batch of added rows."""
+        return self._first_rows
+
+    @property
+    def sends_values_as_they_are(self) -> bool:
+        """Whether neither previews nor the encoding of nulls change values."""
+        return not any(self._prepared)
 
     def fits(self, rows: int, nbytes: int, metadata_bytes: int) -> bool:
         """Whether a message of this size (rows, bytes of data, bytes of app_metadata) is a single batch."""
@@ -274,7 +288,7 @@ class MessageWriter:
                 cut = [array.slice(min(start, len(array)), stop - start) for array in arrays]
                 yield from self._pieces(cut, stop - start, room)
 
-    def _as_lists(self, arrays: list[pa.Array]) -> list[pa.Array]:
+    def _as_lists(self, arrays: Sequence[pa.Array]) -> list[pa.Array]:
         """Each column as a list array with one list of its values. Zero-copy."""
         bounds = {length: pa.py_buffer(_BOUNDS.pack(0, length)) for length in set(map(len, arrays))}
         return [
@@ -302,7 +316,7 @@ def ipc_messages(
     return MessageWriter(schema, options).ipc_messages(message)
 
 
-def _padded(arrays: list[pa.Array], length: int) -> list[pa.Array]:
+def _padded(arrays: Sequence[pa.Array], length: int) -> list[pa.Array]:
     """Columns that are shorter than the batch, filled up with nulls."""
     return [
         array

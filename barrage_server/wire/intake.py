@@ -69,10 +69,14 @@ class Intake:
             LimitError: a limit is exceeded.
 
         """
-        check_batch(batch, self._left_out)
-        if len(batch.columns) != len(self.schema):
-            raise WireFormatError(f"a record batch of {batch.num_columns} columns; the schema has {len(self.schema)}")
-        seen = [column for number, column in enumerate(batch.columns) if number not in self._left_out]
+        return pa.RecordBatch.from_arrays(self.take_columns(batch), schema=self.schema)
+
+    def take_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of :meth:`take`."""
+        given = check_batch(batch, self._left_out)
+        if len(given) != len(self.schema):
+            raise WireFormatError(f"a record batch of {len(given)} columns; the schema has {len(self.schema)}")
+        seen = [column for number, column in enumerate(given) if number not in self._left_out]
         size = sum(map(plain_size, seen))
         if size > MOST_BATCH_BYTES:
             raise LimitError(
@@ -83,13 +87,13 @@ class Intake:
         try:
             columns = [
                 column if number in self._left_out else to_plain(column, field.type)
-                for number, (column, field) in enumerate(zip(batch.columns, self.schema, strict=True))
+                for number, (column, field) in enumerate(zip(given, self.schema, strict=True))
             ]
         except pa.ArrowException as error:
             raise WireFormatError("A record batch cannot be brought to plain form.") from error
         if self._limit is not None:
             self._count(max(0, held_size(columns) - size))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return columns
 
     def reset(self) -> None:
         """Count from zero again, after the caller has stored the batches."""

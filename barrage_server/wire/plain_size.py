@@ -43,6 +43,9 @@ def plain_size(array: pa.Array, target: pa.DataType | None = None) -> int:
         return 0
     if kind in _FIXED:
         return int(np.ceil(count * (_fixed_width(array.type) + (1 / 8 if array.null_count else 0))))
+    if kind == lib.Type_LIST and count == 1 and array.null_count == 0 and target is None:  # a column as one list
+        first, last = offsets_of(array).tolist()
+        return _SMALL_OFFSET + plain_size(array.values.slice(first, last - first))
     whole = _spans(array, target, np.zeros(1, np.int64), np.array([count], np.int64))
     return int(np.ceil(whole[0]))
 

@@ -123,8 +123,8 @@ class MessageReader:
             if app_metadata is None:
                 return None
             raise WireFormatError("update metadata came without a record batch")
-        plain = self._intake.take(batch)
-        return self.feed_columns(plain.columns, plain.num_rows, app_metadata)
+        columns = self._intake.take_columns(batch)
+        return self.feed_columns(columns, len(columns[0]) if columns else 0, app_metadata)
 
     def feed_columns(
         self, columns: Sequence[pa.Array], length: int, app_metadata: bytes | None

@@ -17,24 +17,47 @@ __all__ = ["RequestReader"]
 
 _MOST_BYTES: Final = 1 << 12
 """Bytes. Longer requests are decoded in full each time, and not kept."""
+_MOST_FRAMES: Final = 8
+"""Requests that are kept, each of another length: the bytes of a viewport differ in length from place to place."""
 
 
 class RequestReader:
-    """Decodes the requests of one stream. Of one that moves the viewport of the last, it decodes the viewport only."""
+    """Decodes the requests of one stream. Of one that moves the viewport only, nothing else is decoded.
 
-    __slots__ = ("_frame",)
+    Its other fields are then the same objects as those of the request before.
+    """
+
+    __slots__ = ("_frames", "_last")
 
     def __init__(self) -> None:
-        self._frame: _Frame | None = None
+        self._frames: dict[int, _Frame] = {}  # by the length of the request
+        self._last: SubscriptionRequest | None = None
 
     def read(self, data: bytes) -> BarrageMessage:
         """The value in app_metadata; raises the errors of :func:`~barrage_server.wire.metadata.decode_message`."""
-        frame = self._frame
+        frame = self._frames.get(len(data))
         if frame is not None and frame.is_around(data):
             return frame.request.moved(decode_row_set(data[frame.start : frame.stop]))
         message = decode_message(data)
-        self._frame = _frame(data, message) if isinstance(message, SubscriptionRequest) else None
+        if isinstance(message, SubscriptionRequest):
+            message = self._known(message)
+            self._keep(data, message)
         return message
+
+    def _known(self, message: SubscriptionRequest) -> SubscriptionRequest:
+        """The same request, with the fields of the last one that was decoded where only the viewport differs."""
+        last = self._last
+        if last is not None and message.viewport is not None and last.moved(message.viewport) == message:
+            return last.moved(message.viewport)
+        self._last = message
+        return message
+
+    def _keep(self, data: bytes, message: SubscriptionRequest) -> None:
+        frame = _frame(data, message)
+        if frame is not None:
+            if len(self._frames) >= _MOST_FRAMES:
+                self._frames.clear()
+            self._frames[len(data)] = frame
 
 
 @dataclass(frozen=True, slots=True)

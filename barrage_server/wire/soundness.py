@@ -108,8 +108,8 @@ def check_storage(data_type: pa.DataType) -> None:
         )
 
 
-def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> None:
-    """:func:`check_sound` for columns of one length, save those whose numbers are ``left_out``.
+def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> list[pa.Array]:
+    """:func:`check_sound` for columns of one length, save those whose numbers are ``left_out``; returns all columns.
 
     Raises:
         WireFormatError: a column is damaged, or of another length than the batch.
@@ -119,9 +119,11 @@ def check_batch(batch: pa.RecordBatch, left_out: Collection[int] = ()) -> None:
         batch.validate()
     except (pa.ArrowException, ValueError) as error:
         raise WireFormatError("damaged record batch: its columns do not fit their data") from error
-    for number, column in enumerate(batch.columns):
+    columns: list[pa.Array] = batch.columns
+    for number, column in enumerate(columns):
         if number not in left_out:
             _check(column)
+    return columns
 
 
 def check_sound(array: pa.Array) -> None:

@@ -22,9 +22,9 @@ from barrage_server.rowset import (
     encode_shift_data,
 )
 from barrage_server.wire.flat import FlatTable
-from barrage_server.wire.wrapper import wrap
+from barrage_server.wire.wrapper import PAYLOAD_SLOT, wrap
 
-__all__ = ["MetadataFrame", "UpdateMetadata"]
+__all__ = ["MetadataFrame", "MovedFrame", "UpdateMetadata"]
 
 # The table is laid out by hand, because it is written once per update and subscriber and the builder takes a hundred
 # microseconds. Positions count from the start of the buffer: root offset, field list, table, then the vectors.
@@ -38,6 +38,7 @@ _VECTOR_SLOTS: Final = (3, 5, 6, 7, 8, 9, 10)
 _NODE_FIELD_LIST: Final = struct.pack("<3H2x", 6, 8, 4)
 _BYTES_PER_RANGE: Final = 4  # two int16, the usual encoding
 _NODE: Final = struct.Struct("<iII")
+_FIRST_NUMBERS: Final = struct.Struct("<3q")  # first_seq, last_seq, table_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,32 @@ class MetadataFrame:
     def around(self, modified: Sequence[bytes]) -> bytes:
         """The finished app_metadata, with an encoded row set for each column."""
         return wrap(BarrageMessageType.BarrageUpdateMetadata, self._head + _nodes(modified))
+
+
+class MovedFrame:
+    """The metadata of messages that differ in their steps, size and three row sets only: of viewports that move.
+
+    The row sets are ``effective_viewport``, ``added_rows``, and ``added_rows_included``, which has the same rows.
+    """
+
+    __slots__ = ("_added", "_data", "_included", "_numbers", "_viewport")
+
+    def __init__(self, data: bytes) -> None:
+        """``data``: app_metadata of one of the messages."""
+        start, end = FlatTable.root(data).bytes_span(PAYLOAD_SLOT) or (0, 0)
+        table = FlatTable.root(data[start:end])
+        self._data = data
+        self._numbers = start + _SCALAR_SLOTS[0]
+        spans = [table.bytes_span(slot) or (0, 0) for slot in (3, 6, 9)]
+        self._viewport, self._added, self._included = (slice(start + first, start + stop) for first, stop in spans)
+
+    def around(self, step: int, size: int, viewport: bytes, added: bytes) -> bytes:
+        """The finished app_metadata; the encoded row sets are as long as those of the message at hand."""
+        data = bytearray(self._data)
+        _FIRST_NUMBERS.pack_into(data, self._numbers, step, step, size)
+        data[self._viewport] = viewport
+        data[self._added] = data[self._included] = added
+        return bytes(data)
 
 
 def _head(metadata: UpdateMetadata, batch_counts: tuple[int, int] | None, *, modified: bool) -> bytes:
