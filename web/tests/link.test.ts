@@ -262,6 +262,27 @@ test("it comes back by itself, at the same place, and shows meanwhile what it ha
   assert.deepEqual([view.stale, view.window?.first, before?.first], [false, 5, 0]);
 });
 
+test("what is asked for while the connection is away is newer than what waited before it", () => {
+  const world = new World();
+  world.connect();
+  const view = world.open();
+  world.opened(1);
+  world.answer(1);
+  view.move({ ...VIEW, first: 3 });
+  view.move({ ...VIEW, first: 4 }); // waits for the answer to the first
+  world.socket.onclose?.();
+  view.move({ ...VIEW, first: 6 });
+  world.clock.pass(250);
+  world.connect();
+  assert.deepEqual(world.socket.taken().slice(1).map(({ type, first }) => [type, first]), [["open", 6]]);
+  world.opened(2);
+  view.move({ ...VIEW, first: 2 });
+  world.socket.onclose?.();
+  world.clock.pass(500);
+  world.connect();
+  assert.deepEqual(world.socket.taken().slice(1).map(({ type, first }) => [type, first]), [["open", 2]], "what waited is asked for where nothing newer is");
+});
+
 test("attempts wait longer each time, up to ten seconds, and at once when asked", () => {
   const world = new World();
   const times: number[] = [];
@@ -382,6 +403,18 @@ test("a view that was refused opens again when it asks for something else", () =
   assert.deepEqual(world.socket.taken().map(({ type, count }) => [type, count]), [["open", 2]]);
   world.opened(2);
   assert.equal(view.error, undefined);
+});
+
+test("what waits while a view is refused is asked for, once", () => {
+  const world = new World();
+  world.connect();
+  const view = world.open({ ...VIEW, count: 1000 });
+  view.move(VIEW);
+  world.socket.taken();
+  world.socket.say({ type: "ended", stream: 1, error: "LimitError", text: "A stream shows 100 rows at most." });
+  assert.deepEqual(world.socket.taken().map(({ type, count }) => [type, count]), [["open", 2]]);
+  world.socket.say({ type: "ended", stream: 2, error: "TableDroppedError", text: "The table was dropped." });
+  assert.deepEqual([world.socket.taken(), view.error], [[], "The table was dropped."]);
 });
 
 test("a table that comes back between the opening and the list is opened", () => {

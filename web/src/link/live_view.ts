@@ -149,8 +149,6 @@ export class LiveView implements OpenView {
 
   /** Open it on the present connection. */
   begin(): void {
-    if (this.waiting !== undefined) this.asked = this.waiting;
-    this.waiting = undefined;
     this.isUnderWay = true;
     this.isServerPaused = false;
     this.unpainted = 0;
@@ -196,15 +194,25 @@ export class LiveView implements OpenView {
   ended(text: string | undefined): void {
     this.stream = undefined;
     this.problem = text ?? "The server has ended this view.";
+    if (this.takeWaiting()) this.begin(); // as after a limit: what waited may do
     this.listener();
   }
 
   /** The connection is lost. */
   lost(): void {
     this.stream = undefined;
+    this.takeWaiting();
     this.isUnderWay = false;
     this.unpainted = 0;
     this.listener();
+  }
+
+  /** Without a stream, what is asked for next is the newest request, whether it waited or not. */
+  private takeWaiting(): boolean {
+    const next = this.waiting;
+    this.waiting = undefined;
+    if (next !== undefined) this.asked = next;
+    return next !== undefined;
   }
 
   private setPaused(paused: boolean): void {
