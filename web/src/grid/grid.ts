@@ -32,6 +32,8 @@ const NO_COLUMNS: readonly Column[] = [];
 const MOST_LEARNT = 60;
 /** Milliseconds without a movement after which the rows around those in view are asked for. */
 const SETTLE_MS = 120;
+/** Milliseconds that the first rows are waited for before the grid is painted without them. */
+export const FIRST_MS = 100;
 
 /** A table that scrolls and ticks. It asks its source for what is in view, and paints at most once a frame. */
 export class Grid implements GestureTarget, KeyTarget {
@@ -65,6 +67,7 @@ export class Grid implements GestureTarget, KeyTarget {
   private highlights = new Highlights();
   private frame = 0;
   private jumpedAt = 0;
+  private attachedAt = 0;
   private mirroredAt = 0;
   private readonly timers = new Timers();
   private told = "";
@@ -133,6 +136,7 @@ export class Grid implements GestureTarget, KeyTarget {
   attach(source: GridSource, columnsFor: MakeLayout): void {
     this.source = source;
     this.columnsFor = columnsFor;
+    this.attachedAt = performance.now();
     this.invalidate();
   }
 
@@ -362,9 +366,12 @@ export class Grid implements GestureTarget, KeyTarget {
     const { source } = this;
     const { width, height } = this.sheet.size;
     if (source === undefined || width === 0 || height === 0) return;
-    this.takeColumns();
     const { window } = source;
+    const since = now - this.attachedAt;
+    if (window === undefined && since < FIRST_MS) return this.later("first", FIRST_MS - since);
+    this.takeColumns();
     if (window !== this.seenWindow) {
+      if (this.seenWindow === undefined) this.mirroredAt = now; // the first rows do not wait for it
       this.seenWindow = window;
       this.highlights = new Highlights(!this.motion.matches);
     }
