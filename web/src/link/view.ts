@@ -36,7 +36,7 @@ export interface OpenView {
   readonly columns: readonly Column[];
   /** "keyed", "append", "blink", "ring", "static" ...; "" before it is known. */
   readonly kind: string;
-  /** Whether the rows of a plot are sorted, as they are not in the order of its x. */
+  /** Whether the server sorts the rows of a plot by its x: it does not know that they are in this order. */
   readonly sorted: boolean;
   /** Why the view has ended, as a sentence. It opens again when the table or the connection comes back. */
   readonly error: string | undefined;

@@ -368,7 +368,7 @@ export class PlotView {
     this.cover.hidden = text === undefined;
     if (text !== undefined) setText(this.cover, text);
     this.element.classList.toggle("stale", this.shown?.stale ?? false);
-    const note = this.shown?.sorted === true ? "The rows are not in the order of this column: the plot shows them sorted by it." : "";
+    const note = this.shown?.sorted === true ? "The plot sorts the rows by this column." : "";
     setText(this.note, note);
   }
 
