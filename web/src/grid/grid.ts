@@ -446,7 +446,7 @@ export class Grid implements GestureTarget, KeyTarget {
   }
 }
 
-/** Whether columns have the same names and types. */
+/** Whether columns have the same names and types, and are keys alike. */
 function isSame(columns: readonly Column[], others: readonly Column[]): boolean {
-  return columns.length === others.length && columns.every((column, number) => column.name === others[number]?.name && column.type === others[number].type);
+  return columns.length === others.length && columns.every((column, number) => column.name === others[number]?.name && column.type === others[number].type && column.key === others[number].key);
 }
