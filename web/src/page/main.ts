@@ -39,6 +39,8 @@ class Page {
   private refused: Link | undefined;
   private table: TableView | PlotView | undefined;
   private shown = "";
+  /** How far views were scrolled when they were left, in pixels: browsers forget it. */
+  private readonly scrolled = new WeakMap<Element, number>();
   private address: Address = {};
   /** The fragment that `address` came from or went to. */
   private hash = "";
@@ -201,8 +203,11 @@ class Page {
   /** Shows one thing; true if it was not shown before. */
   private show(name: string, element: HTMLElement | undefined): boolean {
     if (this.shown === name) return false;
+    const before = this.content.firstElementChild;
+    if (before !== null) this.scrolled.set(before, before.scrollTop);
     this.shown = name;
     this.content.replaceChildren(...(element === undefined ? [] : [element]));
+    if (element !== undefined) element.scrollTop = this.scrolled.get(element) ?? 0;
     return true;
   }
 
