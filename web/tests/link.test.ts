@@ -493,7 +493,7 @@ test("a snapshot is read in pieces that the limits allow", async () => {
   // 300 cells, of which the view has 6: 98 rows of 3 columns.
   const result = view.snapshot([2, 0, 1], 5, 120);
   const pieces: unknown[] = [];
-  for (const rows of [98, 4]) {
+  for (const [rows, step] of [[98, 12], [4, 15]] as const) {
     await Promise.resolve();
     const [open] = world.socket.taken().filter(({ type }) => type === "open");
     assert.ok(open);
@@ -502,13 +502,14 @@ test("a snapshot is read in pieces that the limits allow", async () => {
     pieces.push([open["kind"], open["columns"], first, open["count"]]);
     world.opened(stream);
     const ids = Array.from({ length: rows }, (_, n) => BigInt(first + n));
-    const facts = { size: 107, snapshot: true, viewport: [first, first + (open["count"] as number) - 1] as const, columns: [0, 1, 2], added: [[0, rows - 1]] as const };
+    const facts = { step, size: 107, snapshot: true, viewport: [first, first + (open["count"] as number) - 1] as const, columns: [0, 1, 2], added: [[0, rows - 1]] as const };
     world.socket.frame(updateFrame(stream, facts, [ids, ids.map(Number), ids.map(String)]));
     world.socket.say({ type: "ended", stream });
     await new Promise((resolve) => setImmediate(resolve));
   }
   assert.deepEqual(pieces, [["snapshot", [0, 1, 2], 5, 98], ["snapshot", [0, 1, 2], 103, 22]]);
-  const rows = await result;
+  const { rows, versions } = await result;
+  assert.deepEqual([...versions], [12, 15]);
   assert.equal(rows.length, 102);
   assert.deepEqual([rows[0], rows[101]], [["5", 5n, 5], ["106", 106n, 106]]);
 });

@@ -6,7 +6,7 @@ import type { Format } from "../cells/text.ts";
 import { ColumnLayout } from "../grid/columns.ts";
 import type { ColumnMemory } from "../grid/columns.ts";
 import { CopyError, copyAll, copyHeld } from "../grid/copy.ts";
-import type { CopyForm, CopySource } from "../grid/copy.ts";
+import type { Copied, CopyForm, CopySource } from "../grid/copy.ts";
 import { FIRST_MS, Grid } from "../grid/grid.ts";
 import { shownName } from "../grid/names.ts";
 import { followsEnd } from "../grid/scroll.ts";
@@ -352,6 +352,9 @@ export class TableView {
     const { shown } = grid.layout;
     const source: CopySource = {
       columns: view.columns,
+      get step() {
+        return view.step;
+      },
       value: (row, column) => view.window?.value(row, column),
       snapshot: (columns, first, rows) => view.snapshot(columns, first, rows),
     };
@@ -359,22 +362,21 @@ export class TableView {
     try {
       const held = copyHeld(source, areas, shown, form);
       if (held === undefined) this.page.notice.say(`Fetching ${what}\u2026`);
-      let cut = held?.cut ?? 0;
+      let copied = held;
       const fetched = async (): Promise<string> => {
-        const copied = await copyAll(source, areas, shown, form, this.page.link.limits.columns);
-        cut = copied.cut;
+        copied = await copyAll(source, areas, shown, form, this.page.link.limits.columns);
         return copied.text;
       };
-      this.put(held?.text ?? fetched(), what, () => cut);
+      this.put(held?.text ?? fetched(), what, () => copied);
     } catch (error) {
       if (!(error instanceof CopyError)) throw error;
       this.page.notice.say(error.message);
     }
   }
 
-  private put(text: string | Promise<string>, what: string, cut = (): number => 0): void {
+  private put(text: string | Promise<string>, what: string, copied = (): Copied | undefined => undefined): void {
     const { notice } = this.page;
-    const done = (): void => notice.say(copiedText(what, cut()));
+    const done = (): void => notice.say(copiedText(what, copied()?.cut ?? 0, copied()?.versions));
     let asked = false;
     copyText(text, (again) => {
       asked = true;
