@@ -72,11 +72,25 @@ class ScheduledTask:
     """One task's place in the dispatcher.
 
     Attributes:
-        not_before: what changes before that time is served at that time. The task may set it in its turn.
+        not_before: a change before that time waits for ``tick``. The task may set both in its turn.
+        tick: when a change that waits is served, ``not_before`` or later.
+        waited: whether a change had to wait. The task may set it back in its turn.
 
     """
 
-    __slots__ = ("again", "leaving", "not_before", "seen", "signal", "started", "state", "task", "timer")
+    __slots__ = (
+        "again",
+        "leaving",
+        "not_before",
+        "seen",
+        "signal",
+        "started",
+        "state",
+        "task",
+        "tick",
+        "timer",
+        "waited",
+    )
 
     def __init__(self, task: Task, signal: ChangeSignal) -> None:
         self.task = task
@@ -85,7 +99,8 @@ class ScheduledTask:
         self.seen = signal.serial
         self.again = False
         self.timer: float | None = None
-        self.not_before = -math.inf
+        self.not_before = self.tick = -math.inf
+        self.waited = False
         self.leaving = False
         self.started = 0.0
 
@@ -236,7 +251,8 @@ class Dispatcher:
         """Handle a change of the signal of ``scheduled``."""
         if scheduled.not_before > now:
             scheduled.signal.idle.discard(scheduled)
-            self._make_timed(scheduled, scheduled.not_before)
+            scheduled.waited = True
+            self._make_timed(scheduled, max(scheduled.not_before, scheduled.tick))
         else:
             self._make_ready(scheduled)
 

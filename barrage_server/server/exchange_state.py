@@ -104,6 +104,7 @@ class ExchangeState:
         self._unread = 0  # updates that the client has not reported as read, while it has a most
         self._most_unread: float = math.inf
         self._is_paused = False
+        self._rests = False  # since the last poll: changes may have waited for the client
         self._closed = False
         self._since = server_state.clock()
         self.table: Table | None = None
@@ -195,11 +196,14 @@ class ExchangeState:
         subscription = self._subscription
         if subscription is None:
             return Due(messages)
+        scheduled = self._scheduled
         if self._is_paused or self._unread >= self._most_unread:
-            self._scheduled.not_before = now + _REST_SECONDS  # a report, or its end, wakes it
+            scheduled.not_before = scheduled.tick = now + _REST_SECONDS  # a report, or its end, wakes it
+            self._rests = True
             return Due(messages)
-        poll = subscription.poll(now)
-        self._scheduled.not_before = poll.not_before
+        poll = subscription.poll(now, waited=scheduled.waited and not self._rests)
+        scheduled.waited = self._rests = False
+        scheduled.not_before, scheduled.tick = poll.not_before, poll.tick
         if poll.messages and self._most_unread < math.inf:
             with self._has_room:
                 self._unread += len(poll.messages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ _ROWS_PER_MEMBER = 256
 _MOST_RANGES = 64  # of a viewport with shared messages
 # Seconds within which members arrive at a tick; a later one sends a later version.
 _TICK_SECONDS = 1.0
+_MOST_INTERVALS = 64  # with ticks of their own
+_ROUNDING = 1e-6  # intervals by which a computed tick may be off
 _KEPT = 8  # updates with cached rows: subscribers lag by different numbers of cycles
 
 __all__ = ["Message", "SharedMessage", "SubscriberGroup", "SubscriptionLimits", "TableFeed"]
@@ -135,18 +138,18 @@ class SubscriberGroup:
 
 
 class _Tick(NamedTuple):
-    """What the members with one interval send at one tick: its number, the time of the first request, the version."""
+    """The latest tick of the members with one interval: its time, and the version they send; ``None``: not kept."""
 
-    number: int
-    since: float
-    version: TableVersion
+    time: float
+    version: TableVersion | None
 
 
 class TableFeed:
     """A table as the subscribers of one client family see it.
 
-    Subscribers with one update interval send at the same ticks, multiples of the interval; the first of them at a tick
-    fixes the version that all of them send, so that they share messages.
+    Subscribers with one update interval send at the same ticks, whole intervals apart, so that they share messages:
+    the first of them at a tick fixes the version that all of them send. A subscriber that sends a fresh change, at no
+    tick, begins the ticks anew, unless the last one is less than an interval ago.
 
     Args:
         table: the table.
@@ -213,16 +216,38 @@ class TableFeed:
             shared = self._shared[place] = SharedRows(self.view, update, version)
             return shared
 
-    def version_at(self, interval: float, now: float) -> TableVersion:
-        """The version to send at the tick of ``interval`` (seconds) that ``now`` falls into."""
-        number = int(now / interval)
+    def tick_at(self, interval: float, due: float, time: float) -> tuple[float, TableVersion]:
+        """The tick that a subscriber takes part in, and the version to send.
+
+        Args:
+            interval: of the subscriber, in seconds.
+            due: since when the subscriber may send.
+            time: of the tick, if it is a new one.
+
+        Returns:
+            The latest tick, if the subscriber is late for it; otherwise ``time``, and the present version.
+
+        """
+        slack = _ROUNDING * interval
         with self._lock:
             tick = self._ticks.get(interval)
-            if tick is None or tick.number != number:
-                tick = _Tick(number, now, self.table.version)
-                if self._members > 1:
-                    self._ticks[interval] = tick
-            return tick.version
+            is_new = tick is None or time >= tick.time + interval - slack
+            if tick is not None and tick.version is not None and not is_new and due <= tick.time + slack:
+                return tick.time, tick.version
+            version = self.table.version
+            if is_new and self._members > 1:
+                if tick is None and len(self._ticks) >= _MOST_INTERVALS:
+                    del self._ticks[min(self._ticks, key=lambda known: self._ticks[known].time)]
+                self._ticks[interval] = _Tick(time, version)
+            return time, version
+
+    def tick_after(self, interval: float, time: float) -> float:
+        """The first tick of ``interval`` at ``time`` or later; ``time`` itself where there are no ticks yet."""
+        with self._lock:
+            tick = self._ticks.get(interval)
+        if tick is None:
+            return time
+        return max(time, tick.time + math.ceil((time - tick.time) / interval - _ROUNDING) * interval)
 
     def tidy(self, now: float) -> None:
         """Drop the versions of ticks that all members have had time to send: a version keeps the whole later history
@@ -230,8 +255,8 @@ class TableFeed:
         """
         with self._lock:
             for interval, tick in tuple(self._ticks.items()):
-                if now - tick.since >= _TICK_SECONDS:
-                    del self._ticks[interval]
+                if now - tick.time >= _TICK_SECONDS:
+                    self._ticks[interval] = tick._replace(version=None)
 
     def join(self, window: Window, encoder: MessageEncoder) -> SubscriberGroup:
         """Join the group with equal messages."""

@@ -45,12 +45,14 @@ class Poll(NamedTuple):
         messages: in the order they must be sent.
         wake_at: time (seconds of the caller's clock) at which more is due; ``None``: when the table changes next.
         not_before: nothing is due before this time unless the request changes.
+        tick: when changes before ``not_before`` are due; later ones are due at once.
 
     """
 
     messages: list[Message]
     wake_at: float | None
     not_before: float = -math.inf
+    tick: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,9 @@ class Subscription:
         self._growing: tuple[TableVersion, int, UpdateNode] | None = None  # read up to there; what comes after it
         self._folded_at = -math.inf  # time of the last message, or of the last fold of its history
         self._change: Window | None = None
-        self._due = -math.inf
+        self._not_before = -math.inf  # earliest time of the next update
+        self._tick = -math.inf  # its time, if something changes before then
+        self._waits = False  # whether something did
         self._folded_to = -1  # the step up to which history was folded; no message can end before it
         self._unsent = RowSet.empty()
         self._counted: UpdateNode | None = None  # of a full subscription of a blink table: the end of ``_unsent``
@@ -173,10 +177,14 @@ class Subscription:
             self._change = window
             self._interval = self._interval_of(request)
 
-    def poll(self, now: float, *, at_once: bool = False) -> Poll:
+    def poll(self, now: float, *, at_once: bool = False, waited: bool = False) -> Poll:
         """The messages due at ``now`` (seconds of a monotonic clock), in the order to send them.
 
-        ``at_once``: changes are due regardless of the interval.
+        Args:
+            now: a time not before that of the last poll.
+            at_once: changes are due regardless of the interval.
+            waited: the table changed before ``not_before`` of the last poll, without a poll then.
+
         """
         with self._lock:
             if self._closed:
@@ -193,9 +201,13 @@ class Subscription:
                     messages.extend(self._answer_change(now))
             elif self._change is not None:
                 messages.extend(self._answer_change(now))
-            elif self._is_behind(self._node) and (at_once or now >= self._due):
-                messages.append(self._update(self._table.version if at_once else self._version_of_tick(now)))
-                self._wait_after(now)
+            elif self._is_behind(self._node):
+                self._waits = self._waits or waited or now < self._not_before
+                if at_once:
+                    messages.append(self._update(self._table.version))
+                    self._wait_after(now)
+                elif now >= self._due:
+                    messages.append(self._update_of_tick(now))
             if messages or self._node is not before:
                 self._folded_at = now
             for message in messages:
@@ -204,7 +216,8 @@ class Subscription:
             if self._growing is not None:
                 return Poll(messages, now)
             stale = self._node is not None and self._is_behind(self._node)
-            return Poll(messages, self._due if stale else None, self._due)
+            self._waits = self._waits or (stale and now < self._not_before)
+            return Poll(messages, self._due if stale else None, self._not_before, self._tick)
 
     def tidy(self, now: float) -> None:
         """Fold the history that the subscriber keeps alive, if it was sent nothing for a while: its client does not
@@ -340,23 +353,35 @@ class Subscription:
         """Whether a subscriber with everything up to ``node`` lacks changes."""
         return self._table.version.step > node.step or self._lingers
 
-    def _version_of_tick(self, now: float) -> TableVersion:
-        assert self._node is not None
-        if self._interval >= _SHORTEST_TICK:
-            version = self._feed.version_at(self._interval, now)
-            if version.step > self._node.step and version.step >= self._folded_to:
-                return version
-        return self._table.version
+    @property
+    def _due(self) -> float:
+        """When the changes that the subscriber lacks are due.
 
-    def _wait_after(self, now: float) -> None:
-        """Set the earliest time of the next update: the first common tick at least an interval away."""
-        interval = self._interval
-        if interval < _SHORTEST_TICK:
-            self._due = now + interval
-        elif self._due <= now < self._due + interval:
-            self._due += interval
-        else:
-            self._due = math.ceil((now + interval) / interval) * interval
+        At once, if there was none for an interval: sparse rows do not wait. A subscriber that is behind waits for the
+        tick that it shares with others.
+        """
+        return self._tick if self._waits else self._not_before
+
+    def _update_of_tick(self, now: float) -> Message:
+        """The update that is due. It counts as sent when it was due, so that lateness does not add up."""
+        assert self._node is not None
+        time, version = now, self._table.version
+        if self._waits and now < self._tick + self._interval:
+            time = self._tick
+        if self._interval >= _SHORTEST_TICK:
+            tick, shared = self._feed.tick_at(self._interval, self._due, time)
+            if shared.step > self._node.step and shared.step >= self._folded_to:
+                time, version = tick, shared
+        message = self._update(version)
+        self._wait_after(time)
+        return message
+
+    def _wait_after(self, time: float) -> None:
+        """Set when the next update may be sent, and when it is if it must wait, after one at ``time``."""
+        self._not_before = self._tick = time + self._interval
+        self._waits = False
+        if self._interval >= _SHORTEST_TICK:
+            self._tick = self._feed.tick_after(self._interval, self._not_before)
 
     def _interval_of(self, request: SubscriptionRequest) -> float:
         limits = self._feed.limits

@@ -29,6 +29,8 @@ class Look:
 
     names: list[str]
     """Heads of the columns in view, from left to right, as painted."""
+    types: dict[str, str]
+    """The lines below them, by name."""
     rows: dict[int, list[str | None]]
     """Painted cells by the number of their row, from 0; ``None``: nothing is painted there."""
     nulls: dict[int, list[bool]]
@@ -163,7 +165,7 @@ class Tab:
 def look_of(found: dict[str, Any]) -> Look:
     texts = found["texts"]
     heads = {text["x"]: text["text"] for text in texts if text["y"] == NAME_LINE}
-    types = {text["x"] for text in texts if text["y"] == TYPE_LINE}
+    types = {text["x"]: text["text"] for text in texts if text["y"] == TYPE_LINE}
     places = sorted(x for x in heads if x in types)
     body = [text for text in texts if text["y"] not in (NAME_LINE, TYPE_LINE) or text["x"] not in heads]
     by_line: dict[float, list[dict[str, Any]]] = {}
@@ -180,6 +182,7 @@ def look_of(found: dict[str, Any]) -> Look:
     mirror = found["mirror"] or {}
     return Look(
         names=[heads[x] for x in places],
+        types={heads[x]: types[x] for x in places},
         rows=rows,
         nulls=nulls,
         whole=dict(mirror.get("lines", [])),

@@ -69,6 +69,18 @@ def test_a_sorted_column_has_a_mark(tab: Tab, server: bs.Server) -> None:
     until(lambda: tab.page.evaluate(heads) == [None, "descending"], what="the mark for screen readers")
 
 
+def test_a_key_column_is_marked(tab: Tab, server: bs.Server) -> None:
+    """In the header and for screen readers, and also of rows that are picked."""
+    server.keyed_table("t", SCHEMA, key="key").upsert({"key": [1, 2], "price": [1.0, 2.0]})
+    heads = '[...document.querySelectorAll("[role=columnheader]")].map((head) => head.getAttribute("aria-description"))'
+    for fields in ({}, {"where": "key > 1"}):
+        tab.open(server, "t", **fields)
+        look = tab.until(lambda look: ["2", "2"] in look.rows.values(), "the rows")
+        assert look.names == ["key", "price"]
+        assert [look.types[name] for name in look.names] == ["int64 \u00b7 key", "double"]
+        until(lambda: tab.page.evaluate(heads) == ["key column", None], what="the mark for screen readers")
+
+
 def test_all_of_the_field_for_a_condition_is_seen_in_a_narrow_window(tab: Tab, server: bs.Server) -> None:
     server.keyed_table("t", SCHEMA, key="key").upsert({"key": [1], "price": [1.0]})
     tab.page.set_viewport_size({"width": 360, "height": 640})

@@ -178,11 +178,29 @@ def test_what_cannot_be_plotted_is_said(server: bs.Server, tab: Tab) -> None:
         until(lambda text=text: text in (cover.text_content() or ""))  # type: ignore[misc]
 
 
+def says(tab: Tab, note: str) -> None:
+    """Wait until the line below the plot says this, and nothing else."""
+    line = tab.page.locator(".line-below > span").first
+    until(lambda: line.text_content() == note, what=note)
+
+
+def test_rows_that_are_picked_are_not_said_to_be_in_no_order(server: bs.Server, tab: Tab) -> None:
+    """They are sorted, as the server does not know their order; rows of the table itself are not."""
+    ring = server.ring_table("ring", {"x": "int64", "y": "float64"}, capacity=1000)
+    ring.append({"x": list(range(100)), "y": [float(number) for number in range(100)]})
+    tab.open(server, "ring", plot="", x="x", y="y")
+    until(lambda: values(tab) == [["y", "99", "0", "99"]])
+    says(tab, "")
+    tab.open(server, "ring", plot="", x="x", y="y", where="y >= 10")
+    until(lambda: values(tab) == [["y", "99", "10", "99"]])
+    says(tab, "The plot sorts the rows by this column.")
+
+
 def test_rows_in_no_order_are_said_to_be_sorted(server: bs.Server, tab: Tab) -> None:
     keyed = server.keyed_table("keyed", {"k": "int64", "y": "float64"}, key="k")
     keyed.upsert({"k": [5, 1, 3], "y": [1.0, 2.0, None]})
     tab.open(server, "keyed", plot="", x="k", y="y")
-    until(lambda: "shows them sorted" in (tab.page.locator(".line-below").text_content() or ""))
+    says(tab, "The plot sorts the rows by this column.")
     keyed.delete({"k": [1]})
     keyed.upsert({"k": [9], "y": [7.0]})
     until(lambda: values(tab) == [["y", "7", "1", "7"]])

@@ -66,6 +66,20 @@ def test_a_hundred_million_rows_are_reached_at_both_ends_and_anywhere(tab: Tab, 
     assert max(look.rows) == ROWS + 2
 
 
+def test_a_dragged_thumb_does_not_wait_for_the_next_frame(tab: Tab, server: bs.Server) -> None:
+    """The movements that browsers tell before the frame are enough."""
+    rows = 10_000
+    table = server.keyed_table("t", {"x": "int64"}, key="x")
+    table.upsert({"x": list(range(rows))})
+    tab.page.add_init_script("addEventListener('pointermove', (event) => event.stopImmediatePropagation(), true);")
+    tab.open(server, "t")
+    tab.agrees(table)
+    tab.drag_thumb(1.0)
+    assert rows - 1 in tab.agrees(table).rows
+    tab.drag_thumb(0.5)
+    assert rows // 2 in tab.agrees(table).rows
+
+
 def test_ten_thousand_columns_are_scrolled_through(tab: Tab, server: bs.Server) -> None:
     rows = 100
     names = [f"c{number}" for number in range(COLUMNS)]

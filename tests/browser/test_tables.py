@@ -145,3 +145,25 @@ def test_columns_stay_as_the_user_has_them_after_a_lost_connection(tab: Tab, ser
         table.upsert(rows(range(50), "while it was away"))
         tab.agrees(table, ["name", "key"])
         assert tab.page.get_by_label("Show key").is_checked()
+
+
+def test_the_list_comes_back_where_it_was_left(tab: Tab, server: bs.Server) -> None:
+    for number in range(100):
+        server.append_table(f"t{number:02}", {"x": "int64"})
+    tab.open(server)
+    link = tab.page.get_by_role("link", name="t77", exact=True)
+    link.scroll_into_view_if_needed()
+    top = "document.querySelector('main.tables').scrollTop"
+    before = tab.page.evaluate(top)
+    assert before > 500
+    link.click()
+    tab.page.locator("main.table").wait_for()
+    tab.page.go_back()
+    tab.page.locator("main.tables").wait_for()
+    assert tab.page.evaluate(top) == before
+    tab.page.get_by_role("link", name="Health").click()
+    tab.page.locator("main.health").wait_for()
+    assert tab.page.evaluate("document.querySelector('main.health').scrollTop") == 0
+    tab.page.get_by_role("link", name="Tables").click()
+    tab.page.locator("main.tables").wait_for()
+    assert tab.page.evaluate(top) == before

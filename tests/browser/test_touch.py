@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 import barrage_server as bs
+from tests.browser.finger import Finger, Point
 from tests.browser.tab import HEADER, ROW, Tab
 from tests.waiting import until
 
 SCHEMA = {f"c{number}": "int64" for number in range(30)}
 ROWS = 5000
-FRAME = 0.016
-"""Seconds between two movements of a finger."""
-Point = tuple[float, float]
 
 
 @pytest.fixture
@@ -31,39 +28,6 @@ def table(tab: Tab, server: bs.Server) -> bs.KeyedTable:
     tab.open(server, "t", row="1")
     tab.agrees(made)
     return made
-
-
-class Finger:
-    """One finger on the screen of a tab. Its clock goes by its movements, so that their speed is exact."""
-
-    def __init__(self, tab: Tab) -> None:
-        self._page = tab.page
-        self._session = tab.page.context.new_cdp_session(tab.page)
-        self._time = 0.0
-
-    def down(self, at: Point) -> None:
-        self._time = max(self._time, float(self._page.evaluate("Date.now()")) / 1000)
-        self._send("touchStart", [at])
-
-    def move(self, points: Iterable[Point]) -> None:
-        for point in points:
-            self._send("touchMove", [point])
-
-    def up(self, *, rested: float = 0.0) -> None:
-        """Leave the screen, ``rested`` seconds after the last movement."""
-        self._time += rested
-        self._send("touchEnd", [])
-
-    def drag(self, start: Point, end: Point, *, rested: float = 0.5, steps: int = 10) -> None:
-        self.down(start)
-        ways = [count / steps for count in range(1, steps + 1)]
-        self.move([(start[0] + way * (end[0] - start[0]), start[1] + way * (end[1] - start[1])) for way in ways])
-        self.up(rested=rested)
-
-    def _send(self, what: str, points: list[Point]) -> None:
-        self._time += FRAME
-        touches = [{"x": x, "y": y, "id": 1} for x, y in points]
-        self._session.send("Input.dispatchTouchEvent", {"type": what, "touchPoints": touches, "timestamp": self._time})
 
 
 def middle(tab: Tab) -> Point:

@@ -143,6 +143,33 @@ def test_a_change_that_comes_while_a_task_rests_is_served_when_it_has_rested(tim
     until(lambda: task.turns == 3)
 
 
+def test_a_change_that_must_wait_is_served_at_the_tick_and_a_later_one_at_once(timed: Dispatcher, clock: Clock) -> None:
+    scheduled: ScheduledTask
+    had_waited = []
+
+    def then(_: Counting) -> None:
+        had_waited.append(scheduled.waited)
+        scheduled.waited = False
+        scheduled.not_before, scheduled.tick = clock.now + 10, clock.now + 15
+
+    task, signal = Counting(then), ChangeSignal()
+    scheduled = timed.add(task, signal)
+    timed.run(scheduled)
+    clock.now += 9
+    timed.changed(signal)
+    look(timed)
+    clock.now += 5
+    look(timed)
+    assert task.turns == 1
+    clock.now += 1
+    look(timed)
+    until(lambda: task.turns == 2)
+    clock.now += 10
+    timed.changed(signal)
+    until(lambda: task.turns == 3)
+    assert had_waited == [False, True, False]
+
+
 def test_a_task_that_is_removed_while_it_waits_for_a_time_is_let_go(dispatcher: Dispatcher) -> None:
     task = Counting(lambda _: time.monotonic() + 1000)
     scheduled = dispatcher.add(task, ChangeSignal())

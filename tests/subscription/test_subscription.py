@@ -5,7 +5,9 @@ No thread, no clock: time is an argument.
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -114,6 +116,130 @@ def test_a_subscriber_that_keeps_up_is_served_once_per_interval() -> None:
             sent += len(poll.messages)
             wake = poll.wake_at
     assert 19 <= sent <= 21
+
+
+class Reader:
+    """A subscriber that is served as a dispatcher does: at a change if it may be, otherwise when it is due."""
+
+    def __init__(self, feed: TableFeed, now: float) -> None:
+        self.subscription = subscribe(feed)
+        self.sent: list[tuple[float, Any]] = []
+        self.wake_at: float | None = None
+        self._not_before = self._tick = 0.0
+        self._waited = False
+        self.serve(now)
+
+    def serve(self, now: float) -> None:
+        poll = self.subscription.poll(now, waited=self._waited)
+        self.sent += [(now, message) for message in poll.messages]
+        self.wake_at, self._not_before, self._tick = poll.wake_at, poll.not_before, poll.tick
+        self._waited = False
+
+    def changed(self, now: float) -> None:
+        if self.wake_at is None and now < self._not_before:
+            self.wake_at, self._waited = self._tick, True
+        elif self.wake_at is None:
+            self.serve(now)
+
+    @property
+    def times(self) -> list[float]:
+        return [time for time, _ in self.sent]
+
+
+def run_readers(readers: list[Reader], until: float, *, lateness: float = 0.0) -> None:
+    """Serve all that is due before ``until``, the earliest first, each ``lateness`` seconds after the one before."""
+    while True:
+        waiting = [reader for reader in readers if reader.wake_at is not None and reader.wake_at < until]
+        if not waiting:
+            return
+        now = min(reader.wake_at or 0.0 for reader in waiting)
+        for number, reader in enumerate(reader for reader in waiting if reader.wake_at == now):
+            reader.serve(now + number * lateness)
+
+
+@pytest.mark.parametrize("others", [0, 1, 7])
+def test_sparse_rows_wait_for_no_tick(others: int) -> None:
+    """Rows more than an interval apart are sent at once, whatever the time and the number of subscribers."""
+    table = append_table(1)
+    feed = TableFeed(table)
+    readers = [Reader(feed, 10.0 + 0.013 * number) for number in range(1 + others)]
+    now = 10.3
+    published = []
+    for number in range(20):
+        published.append(now)
+        table.append(rows(number))
+        for reader in readers:
+            reader.changed(now)
+        assert all(reader.times[1:] == published for reader in readers)
+        now += 0.101 + 0.017 * number
+        run_readers(readers, now)
+
+
+@pytest.mark.parametrize("others", [0, 1, 7])
+def test_a_row_soon_after_another_waits_for_the_rest_of_the_interval(others: int) -> None:
+    table = append_table(1)
+    feed = TableFeed(table)
+    readers = [Reader(feed, 10.0) for _ in range(1 + others)]
+    for now in (11.03, 12.07, 13.0999):
+        for publish in (now, now + 0.001, now + 0.09):
+            run_readers(readers, publish)
+            table.append(rows(1))
+            for reader in readers:
+                reader.changed(publish)
+        run_readers(readers, now + 0.9)
+        for reader in readers:
+            assert reader.times[-2:] == [now, pytest.approx(now + 0.1)]
+
+
+def test_subscribers_that_are_behind_meet_at_ticks() -> None:
+    """They join at different times; when they have been behind once, all send the very same messages, on time."""
+    table = append_table(1)
+    feed = TableFeed(table)
+    readers: list[Reader] = []
+    for step in range(1000):
+        now = 10.0 + step * 0.0073
+        if step % 3 == 0 and len(readers) < 30:
+            readers.append(Reader(feed, now))
+        run_readers(readers, now, lateness=0.0001)
+        table.append(rows(step))
+        for reader in readers:
+            reader.changed(now)
+    late = [[(time, message) for time, message in reader.sent if time > 11.25] for reader in readers]
+    assert len(late[0]) >= 55
+    for (time, message), *others in zip(*late, strict=False):
+        assert all(other is message for _, other in others)
+        assert all(other == pytest.approx(time, abs=0.01) for other, _ in others)
+    for sent in late:
+        gaps = [after - before for (before, _), (after, _) in pairwise(sent)]
+        assert gaps == pytest.approx([0.1] * len(gaps), abs=0.004)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_two_updates_are_closer_than_an_interval(seed: int) -> None:
+    """And no change waits longer than two, whenever it comes and whoever else there is."""
+    chance = random.Random(seed)
+    table = append_table(1)
+    feed = TableFeed(table)
+    readers: list[Reader] = []
+    now, published = 10.0, []
+    for _ in range(400):
+        now += chance.choice([0.0, 0.001, 0.02, 0.05, 0.099, 0.1, 0.101, 0.3, chance.random() / 5])
+        run_readers(readers, now)
+        if chance.random() < 0.05:
+            readers.append(Reader(feed, now))
+            continue
+        table.append(rows(1))
+        published.append(now)
+        for reader in readers:
+            reader.changed(now)
+    run_readers(readers, now + 1)
+    assert len(readers) > 5
+    for reader in readers:
+        updates = reader.times
+        assert min(after - before for before, after in pairwise(updates)) > 0.1 - 1e-9
+        for time in published:
+            if time > updates[0]:
+                assert next(sent for sent in updates if sent >= time) - time < 0.2
 
 
 def test_a_large_snapshot_grows_in_parts_of_one_version() -> None:

@@ -54,6 +54,7 @@ def test_metadata_are_read_as_the_manifests_say(tmp_path: Path) -> None:
         columns = facts["effective_column_set"]
         bits = None if columns is None else int.from_bytes(bytes.fromhex(columns), "little")
         assert got == {
+            "step": facts["last_seq"],
             "isSnapshot": facts["is_snapshot"],
             "viewport": facts["effective_viewport"],
             "reverse": facts["effective_reverse_viewport"],

@@ -82,6 +82,7 @@ export function rowSet(...ranges: readonly (readonly [first: number, last: numbe
 }
 
 export interface UpdateFacts {
+  readonly step?: number;
   readonly size: number;
   readonly snapshot?: boolean;
   readonly viewport?: readonly [first: number, last: number];
@@ -95,6 +96,7 @@ export interface UpdateFacts {
 
 export function metadata(facts: UpdateFacts): Uint8Array {
   const fields: Record<number, Field> = {
+    1: { i64: facts.step ?? 0 },
     2: { u8: facts.snapshot === true ? 1 : 0 },
     4: { u8: facts.reverse === true ? 1 : 0 },
     6: { bytes: rowSet(...(facts.added ?? [])) },

@@ -262,6 +262,27 @@ test("it comes back by itself, at the same place, and shows meanwhile what it ha
   assert.deepEqual([view.stale, view.window?.first, before?.first], [false, 5, 0]);
 });
 
+test("what is asked for while the connection is away is newer than what waited before it", () => {
+  const world = new World();
+  world.connect();
+  const view = world.open();
+  world.opened(1);
+  world.answer(1);
+  view.move({ ...VIEW, first: 3 });
+  view.move({ ...VIEW, first: 4 }); // waits for the answer to the first
+  world.socket.onclose?.();
+  view.move({ ...VIEW, first: 6 });
+  world.clock.pass(250);
+  world.connect();
+  assert.deepEqual(world.socket.taken().slice(1).map(({ type, first }) => [type, first]), [["open", 6]]);
+  world.opened(2);
+  view.move({ ...VIEW, first: 2 });
+  world.socket.onclose?.();
+  world.clock.pass(500);
+  world.connect();
+  assert.deepEqual(world.socket.taken().slice(1).map(({ type, first }) => [type, first]), [["open", 2]], "what waited is asked for where nothing newer is");
+});
+
 test("attempts wait longer each time, up to ten seconds, and at once when asked", () => {
   const world = new World();
   const times: number[] = [];
@@ -384,6 +405,18 @@ test("a view that was refused opens again when it asks for something else", () =
   assert.equal(view.error, undefined);
 });
 
+test("what waits while a view is refused is asked for, once", () => {
+  const world = new World();
+  world.connect();
+  const view = world.open({ ...VIEW, count: 1000 });
+  view.move(VIEW);
+  world.socket.taken();
+  world.socket.say({ type: "ended", stream: 1, error: "LimitError", text: "A stream shows 100 rows at most." });
+  assert.deepEqual(world.socket.taken().map(({ type, count }) => [type, count]), [["open", 2]]);
+  world.socket.say({ type: "ended", stream: 2, error: "TableDroppedError", text: "The table was dropped." });
+  assert.deepEqual([world.socket.taken(), view.error], [[], "The table was dropped."]);
+});
+
 test("a table that comes back between the opening and the list is opened", () => {
   const world = new World();
   world.connect();
@@ -460,7 +493,7 @@ test("a snapshot is read in pieces that the limits allow", async () => {
   // 300 cells, of which the view has 6: 98 rows of 3 columns.
   const result = view.snapshot([2, 0, 1], 5, 120);
   const pieces: unknown[] = [];
-  for (const rows of [98, 4]) {
+  for (const [rows, step] of [[98, 12], [4, 15]] as const) {
     await Promise.resolve();
     const [open] = world.socket.taken().filter(({ type }) => type === "open");
     assert.ok(open);
@@ -469,13 +502,14 @@ test("a snapshot is read in pieces that the limits allow", async () => {
     pieces.push([open["kind"], open["columns"], first, open["count"]]);
     world.opened(stream);
     const ids = Array.from({ length: rows }, (_, n) => BigInt(first + n));
-    const facts = { size: 107, snapshot: true, viewport: [first, first + (open["count"] as number) - 1] as const, columns: [0, 1, 2], added: [[0, rows - 1]] as const };
+    const facts = { step, size: 107, snapshot: true, viewport: [first, first + (open["count"] as number) - 1] as const, columns: [0, 1, 2], added: [[0, rows - 1]] as const };
     world.socket.frame(updateFrame(stream, facts, [ids, ids.map(Number), ids.map(String)]));
     world.socket.say({ type: "ended", stream });
     await new Promise((resolve) => setImmediate(resolve));
   }
   assert.deepEqual(pieces, [["snapshot", [0, 1, 2], 5, 98], ["snapshot", [0, 1, 2], 103, 22]]);
-  const rows = await result;
+  const { rows, versions } = await result;
+  assert.deepEqual([...versions], [12, 15]);
   assert.equal(rows.length, 102);
   assert.deepEqual([rows[0], rows[101]], [["5", 5n, 5], ["106", 106n, 106]]);
 });

@@ -27,6 +27,7 @@ interface Facts {
 
 function update(facts: Facts): Update {
   return {
+    step: 0,
     isSnapshot: facts.snapshot ?? false,
     viewport: facts.viewport && (facts.viewport[0] > facts.viewport[1] ? RowSet.EMPTY : RowSet.of([facts.viewport])),
     reverse: facts.reverse ?? false,

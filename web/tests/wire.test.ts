@@ -194,7 +194,7 @@ test("text frames: what comes is checked, what is unknown is ignored", () => {
   assert.deepEqual(parseMessage('{"type":"pong","n":3}'), { type: "pong", n: 3 });
   assert.deepEqual(parseMessage('{"type":"cell","request":3,"text":null}'), { type: "cell", request: 3, text: null });
   assert.equal(parseMessage('{"type":"other","n":3}'), undefined);
-  const opened = { type: "opened", stream: 1, columns: [{ name: "when", type: "timestamp[ns, tz=UTC]", form: "timestamp", unit: "ns", zone: "UTC" }], kind: "append", rows: 3 };
+  const opened = { type: "opened", stream: 1, columns: [{ name: "when", type: "timestamp[ns, tz=UTC]", form: "timestamp", unit: "ns", zone: "UTC", key: true }], kind: "append", rows: 3 };
   assert.deepEqual(parseMessage(JSON.stringify(opened)), opened);
   const damaged = ["", "[]", "null", "3", "{", '{"type":3}', '{"type":"pong"}', '{"type":"pong","n":-1}', '{"type":"pong","n":1.5}', '{"type":"pong","n":9007199254740992}', '{"type":"welcome","version":1}', '{"type":"tables","tables":{}}', '{"type":"tables","tables":[{"name":"a"}]}', '{"type":"opened","stream":1,"columns":[{"name":"a","type":"b","form":"c"}],"kind":"","rows":0}', '{"type":"ended"}'];
   for (const text of damaged) assert.throws(() => parseMessage(text), WireError, text);

@@ -71,7 +71,7 @@ def downsample(parents: Sequence[Table], operation: Plan, *, name: str | None = 
 
 
 def is_sorted(table: Table) -> bool:
-    """Whether the rows of a plot are sorted, as they are not in the order of its x; False for other tables."""
+    """Whether the rows of a plot are sorted by its x, which they are not known to follow; False for other tables."""
     operator = _operators.get(table)
     return operator is not None and not operator.is_in_order
 

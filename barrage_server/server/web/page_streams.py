@@ -134,15 +134,15 @@ class PageStreams:
         reason: BarrageError | None = None
         try:
             self._server_state.request_rate.admit(self._page.principal)
-            table = await self._table(message)
+            table, keys = await self._table(message)
             self._session.look(message, len(table.schema))
             stream = self._new_stream(message)
             self._server_state.streams.admit(stream)
             self._streams[message.stream] = stream
             if self._service.is_light(table):
-                await self._writer.tell(_opened(message, table))
+                await self._writer.tell(_opened(message, table, keys))
             else:
-                await self._writer.tell(await self._service.aside(_opened, message, table))
+                await self._writer.tell(await self._service.aside(_opened, message, table, keys))
             await self._ask(stream, message, table)
             while opening.waiting:
                 await self._of_stream(opening.waiting.popleft())
@@ -187,14 +187,15 @@ class PageStreams:
             await self._service.aside(stream.ask, message, table)
             dispatcher.wake(stream.scheduled)
 
-    async def _table(self, message: Open) -> Table:
-        """What a page opens: a table, or what is computed from one."""
+    async def _table(self, message: Open) -> tuple[Table, frozenset[str]]:
+        """What a page opens: a table, or what is computed from one; and the columns that identify its rows."""
         table = await self._source(message)
+        keys = frozenset(table.key_columns if message.plot is None else ())  # rows that are picked keep them
         operations = operations_of(message, table.schema)
         if not operations:
-            return table
+            return table, keys
         async with self._computing:  # one at a time: the threads are for all pages
-            return await self._service.computed_from(self._page.principal, table, operations)
+            return await self._service.computed_from(self._page.principal, table, operations), keys
 
     async def _source(self, message: Open) -> Table:
         """The table that a page names."""
@@ -274,9 +275,9 @@ class _Opening:
         self.waiting: deque[PageMessage] = deque()
 
 
-def _opened(message: Open, table: Table) -> dict[str, Any]:
+def _opened(message: Open, table: Table, keys: frozenset[str]) -> dict[str, Any]:
     columns = [
-        {"name": name, "type": str(data_type), **form_of(data_type)}
+        {"name": name, "type": str(data_type), **form_of(data_type), **({"key": True} if name in keys else {})}
         for name, data_type in zip(table.schema.names, table.schema.types, strict=True)
     ]
     kind = kind_name(source_of(table))

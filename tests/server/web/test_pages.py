@@ -49,6 +49,15 @@ class TestFollowing:
             assert (view.size, view.first) == (100, 90)
             assert [column["form"] for column in view.opened["columns"]] == ["int", "text", "float"]
             assert view.opened["kind"] == "append"
+            assert not any("key" in column for column in view.opened["columns"])
+
+    def test_key_columns_are_named_also_of_rows_that_are_picked(self, server: bs.Server) -> None:
+        server.keyed_table("t", SCHEMA, key=["k", "text"]).upsert(rows_of(range(3)))
+        with greeted(server) as client:
+            for number, query in enumerate(({}, {"where": ["k > 0"]}, {"sort": [{"column": "x", "descending": True}]})):
+                view = client.open(number + 1, "t", **query)
+                client.settle(view, lambda it: it.updates)
+                assert [column.get("key") for column in view.opened["columns"]] == [True, True, None]
 
     @pytest.mark.parametrize("seed", range(6))
     def test_after_any_changes_and_moves_it_still_does(self, server: bs.Server, seed: int) -> None:

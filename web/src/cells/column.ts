@@ -32,6 +32,8 @@ export interface Column {
   readonly form: Form;
   readonly unit?: Unit;
   readonly zone?: string;
+  /** Whether it is one of those whose values identify a row. */
+  readonly key?: true;
 }
 
 /** Whether values of the column have an order that "up" and "down" make sense in. */

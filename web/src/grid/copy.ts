@@ -3,6 +3,7 @@
 import { csvLine, tabLine } from "../cells/csv.ts";
 import { isCut, plainText } from "../cells/text.ts";
 import type { Column, Value } from "../cells/column.ts";
+import type { Fetched } from "../window/fetched.ts";
 import type { Rectangle } from "./selection.ts";
 import { cells } from "./selection.ts";
 
@@ -16,13 +17,17 @@ export interface Copied {
   readonly text: string;
   /** Cells of it that the server has sent the beginning of. */
   readonly cut: number;
+  /** Versions of the table that its cells are of: 1, unless it has changed between two pieces. */
+  readonly versions: number;
 }
 
 /** What copying reads from. */
 export interface CopySource {
   readonly columns: readonly Column[];
+  /** The version that the window shows. */
+  readonly step: number | undefined;
   value(row: number, column: number): Value | undefined;
-  snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]>;
+  snapshot(columns: readonly number[], first: number, count: number): Promise<Fetched>;
 }
 
 /** Something cannot be copied; the message is a sentence for the user. */
@@ -61,16 +66,18 @@ export async function fetchRows(
   area: Rectangle,
   columns: readonly number[],
   mostColumns: number,
-): Promise<Value[][]> {
+): Promise<Fetched> {
   const rows: Value[][] = [];
+  const versions = new Set<number>();
   for (let at = 0; at < columns.length; at += mostColumns) {
     const part = await source.snapshot(columns.slice(at, at + mostColumns), area.top, area.bottom - area.top + 1);
-    if (at === 0) for (const values of part) rows.push([...values]);
-    else rows.forEach((values, row) => values.push(...(part[row] ?? [])));
+    for (const version of part.versions) versions.add(version);
+    if (at === 0) for (const values of part.rows) rows.push([...values]);
+    else rows.forEach((values, row) => values.push(...(part.rows[row] ?? [])));
     // Rows that the table has lost between two pieces are in none.
-    rows.length = Math.min(rows.length, part.length);
+    rows.length = Math.min(rows.length, part.rows.length);
   }
-  return rows;
+  return { rows, versions };
 }
 
 /** Rows as text. `columns` are the schema numbers that belong to the values of a row. */
@@ -121,7 +128,7 @@ export function copyHeld(
     parts.push(asText(source.columns, columns, rows, form));
     cut += cutCells(source.columns, columns, rows);
   }
-  return { text: parts.join("\n"), cut };
+  return { text: parts.join("\n"), cut, versions: 1 };
 }
 
 /** What is selected as text, fetched where it is not in the window. */
@@ -134,12 +141,17 @@ export async function copyAll(
 ): Promise<Copied> {
   checkCopied(areas);
   const parts: string[] = [];
+  const versions = new Set<number>();
   let cut = 0;
   for (const area of areas) {
     const columns = columnsOf(area, shown);
-    const rows = heldRows(source, area, columns) ?? (await fetchRows(source, area, columns, mostColumns));
+    const held = heldRows(source, area, columns);
+    const fetched = held === undefined ? await fetchRows(source, area, columns, mostColumns) : undefined;
+    const rows = held ?? fetched?.rows ?? [];
+    if (held !== undefined && source.step !== undefined) versions.add(source.step);
+    for (const version of fetched?.versions ?? []) versions.add(version);
     parts.push(asText(source.columns, columns, rows, form));
     cut += cutCells(source.columns, columns, rows);
   }
-  return { text: parts.join("\n"), cut };
+  return { text: parts.join("\n"), cut, versions: versions.size };
 }

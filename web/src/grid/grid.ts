@@ -23,6 +23,7 @@ import { reflection } from "./reflection.ts";
 import { Scroller, around, atThumb, fineStep, followsEnd, thumb, wheelRows } from "./scroll.ts";
 import { Scrollbar } from "./scrollbar.ts";
 import { Selection } from "./selection.ts";
+import { Sight } from "./sight.ts";
 import type { GridListener, GridSource, MakeLayout } from "./source.ts";
 import { Timers } from "./timers.ts";
 import { Typesetting } from "./typesetting.ts";
@@ -32,6 +33,8 @@ const NO_COLUMNS: readonly Column[] = [];
 const MOST_LEARNT = 60;
 /** Milliseconds without a movement after which the rows around those in view are asked for. */
 const SETTLE_MS = 120;
+/** Milliseconds that the first rows are waited for before the grid is painted without them. */
+export const FIRST_MS = 100;
 
 /** A table that scrolls and ticks. It asks its source for what is in view, and paints at most once a frame. */
 export class Grid implements GestureTarget, KeyTarget {
@@ -57,6 +60,7 @@ export class Grid implements GestureTarget, KeyTarget {
   private readonly stop = new AbortController();
   private readonly motion = matchMedia("(prefers-reduced-motion: reduce)");
   private readonly gestures: Gestures;
+  private readonly sight: Sight;
   private source: GridSource | undefined;
   private columns: readonly Column[] = NO_COLUMNS;
   private columnsFor: MakeLayout = (columns) => new ColumnLayout(columns);
@@ -65,6 +69,7 @@ export class Grid implements GestureTarget, KeyTarget {
   private highlights = new Highlights();
   private frame = 0;
   private jumpedAt = 0;
+  private attachedAt = 0;
   private mirroredAt = 0;
   private readonly timers = new Timers();
   private told = "";
@@ -97,6 +102,7 @@ export class Grid implements GestureTarget, KeyTarget {
     });
     host.append(this.surface, this.down.element, this.acrossBar.element);
     this.gestures = new Gestures(this, this.stop.signal);
+    this.sight = new Sight(this.surface, () => this.invalidate(), this.stop.signal);
     this.listen();
   }
 
@@ -133,6 +139,7 @@ export class Grid implements GestureTarget, KeyTarget {
   attach(source: GridSource, columnsFor: MakeLayout): void {
     this.source = source;
     this.columnsFor = columnsFor;
+    this.attachedAt = performance.now();
     this.invalidate();
   }
 
@@ -362,9 +369,13 @@ export class Grid implements GestureTarget, KeyTarget {
     const { source } = this;
     const { width, height } = this.sheet.size;
     if (source === undefined || width === 0 || height === 0) return;
-    this.takeColumns();
+    if (this.sight.isOut && !this.isFocused) return; // nothing is acknowledged either, and the server makes no more updates
     const { window } = source;
+    const since = now - this.attachedAt;
+    if (window === undefined && since < FIRST_MS) return this.later("first", FIRST_MS - since);
+    this.takeColumns();
     if (window !== this.seenWindow) {
+      if (this.seenWindow === undefined) this.mirroredAt = now; // the first rows do not wait for it
       this.seenWindow = window;
       this.highlights = new Highlights(!this.motion.matches);
     }
@@ -439,7 +450,7 @@ export class Grid implements GestureTarget, KeyTarget {
   }
 }
 
-/** Whether columns have the same names and types. */
+/** Whether columns have the same names and types, and are keys alike. */
 function isSame(columns: readonly Column[], others: readonly Column[]): boolean {
-  return columns.length === others.length && columns.every((column, number) => column.name === others[number]?.name && column.type === others[number].type);
+  return columns.length === others.length && columns.every((column, number) => column.name === others[number]?.name && column.type === others[number].type && column.key === others[number].key);
 }

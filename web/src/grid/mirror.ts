@@ -7,8 +7,8 @@ export interface Reflection {
   readonly label: string;
   readonly rows: number;
   readonly columns: number;
-  /** Heads in view: their number from 0 among all shown columns, their text, and how they are sorted. */
-  readonly heads: readonly { readonly place: number; readonly text: string; readonly sort?: SortMark | undefined }[];
+  /** Heads in view: their number from 0 among all shown columns, their text, whether they are keys, and how they are sorted. */
+  readonly heads: readonly { readonly place: number; readonly text: string; readonly isKey: boolean; readonly sort?: SortMark | undefined }[];
   /** Rows in view, by their number from 0; texts belong to the heads. */
   readonly lines: readonly { readonly row: number; readonly texts: readonly string[] }[];
   readonly active: { readonly row: number; readonly place: number };
@@ -83,9 +83,11 @@ export class Mirror {
       if (cell.textContent !== text) cell.textContent = text;
       const place = reflection.heads[at]?.place ?? 0;
       set(cell, "aria-colindex", String(place + 1));
-      const sort = row === undefined ? reflection.heads[at]?.sort : undefined;
-      if (sort !== undefined) set(cell, "aria-sort", sort === "\u25b2" ? "ascending" : "descending");
-      else if (row === undefined) cell.removeAttribute("aria-sort");
+      if (row === undefined) {
+        const { sort, isKey = false } = reflection.heads[at] ?? {};
+        put(cell, "aria-sort", sort === undefined ? undefined : sort === "\u25b2" ? "ascending" : "descending");
+        put(cell, "aria-description", isKey ? "key column" : undefined);
+      }
       if (row !== undefined) set(cell, "aria-selected", String(reflection.isSelected(row, place)));
     });
     trim(element, texts.length);
@@ -108,6 +110,12 @@ function child(parent: HTMLElement, at: number, role: string): HTMLElement {
 
 function trim(parent: HTMLElement, count: number): void {
   while (parent.children.length > count) parent.lastElementChild?.remove();
+}
+
+/** Sets an attribute, or removes it. */
+function put(element: HTMLElement, name: string, value: string | undefined): void {
+  if (value === undefined) element.removeAttribute(name);
+  else set(element, name, value);
 }
 
 function set(element: HTMLElement, name: string, value: string): void {

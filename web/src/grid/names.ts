@@ -11,3 +11,8 @@ export function shownName(name: string): string {
   if (name.length <= MOST_CHARACTERS) return visible(name);
   return `${visible(beginning(name, MOST_CHARACTERS))}\u2026 (${name.length.toLocaleString("en")} characters)`;
 }
+
+/** The line below a column's name: its type, and whether it is a key. */
+export function typeLine({ type, key }: { readonly type: string; readonly key?: true }): string {
+  return key === undefined ? shownName(type) : `${shownName(type)} \u00b7 key`;
+}

@@ -12,7 +12,7 @@ import type { Palette } from "./palette.ts";
 import type { Rectangle, Selection } from "./selection.ts";
 import type { CellTexts, Labels } from "./texts.ts";
 import { PADDING } from "./widths.ts";
-import { shownName } from "./names.ts";
+import { shownName, typeLine } from "./names.ts";
 
 /** The rows that are here. */
 export interface HeldRows {
@@ -276,7 +276,7 @@ function paintHead(context: Context, picture: Picture, place: number): void {
   const x = numeric ? left + width - PADDING - menu : left + PADDING;
   const mark = picture.sorts.get(column.name);
   const name = picture.labels.cut(shownName(column.name), mark === undefined ? space : space - MARK_WIDTH, palette.headFont);
-  const type = picture.labels.cut(shownName(column.type), space, palette.smallFont);
+  const type = picture.labels.cut(typeLine(column), space, palette.smallFont);
   context.textAlign = numeric ? "right" : "left";
   context.font = palette.headFont;
   context.fillStyle = palette.headText;

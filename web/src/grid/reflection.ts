@@ -30,7 +30,7 @@ export function reflection(shown: Shown): Reflection {
   const heads = placesInView(geometry, layout).flatMap((place) => {
     const number = layout.shown[place];
     const column = number === undefined ? undefined : columns[number];
-    return number === undefined || column === undefined ? [] : [{ place, number, column, text: shownName(column.name), sort: shown.sorts.get(column.name) }];
+    return number === undefined || column === undefined ? [] : [{ place, number, column, text: shownName(column.name), isKey: column.key === true, sort: shown.sorts.get(column.name) }];
   });
   const text = (row: number, number: number, column: Column): string => {
     const value = shown.value(row, number);

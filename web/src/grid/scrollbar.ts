@@ -1,6 +1,10 @@
 // A scroll bar: its track and thumb.
 
+import { Pace } from "./pace.ts";
 import type { Thumb } from "./scroll.ts";
+
+/** Least milliseconds between two movements of the thumb that are followed before the next frame. */
+const EARLY_MS = 8;
 
 export interface ScrollbarActions {
   /** The thumb is dragged to `start` pixels of the track. */
@@ -61,7 +65,7 @@ export class Scrollbar {
         this.element.classList.add("dragged");
       }
     });
-    this.element.addEventListener("pointermove", (event) => {
+    const move = (event: PointerEvent): void => {
       if (from === undefined) return;
       const point = at(event);
       if (event.shiftKey) {
@@ -72,6 +76,12 @@ export class Scrollbar {
         actions.drag(from.thumb + point - from.pointer);
         from.last = point;
       }
+    };
+    this.element.addEventListener("pointermove", move);
+    // Movements are told with the next frame, and before it by this event: what it asks for can be there in time.
+    const early = new Pace(EARLY_MS);
+    this.element.addEventListener("pointerrawupdate", (event) => {
+      if (from !== undefined && event instanceof PointerEvent && !event.shiftKey && early.takes(event.timeStamp)) move(event);
     });
     const release = (): void => {
       if (from === undefined) return;

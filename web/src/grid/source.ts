@@ -1,6 +1,6 @@
 // What the grid reads from, and what it tells.
 
-import type { Column, Value } from "../cells/column.ts";
+import type { Column } from "../cells/column.ts";
 import type { TableWindow } from "../window/window.ts";
 import type { ColumnLayout } from "./columns.ts";
 import type { Demand } from "./demand.ts";
@@ -14,7 +14,6 @@ export interface GridSource {
   readonly stale: boolean;
   move(view: Demand): void;
   painted(): void;
-  snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]>;
 }
 
 /** What the grid tells the page. */

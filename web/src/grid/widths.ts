@@ -3,7 +3,7 @@
 import { isNumber } from "../cells/column.ts";
 import type { Column } from "../cells/column.ts";
 import { MENU_WIDTH } from "./geometry.ts";
-import { shownName } from "./names.ts";
+import { shownName, typeLine } from "./names.ts";
 
 /** Pixels between the edge of a cell and its text. */
 export const PADDING = 9;
@@ -77,7 +77,7 @@ export class UsualWidths {
 
   private name(column: Column): number {
     const name = this.measures.head(shownName(column.name).slice(0, 60)) + MENU_WIDTH;
-    return Math.min(MOST_NAME, Math.max(name, Math.min(110, this.measures.cell(shownName(column.type).slice(0, 60)))) + 2 * PADDING);
+    return Math.min(MOST_NAME, Math.max(name, Math.min(110, this.measures.cell(typeLine(column).slice(0, 60)))) + 2 * PADDING);
   }
 }
 

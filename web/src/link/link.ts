@@ -1,6 +1,6 @@
 // The connection to the server, which comes back by itself.
 
-import type { Value } from "../cells/column.ts";
+import type { Fetched } from "../window/fetched.ts";
 import { WireError } from "../wire/error.ts";
 import type { Frame } from "../wire/frame.ts";
 import type { Health, Limits, PageMessage, Query, ServerMessage, TableInfo } from "../wire/messages.ts";
@@ -299,8 +299,9 @@ export class Link {
   }
 
   /** In pieces, one after the other: each is of one version of the table, all of them need not be. */
-  private async snapshot(of: LiveView, columns: readonly number[], first: number, count: number): Promise<Value[][]> {
-    const rows: Value[][] = [];
+  private async snapshot(of: LiveView, columns: readonly number[], first: number, count: number): Promise<Fetched> {
+    const rows: Fetched["rows"][number][] = [];
+    const versions = new Set<number>();
     // The server counts the cells of all streams together.
     const inView = [...this.views].reduce((sum, view) => sum + view.cells, 0);
     const limits = { rows: this.limits.rows, cells: this.limits.cells - inView };
@@ -310,10 +311,11 @@ export class Link {
       const snapshot = new Snapshot(this.streams, of.about, columns, piece.first, piece.count, this.limits, (message) => this.send(message));
       this.snapshots.set(this.streams, snapshot);
       const read = await snapshot.result;
-      for (const row of read) rows.push(row);
-      if (read.length < piece.count) break;
+      for (const row of read.rows) rows.push(row);
+      for (const version of read.versions) versions.add(version);
+      if (read.rows.length < piece.count) break;
     }
-    return rows;
+    return { rows, versions };
   }
 
   private changed(): void {

@@ -1,8 +1,9 @@
 // A view through any number of connections.
 
-import type { Column, Value } from "../cells/column.ts";
+import type { Column } from "../cells/column.ts";
 import type { Frame } from "../wire/frame.ts";
 import type { Limits, PageMessage, Query, ServerMessage, ViewRequest } from "../wire/messages.ts";
+import type { Fetched } from "../window/fetched.ts";
 import type { TableWindow } from "../window/window.ts";
 import { Stream } from "./stream.ts";
 import { QUIET_MS } from "./view.ts";
@@ -19,7 +20,7 @@ export interface ViewHost {
   /** A number that no stream of this link has had. */
   nextStream(): number;
   requestCell(stream: number, row: number, column: number): Promise<string | null>;
-  snapshot(of: LiveView, columns: readonly number[], first: number, count: number): Promise<Value[][]>;
+  snapshot(of: LiveView, columns: readonly number[], first: number, count: number): Promise<Fetched>;
   closed(view: LiveView): void;
 }
 
@@ -32,6 +33,7 @@ export class LiveView implements OpenView {
   private isUnderWay = false;
   private stream: Stream | undefined;
   private shown: TableWindow | undefined;
+  private stepNow: number | undefined;
   private heads: readonly Column[] = [];
   private kindNow = "";
   private isSorted = false;
@@ -56,6 +58,10 @@ export class LiveView implements OpenView {
 
   get window(): TableWindow | undefined {
     return this.shown;
+  }
+
+  get step(): number | undefined {
+    return this.stepNow;
   }
 
   get columns(): readonly Column[] {
@@ -133,7 +139,7 @@ export class LiveView implements OpenView {
     return this.host.requestCell(this.stream.number, row, column);
   }
 
-  snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]> {
+  snapshot(columns: readonly number[], first: number, count: number): Promise<Fetched> {
     return this.host.snapshot(this, columns, first, count);
   }
 
@@ -149,8 +155,6 @@ export class LiveView implements OpenView {
 
   /** Open it on the present connection. */
   begin(): void {
-    if (this.waiting !== undefined) this.asked = this.waiting;
-    this.waiting = undefined;
     this.isUnderWay = true;
     this.isServerPaused = false;
     this.unpainted = 0;
@@ -177,6 +181,7 @@ export class LiveView implements OpenView {
     const applied = this.stream?.take(frame);
     if (applied === undefined || this.stream === undefined) return;
     this.shown = this.stream.window;
+    this.stepNow = applied.step;
     this.unpainted += 1;
     const way = this.host.delay();
     const delay = applied.age === undefined || way === undefined ? undefined : applied.age + way;
@@ -196,15 +201,25 @@ export class LiveView implements OpenView {
   ended(text: string | undefined): void {
     this.stream = undefined;
     this.problem = text ?? "The server has ended this view.";
+    if (this.takeWaiting()) this.begin(); // as after a limit: what waited may do
     this.listener();
   }
 
   /** The connection is lost. */
   lost(): void {
     this.stream = undefined;
+    this.takeWaiting();
     this.isUnderWay = false;
     this.unpainted = 0;
     this.listener();
+  }
+
+  /** Without a stream, what is asked for next is the newest request, whether it waited or not. */
+  private takeWaiting(): boolean {
+    const next = this.waiting;
+    this.waiting = undefined;
+    if (next !== undefined) this.asked = next;
+    return next !== undefined;
   }
 
   private setPaused(paused: boolean): void {

@@ -1,20 +1,21 @@
 // Rows that are read once, as for copying.
 
-import type { Value } from "../cells/column.ts";
 import type { Frame } from "../wire/frame.ts";
 import type { Limits, PageMessage, ServerMessage } from "../wire/messages.ts";
 import type { UpdateLimits } from "../wire/update.ts";
+import type { Fetched } from "../window/fetched.ts";
 import { opening } from "./live_view.ts";
 import { Stream } from "./stream.ts";
 import type { Target } from "./view.ts";
 
 /** One piece of a table, from `open` of kind "snapshot" to `ended`. */
 export class Snapshot {
-  readonly result: Promise<Value[][]>;
+  readonly result: Promise<Fetched>;
   private readonly stream: Stream;
   private readonly columns: readonly number[];
   private readonly send: (message: PageMessage) => void;
-  private resolve: (rows: Value[][]) => void = () => undefined;
+  private step = -1;
+  private resolve: (fetched: Fetched) => void = () => undefined;
   private reject: (error: Error) => void = () => undefined;
 
   constructor(number: number, of: Target, columns: readonly number[], first: number, count: number, limits: Limits, send: (message: PageMessage) => void) {
@@ -38,7 +39,10 @@ export class Snapshot {
   }
 
   frame(frame: Frame): void {
-    if (this.stream.take(frame) !== undefined) this.send({ type: "ack", stream: this.stream.number, updates: 1 });
+    const applied = this.stream.take(frame);
+    if (applied === undefined) return;
+    this.step = applied.step;
+    this.send({ type: "ack", stream: this.stream.number, updates: 1 });
   }
 
   ended(text: string | undefined): void {
@@ -48,7 +52,7 @@ export class Snapshot {
       return;
     }
     const rows = Array.from({ length: window.count }, (_, n) => this.columns.map((column) => window.value(window.first + n, column) ?? null));
-    this.resolve(rows);
+    this.resolve({ rows, versions: new Set([this.step]) });
   }
 }
 

@@ -10,6 +10,8 @@ import { TableWindow } from "../window/window.ts";
 /** What an update has done. */
 export interface Applied {
   readonly isSnapshot: boolean;
+  /** The version of the table that it leads to. */
+  readonly step: number;
   readonly age: number | undefined;
 }
 
@@ -53,6 +55,6 @@ export class Stream {
     const update = this.reader.take(frame);
     if (update === undefined) return undefined;
     this.replica.apply(update);
-    return { isSnapshot: update.isSnapshot, age: update.age };
+    return { isSnapshot: update.isSnapshot, step: update.step, age: update.age };
   }
 }

@@ -1,6 +1,7 @@
 // One table that is looked at: what callers see of it.
 
-import type { Column, Value } from "../cells/column.ts";
+import type { Column } from "../cells/column.ts";
+import type { Fetched } from "../window/fetched.ts";
 import type { TableWindow } from "../window/window.ts";
 import type { PlotRequest, Query } from "../wire/messages.ts";
 
@@ -36,7 +37,7 @@ export interface OpenView {
   readonly columns: readonly Column[];
   /** "keyed", "append", "blink", "ring", "static" ...; "" before it is known. */
   readonly kind: string;
-  /** Whether the rows of a plot are sorted, as they are not in the order of its x. */
+  /** Whether the server sorts the rows of a plot by its x: it does not know that they are in this order. */
   readonly sorted: boolean;
   /** Why the view has ended, as a sentence. It opens again when the table or the connection comes back. */
   readonly error: string | undefined;
@@ -53,7 +54,9 @@ export interface OpenView {
   resume(): void;
   /** The whole text of a cell at an absolute position; null for null. Rejects with an Error that has a sentence. */
   cell(row: number, column: number): Promise<string | null>;
+  /** The version of the table that the window shows: a cycle of the server; undefined: nothing has come. */
+  readonly step: number | undefined;
   /** Rows beyond the window: one array per row, in the order of `columns`. Rejects with an Error that has a sentence. */
-  snapshot(columns: readonly number[], first: number, count: number): Promise<Value[][]>;
+  snapshot(columns: readonly number[], first: number, count: number): Promise<Fetched>;
   close(): void;
 }

@@ -30,14 +30,17 @@ class Page {
   private readonly memory = new ColumnMemory(localStore());
   private readonly status = make("span", { class: "connection", attributes: { role: "status" } });
   private readonly content = make("div", { class: "content" });
-  private readonly list = new TableList();
-  private readonly health = new HealthView();
-  private readonly logIn = new LogIn((token) => this.begin(token));
+  // Views are made when they are first shown.
+  private list: TableList | undefined;
+  private health: HealthView | undefined;
+  private logIn: LogIn | undefined;
   private link: Link | undefined;
   /** The link whose refusal is shown. */
   private refused: Link | undefined;
   private table: TableView | PlotView | undefined;
   private shown = "";
+  /** How far views were scrolled when they were left, in pixels: browsers forget it. */
+  private readonly scrolled = new WeakMap<Element, number>();
   private address: Address = {};
   /** The fragment that `address` came from or went to. */
   private hash = "";
@@ -46,17 +49,18 @@ class Page {
   private addressTimer = 0;
   private token: string | undefined;
 
+  /** The websocket opens while the page builds itself. */
   start(): void {
-    applyTheme(storedTheme(localStore()), undefined);
     const { token, rest } = takeToken(location.hash);
     if (token !== undefined) {
       history.replaceState(null, "", `${location.pathname}${rest}`);
       storeToken(token);
     }
+    this.connect(token ?? storedToken());
+    applyTheme(storedTheme(localStore()), undefined);
     document.body.append(this.header(), this.content, this.notice.element);
     addEventListener("hashchange", () => this.arrive());
     addEventListener("online", () => this.link?.retry());
-    this.begin(token ?? storedToken());
     this.arrive();
   }
 
@@ -80,6 +84,11 @@ class Page {
   private begin(token: string | undefined): void {
     this.leaveTable();
     this.link?.close();
+    this.connect(token);
+    this.update();
+  }
+
+  private connect(token: string | undefined): void {
     this.token = token;
     const url = new URL("live", `${location.origin}${location.pathname}`);
     url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
@@ -88,7 +97,6 @@ class Page {
     link.onChange(() => {
       if (this.link === link) this.update();
     });
-    this.update();
   }
 
   /** The address names another view, by a link or by the user. */
@@ -118,21 +126,24 @@ class Page {
     if (link.state === "refused") {
       storeToken(undefined);
       this.leaveTable();
+      const logIn = (this.logIn ??= new LogIn((token) => this.begin(token)));
       // Once for each attempt: what is entered since stays.
-      if (this.refused !== link) this.logIn.refused(refusalText(link, this.token));
+      if (this.refused !== link) logIn.refused(refusalText(link, this.token));
       this.refused = link;
-      if (this.show("log-in", this.logIn.element)) this.logIn.focus();
+      if (this.show("log-in", logIn.element)) logIn.focus();
       return;
     }
     if (link.state === "live" && this.token !== undefined) storeToken(this.token);
     const { table } = this.address;
     link.watchHealth(this.address.health === true);
     if (this.address.health === true) {
-      this.health.update(link.health, link.state === "live");
-      if (this.show("health", this.health.element)) document.title = "Health \u2013 barrage-server";
+      const health = (this.health ??= new HealthView());
+      health.update(link.health, link.state === "live");
+      if (this.show("health", health.element)) document.title = "Health \u2013 barrage-server";
     } else if (table === undefined) {
-      this.list.update(link.tables, link.state === "live");
-      if (this.show("tables", this.list.element)) document.title = "Tables \u2013 barrage-server";
+      const list = (this.list ??= new TableList());
+      list.update(link.tables, link.state === "live");
+      if (this.show("tables", list.element)) document.title = "Tables \u2013 barrage-server";
     } else if (this.table !== undefined) {
       this.table.update();
     } else if (this.isReady(link, table)) {
@@ -192,8 +203,11 @@ class Page {
   /** Shows one thing; true if it was not shown before. */
   private show(name: string, element: HTMLElement | undefined): boolean {
     if (this.shown === name) return false;
+    const before = this.content.firstElementChild;
+    if (before !== null) this.scrolled.set(before, before.scrollTop);
     this.shown = name;
     this.content.replaceChildren(...(element === undefined ? [] : [element]));
+    if (element !== undefined) element.scrollTop = this.scrolled.get(element) ?? 0;
     return true;
   }
 

@@ -2,6 +2,7 @@
 
 import uPlot from "uplot";
 
+import { Fingers } from "./fingers.ts";
 import type { Points, Series } from "./points.ts";
 import { heights, walk } from "./points.ts";
 import { AXIS_WIDTH } from "./spec.ts";
@@ -42,6 +43,7 @@ export class Chart {
   private low = 0;
   private high = 1;
   private dragX: number | undefined;
+  private readonly fingers = new Fingers();
 
   constructor(host: HTMLElement, colours: ChartColours, events: ChartEvents) {
     this.host = host;
@@ -50,7 +52,7 @@ export class Chart {
     host.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     host.addEventListener("pointerdown", (event) => this.grab(event), { capture: true });
     host.addEventListener("pointermove", (event) => this.drag(event));
-    host.addEventListener("pointerup", () => (this.dragX = undefined));
+    for (const name of ["pointerup", "pointercancel"] as const) host.addEventListener(name, (event) => this.leave(event));
   }
 
   /** Draws points between two places; the same points may be drawn elsewhere. */
@@ -205,13 +207,17 @@ export class Chart {
       this.events.zoomed(this.low + way, this.high + way);
       return;
     }
-    const place = this.plot.posToVal(event.clientX - this.plot.over.getBoundingClientRect().left, "x");
+    const place = this.plot.posToVal(this.across(event), "x");
     const times = Math.exp(clamp(event.deltaY, -400, 400) * WHEEL_SPEED);
     this.events.zoomed(place - (place - this.low) * times, place + (this.high - place) * times);
   }
 
-  /** With Shift, or the middle button, the pointer pans in place of choosing a range. */
+  /** A finger pans, two zoom. With Shift, or the middle button, the pointer pans in place of choosing a range. */
   private grab(event: PointerEvent): void {
+    if (event.pointerType === "touch") {
+      if (this.plot !== undefined) this.fingers.down(event.pointerId, this.across(event), [this.low, this.high]);
+      return;
+    }
     if (!(event.shiftKey || event.button === 1)) return;
     event.preventDefault();
     event.stopPropagation();
@@ -219,7 +225,19 @@ export class Chart {
     this.host.setPointerCapture(event.pointerId);
   }
 
+  private leave(event: PointerEvent): void {
+    this.fingers.up(event.pointerId);
+    this.dragX = undefined;
+  }
+
+  /** Pixels from the left edge of the lines. */
+  private across(event: MouseEvent): number {
+    return event.clientX - (this.plot?.over.getBoundingClientRect().left ?? 0);
+  }
+
   private drag(event: PointerEvent): void {
+    const range = this.fingers.move(event.pointerId, this.across(event), this.plot?.over.clientWidth ?? 0);
+    if (range !== undefined) this.events.zoomed(...range);
     if (this.dragX === undefined || this.plot === undefined) return;
     const way = ((this.dragX - event.clientX) / Math.max(1, this.plot.over.clientWidth)) * (this.high - this.low);
     this.dragX = event.clientX;

@@ -6,8 +6,8 @@ import type { Format } from "../cells/text.ts";
 import { ColumnLayout } from "../grid/columns.ts";
 import type { ColumnMemory } from "../grid/columns.ts";
 import { CopyError, copyAll, copyHeld } from "../grid/copy.ts";
-import type { CopyForm, CopySource } from "../grid/copy.ts";
-import { Grid } from "../grid/grid.ts";
+import type { Copied, CopyForm, CopySource } from "../grid/copy.ts";
+import { FIRST_MS, Grid } from "../grid/grid.ts";
 import { shownName } from "../grid/names.ts";
 import { followsEnd } from "../grid/scroll.ts";
 import { cells } from "../grid/selection.ts";
@@ -66,12 +66,14 @@ export class TableView {
   private readonly cover = make("div", { class: "cover", attributes: { role: "status" } });
   private readonly body: HTMLElement;
   private readonly stop = new AbortController();
-  private readonly columnPanel: ColumnPanel;
-  private readonly cellPanel: CellPanel;
+  // Made when they are first shown.
+  private columnPanel: ColumnPanel | undefined;
+  private cellPanel: CellPanel | undefined;
   private panel: BarState["panel"];
   private format: Format | undefined;
   private kind: string;
   private lineTimer = 0;
+  private coverTimer = 0;
   private emptyTimer = 0;
   private quietTimer = 0;
   private wasEmpty = false;
@@ -89,12 +91,6 @@ export class TableView {
     const host = make("div", { class: "grid" });
     this.body = make("div", { class: "table-body" }, make("div", { class: "grid-space" }, host, this.cover));
     this.element = make(page.landmark, { class: "table", attributes: page.landmark === "main" ? {} : { "aria-label": `Table ${shownName(table)}` } }, this.bar.element, this.queryBar.element, this.body, this.bar.line);
-    this.columnPanel = new ColumnPanel({
-      close: () => this.openPanel(undefined),
-      changed: () => this.grid.layoutChanged(),
-      show: (column) => this.grid.goToColumn(column),
-    });
-    this.cellPanel = new CellPanel(() => this.openPanel(undefined), (text) => this.put(text, "the cell"));
     place.append(this.element);
     this.grid = new Grid(host, "cells", this.kind, {
       changed: () => this.changed(),
@@ -110,6 +106,10 @@ export class TableView {
     this.format = page.memory.load(table).format;
     this.grid.setFormat(this.format);
     this.view = page.link.open(table, this.grid.firstDemand(info?.width ?? 0), () => this.updated(), isEmpty(this.query) ? undefined : this.query, page.ticket);
+    this.coverTimer = window.setTimeout(() => {
+      this.coverTimer = 0;
+      this.showCover();
+    }, FIRST_MS);
     this.grid.attach(this.view, (columns, usual) => this.layOut(columns, usual));
     onColours(this.element, () => this.grid.restyle(), this.stop.signal);
     host.addEventListener("keydown", (event) => this.key(event));
@@ -130,6 +130,7 @@ export class TableView {
 
   close(): void {
     clearTimeout(this.lineTimer);
+    clearTimeout(this.coverTimer);
     clearTimeout(this.emptyTimer);
     clearTimeout(this.quietTimer);
     this.stop.abort();
@@ -196,7 +197,8 @@ export class TableView {
     const { view, grid } = this;
     const isLost = this.page.link.state !== "live" && view.window !== undefined;
     const told = this.queryBar.fail(isLost || view.error === undefined ? undefined : withoutStep(view.error), view.window === undefined);
-    const text = isLost || told ? undefined : coverText(this.table, view, grid.layout, this.isEmpty(view), this.query);
+    const isEarly = this.coverTimer !== 0 && view.window === undefined && view.error === undefined;
+    const text = isLost || told || isEarly ? undefined : coverText(this.table, view, grid.layout, this.isEmpty(view), this.query);
     this.cover.hidden = text === undefined;
     this.body.classList.toggle("stale", view.stale);
     if (text !== undefined) setText(this.cover, text);
@@ -285,25 +287,35 @@ export class TableView {
   private openPanel(panel: BarState["panel"]): void {
     const before = this.panel;
     this.panel = panel;
-    this.cellPanel.element.remove();
-    this.columnPanel.element.remove();
-    if (panel === "cell") this.body.append(this.cellPanel.element);
-    if (panel === "columns") this.body.append(this.columnPanel.element);
+    this.cellPanel?.element.remove();
+    this.columnPanel?.element.remove();
+    if (panel === "cell") {
+      this.cellPanel ??= new CellPanel(() => this.openPanel(undefined), (text) => this.put(text, "the cell"));
+      this.body.append(this.cellPanel.element);
+    }
+    if (panel === "columns") {
+      this.columnPanel ??= new ColumnPanel({
+        close: () => this.openPanel(undefined),
+        changed: () => this.grid.layoutChanged(),
+        show: (column) => this.grid.goToColumn(column),
+      });
+      this.body.append(this.columnPanel.element);
+    }
     this.showPanel();
     this.showBar();
-    if (panel === "columns" && before !== "columns") this.columnPanel.focus();
+    if (panel === "columns" && before !== "columns") this.columnPanel?.focus();
     else this.grid.focus();
   }
 
   private showPanel(): void {
     const { grid, view } = this;
-    if (this.panel === "columns") this.columnPanel.update(grid.layout, view.columns);
+    if (this.panel === "columns") this.columnPanel?.update(grid.layout, view.columns);
     if (this.panel !== "cell") return;
     const number = grid.activeColumn;
     const column = number === undefined ? undefined : view.columns[number];
     const { row } = grid.selection.active;
     if (number !== undefined && column !== undefined) {
-      this.cellPanel.show(view, row, number, column, view.window?.value(row, number));
+      this.cellPanel?.show(view, row, number, column, view.window?.value(row, number));
     }
   }
 
@@ -340,6 +352,9 @@ export class TableView {
     const { shown } = grid.layout;
     const source: CopySource = {
       columns: view.columns,
+      get step() {
+        return view.step;
+      },
       value: (row, column) => view.window?.value(row, column),
       snapshot: (columns, first, rows) => view.snapshot(columns, first, rows),
     };
@@ -347,22 +362,21 @@ export class TableView {
     try {
       const held = copyHeld(source, areas, shown, form);
       if (held === undefined) this.page.notice.say(`Fetching ${what}\u2026`);
-      let cut = held?.cut ?? 0;
+      let copied = held;
       const fetched = async (): Promise<string> => {
-        const copied = await copyAll(source, areas, shown, form, this.page.link.limits.columns);
-        cut = copied.cut;
+        copied = await copyAll(source, areas, shown, form, this.page.link.limits.columns);
         return copied.text;
       };
-      this.put(held?.text ?? fetched(), what, () => cut);
+      this.put(held?.text ?? fetched(), what, () => copied);
     } catch (error) {
       if (!(error instanceof CopyError)) throw error;
       this.page.notice.say(error.message);
     }
   }
 
-  private put(text: string | Promise<string>, what: string, cut = (): number => 0): void {
+  private put(text: string | Promise<string>, what: string, copied = (): Copied | undefined => undefined): void {
     const { notice } = this.page;
-    const done = (): void => notice.say(copiedText(what, cut()));
+    const done = (): void => notice.say(copiedText(what, copied()?.cut ?? 0, copied()?.versions));
     let asked = false;
     copyText(text, (again) => {
       asked = true;

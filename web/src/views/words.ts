@@ -25,8 +25,9 @@ export function withoutStep(text: string): string {
   return text.replace(/^Operation \d+ \(\w+\) failed: /, "");
 }
 
-/** What a user reads who has copied `what`, of which `cut` cells are beginnings. */
-export function copiedText(what: string, cut: number): string {
+/** What a user reads who has copied `what`, of which `cut` cells are beginnings, from so many versions of the table. */
+export function copiedText(what: string, cut: number, versions = 1): string {
+  if (versions > 1) return `${copiedText(what, cut)} The table has changed meanwhile: they are of ${count(versions)} versions of it.`;
   if (cut === 0) return `Copied ${what}.`;
   return `Copied ${what}; ${count(cut)} ${cut === 1 ? "is" : "are"} cut at ${count(CUT_AT)} characters: copy ${cut === 1 ? "it" : "them"} from Cell.`;
 }

@@ -6,6 +6,8 @@ import { RowSet, decodeColumnSet, decodeRowSet } from "./rowset.ts";
 
 /** An update without its data. Row sets are positions in view: of removed rows before the update, of all others after it. */
 export interface UpdateMetadata {
+  /** The version of the table after it: a cycle of the server. */
+  readonly step: number;
   readonly isSnapshot: boolean;
   /** The positions that a snapshot answers; undefined: the whole table. */
   readonly viewport: RowSet | undefined;
@@ -35,6 +37,7 @@ export function decodeMetadata(message: Uint8Array): UpdateMetadata {
   const included = table.bytes(9);
   if (included !== undefined && !same(decodeRowSet(included), added)) throw new WireError("A view was sent rows without their data.");
   return {
+    step: table.int64(1),
     isSnapshot: table.boolean(2),
     viewport: table.bytes(3) === undefined ? undefined : rows(table, 3),
     reverse: table.boolean(4),

@@ -114,6 +114,7 @@ function column(value: unknown): Column {
     form,
     ...(isUnit(unit) ? { unit } : {}),
     ...(typeof zone === "string" && zone !== "" ? { zone } : {}),
+    ...(from["key"] === true ? { key: true } : {}),
   };
 }
 

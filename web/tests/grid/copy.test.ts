@@ -18,14 +18,16 @@ const cell = (row: number, column: number): Value => {
 };
 
 /** A table of `rows` of which [from, to) are held. */
-function source(rows: number, from: number, to: number, asked: string[] = []): CopySource {
+function source(rows: number, from: number, to: number, asked: string[] = [], steps: number[] = []): CopySource {
   return {
     columns: COLUMNS,
+    step: 7,
     value: (row, column) => (row >= from && row < to ? cell(row, column) : undefined),
     snapshot: async (columns, first, count) => {
       asked.push(`${columns.join()} ${first}+${count}`);
       const there = Math.max(0, Math.min(count, rows - first));
-      return Array.from({ length: there }, (_, n) => columns.map((column) => cell(first + n, column)));
+      const read = Array.from({ length: there }, (_, n) => columns.map((column) => cell(first + n, column)));
+      return { rows: read, versions: new Set([steps.shift() ?? 7]) };
     },
   };
 }
@@ -67,6 +69,19 @@ test("more columns than one view may have are fetched in groups, and put togethe
   assert.equal(text, `${2n ** 62n + 4n}\t=1+1\t1\n${2n ** 62n + 5n}\t\t1.25`);
 });
 
+test("versions of the table are counted, of what is held and what is fetched", async () => {
+  const all = [{ top: 4, bottom: 5, left: 0, right: 2 }];
+  const both = [{ top: 0, bottom: 1, left: 0, right: 0 }, ...all];
+  const versions = async (areas: typeof all, steps: number[]): Promise<number> =>
+    (await copyAll(source(1_000, 0, 2, [], steps), areas, [0, 1, 2], "text", 2)).versions;
+  assert.equal(await versions(all, [7, 7]), 1);
+  assert.equal(await versions(all, [7, 8]), 2);
+  assert.equal(await versions(both, [7, 7]), 1);
+  assert.equal(await versions(both, [8, 8]), 2, "the window shows 7");
+  assert.equal(await versions(both, [8, 9]), 3);
+  assert.equal(copyHeld(source(10, 0, 10), all, [0, 1, 2], "text")?.versions, 1);
+});
+
 test("rows that have gone meanwhile are left out", async () => {
   const { text } = await copyAll(source(45, 0, 0), [{ top: 40, bottom: 60, left: 2, right: 2 }], [0, 1, 2], "text", 500);
   assert.equal(text, "10\n10.25\n10.5\n10.75\n11");
@@ -87,8 +102,12 @@ test("cells that are cut are counted, in all forms, held and fetched", async () 
   const long = `${"x".repeat(512)}4000`;
   const texts: CopySource = {
     columns: COLUMNS,
+    step: undefined,
     value: (row) => (row === 0 ? long : undefined),
-    snapshot: async (_, first, count) => Array.from({ length: count }, (_, n) => [(first + n) % 2 === 0 ? long : "short"]),
+    snapshot: async (_, first, count) => ({
+      rows: Array.from({ length: count }, (_, n) => [(first + n) % 2 === 0 ? long : "short"]),
+      versions: new Set([1]),
+    }),
   };
   for (const form of ["text", "csv", "sheet"] as const) {
     assert.equal(copyHeld(texts, [{ top: 0, bottom: 0, left: 0, right: 0 }], [1], form)?.cut, 1);

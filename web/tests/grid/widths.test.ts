@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import type { Column } from "../../src/cells/column.ts";
 import { CellTexts } from "../../src/grid/texts.ts";
+import { typeLine } from "../../src/grid/names.ts";
 import { PADDING, UsualWidths } from "../../src/grid/widths.ts";
 
 /** Every character is ten pixels wide. */
@@ -24,6 +25,12 @@ test("a number that came later widens its column until it is whole", () => {
   assert.ok(learnt.widen(INT, 120));
   assert.equal(painted(123_456_789_012n), "123456789012");
   assert.equal(texts.takeWanted().size, 0);
+});
+
+test("the line with the type fits, also where it says that the column is a key", () => {
+  const short: Column = { name: "n", type: "int8", form: "bool" };
+  assert.ok(widths().usual({ ...short, key: true }) >= measure(typeLine({ ...short, key: true })) + 2 * PADDING);
+  assert.equal(typeLine(short), "int8");
 });
 
 test("a column never becomes narrower by what is in view", () => {

@@ -82,7 +82,7 @@ async function answer(command: Command): Promise<unknown> {
     case "snapshot": {
       const { columns: all } = view;
       const wanted = command.columns ?? [];
-      const rows = await view.snapshot(wanted, command.first ?? 0, command.count ?? 0);
+      const { rows } = await view.snapshot(wanted, command.first ?? 0, command.count ?? 0);
       return { rows: texts(rows, wanted.map((n) => all[n])) };
     }
     default:

@@ -51,6 +51,7 @@ test("sizes and times in words", () => {
 
 test("a copy says how many cells of it are cut", () => {
   assert.equal(copiedText("12 cells", 0), "Copied 12 cells.");
+  assert.equal(copiedText("12 cells", 0, 3), "Copied 12 cells. The table has changed meanwhile: they are of 3 versions of it.");
   assert.equal(copiedText("12 cells", 1), "Copied 12 cells; 1 is cut at 512 characters: copy it from Cell.");
   assert.equal(copiedText("12 cells", 3), "Copied 12 cells; 3 are cut at 512 characters: copy them from Cell.");
 });
