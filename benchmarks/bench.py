@@ -30,15 +30,21 @@ class Bench:
     Args:
         sizes: the sizes of this mode.
         tell: called with the progress, and with the figures so far.
+        rows: the rows of it that are measured; empty for all.
 
     Attributes:
         outcome: figures so far.
     """
 
-    def __init__(self, sizes: Sizes, tell: Callable[[dict[str, Any]], object]) -> None:
+    def __init__(self, sizes: Sizes, tell: Callable[[dict[str, Any]], object], rows: Sequence[str] = ()) -> None:
         self.sizes = sizes
+        self._rows = rows
         self.outcome = Outcome()
         self._tell = tell
+
+    def wants(self, *rows: str) -> bool:
+        """Whether any of these rows is to be measured."""
+        return not self._rows or any(row in self._rows for row in rows)
 
     def step(self, text: str) -> None:
         """Report the progress."""
