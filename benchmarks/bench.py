@@ -69,8 +69,11 @@ class Bench:
                 figure.distribution = distribution(milliseconds)
             self.outcome.figures.append(figure)
 
-    def peer(self, name: str, measure: Callable[[], object]) -> None:
-        """Measure a peer, if it is selected. A failure is noted, and does not affect the others."""
+    def peer(self, name: str, measure: Callable[[], object], environment: str = "") -> None:
+        """Measure a peer, if it is selected. A failure is noted, and does not affect the others.
+
+        Its version is that of an environment: of its usual one, if none is named.
+        """
         if name not in self.sizes.peers:
             return
         self.keep()
@@ -78,7 +81,8 @@ class Bench:
         try:
             measure()
             peer, package = _PACKAGES[name]
-            self.outcome.versions[package] = version_of(peer, package)
+            label = f"{package} ({environment})" if environment else package
+            self.outcome.versions[label] = version_of(environment or peer, package)
         except (MissingPeerError, ProcessFailedError, OSError, pa.ArrowException) as error:
             self.outcome.notes.append(f"{name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
 

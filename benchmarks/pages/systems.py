@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from benchmarks.names import DEEPHAVEN, OURS
+from benchmarks.environments import modules_of, python_of
+from benchmarks.names import DEEPHAVEN, OURS, PERSPECTIVE
 from benchmarks.pages.browser import HEIGHT, WIDTH, Tab
 from benchmarks.process import Process
 from benchmarks.systems import deephaven_process
 
-__all__ = ["INTERVAL_MS", "PageSystem", "deephaven_page", "our_page"]
+__all__ = ["INTERVAL_MS", "PageSystem", "deephaven_page", "our_page", "perspective_page"]
 
 INTERVAL_MS: Final = 50
 """The least time between two updates, of all systems that have one."""
@@ -133,6 +134,42 @@ class DeephavenPage(_Dragged):
         return WIDTH - 7, 42, HEIGHT - 12
 
 
+class PerspectivePage(PageSystem):
+    """Perspective's viewer with its grid, which scrolls with a scroll bar of the browser's: that is moved by script."""
+
+    name = PERSPECTIVE
+
+    def has(self, row: str) -> bool:
+        """See there."""
+        return row != "plot"
+
+    def _path(self, name: str) -> str:
+        return f"/#{quote(name)}"
+
+    def plot(self, name: str) -> str:
+        """There is none."""
+        raise NotImplementedError(name)
+
+    def grab(self, tab: Tab) -> None:
+        """See there."""
+        tab.page.evaluate(_FIND_GRID)
+
+    def drag(self, tab: Tab, share: float) -> None:
+        """See there."""
+        tab.page.evaluate(_SCROLL, share)
+
+    def release(self, tab: Tab) -> None:
+        """See there."""
+
+
+_FIND_GRID: Final = """
+() => { window.grid = document.querySelector("perspective-viewer-datagrid").shadowRoot.querySelector("regular-table"); }
+"""
+_SCROLL: Final = """
+(share) => { watch.acted(); grid.scrollTop = share * (grid.scrollHeight - grid.clientHeight); }
+"""
+
+
 @contextmanager
 def our_page() -> Iterator[PageSystem]:
     """This project's server."""
@@ -150,3 +187,15 @@ def deephaven_page(heap: str) -> Iterator[PageSystem]:
     settings = {"cycle_ms": INTERVAL_MS, "interval_ms": INTERVAL_MS, "heap": heap}
     with deephaven_process("deephaven_pages", **settings) as process:  # type: ignore[arg-type]
         yield DeephavenPage(process)
+
+
+@contextmanager
+def perspective_page() -> Iterator[PageSystem]:
+    """Perspective's server, of the version of its viewer.
+
+    Raises:
+        MissingPeerError: one of them is not installed.
+    """
+    python, settings = python_of("perspective-page"), {"modules": modules_of("perspective-js")}
+    with Process("benchmarks.servers.perspective_pages", settings, python=python) as process:
+        yield PerspectivePage(process)

@@ -15,12 +15,12 @@ import pyarrow as pa
 from benchmarks import systems
 from benchmarks.bench import Bench
 from benchmarks.crowd import crowd
-from benchmarks.names import DEEPHAVEN, OURS
+from benchmarks.names import DEEPHAVEN, OURS, PERSPECTIVE
 from benchmarks.pages.browser import launched, tab
 from benchmarks.pages.crowd import page_crowd
 from benchmarks.pages.stage import Stage
 from benchmarks.pages.starts import start_seconds
-from benchmarks.pages.systems import PageSystem, deephaven_page, our_page
+from benchmarks.pages.systems import PageSystem, deephaven_page, our_page, perspective_page
 from benchmarks.process import ProcessFailedError
 from benchmarks.servers.writer import ROWS_PER_VIEW
 from benchmarks.steady import Steady
@@ -55,6 +55,7 @@ def run(bench: Bench) -> None:
         with launched() as browser:
             _ours(bench, browser)
             bench.peer(DEEPHAVEN, lambda: _peer(bench, browser, lambda: deephaven_page(bench.sizes.heap)))
+            bench.peer(PERSPECTIVE, lambda: _peer(bench, browser, perspective_page), "perspective-page")
     _wanted(bench, "viewers", _our_viewers)
     bench.peer(DEEPHAVEN, lambda: _wanted(bench, "viewers", _deephaven_viewers))
     _wanted(bench, "start", _starts)
