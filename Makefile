@@ -38,7 +38,7 @@ help: ## List the verbs and the knobs
 	@echo "  STRESS_ARGS=, FUZZ_ARGS=, FAULTS_ARGS=, SOAK_ARGS=  such as '--depth 0 --plain', '--survey', '--no-spark', '--memory'"
 	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
 	@echo "  ONLY=           benchmarks, as in ONLY='doget viewport'"
-	@echo "  QUICK=          1: benchmarks with small tables and short times, without Perspective, under three minutes"
+	@echo "  QUICK=          1: benchmarks with small tables and short times, without Perspective, some five minutes"
 	@echo "  RESULTS=        for bench-check, as in RESULTS=.bench/quick/results.json"
 	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--results other.json', or ONLY=web BENCH_ARGS='--row jump'"
 

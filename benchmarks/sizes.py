@@ -17,7 +17,7 @@ class PageSizes:
     Attributes:
         rows: rows of the large table.
         peers_rows: rows of the large table of Perspective, whose tables take more memory.
-        many_rows: rows of the narrow table that is compared with one of ``rows``.
+        many_rows: rows of a narrow table that is compared with one of ``rows``; ten times as many.
         navigations: of each kind, to the first rows and to the first picture.
         jumps: jumps to random rows.
         seconds: of cells that change in view, of the wheel, and of the thumb.
@@ -206,7 +206,7 @@ TINY: Final = Sizes(
     pages=PageSizes(
         rows=20_000,
         peers_rows=20_000,
-        many_rows=40_000,
+        many_rows=200_000,
         navigations=1,
         jumps=3,
         seconds=0.3,

@@ -1,7 +1,7 @@
 """The rows that pages show.
 
-``id`` counts from :data:`FIRST_ID`, so that what is painted tells which rows they are: nothing else that a page paints is
-as large. ``at`` is the time of the last change of a row, in microseconds since 1970, and larger than any id.
+``id`` counts from :data:`FIRST_ID`, so that what is painted tells which rows they are: nothing else that a page paints
+is as large. ``at`` is the time of the last change of a row, in microseconds since 1970, and larger than any id.
 """
 
 from __future__ import annotations

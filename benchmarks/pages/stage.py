@@ -154,7 +154,7 @@ class Stage:
     def memory(self) -> None:
         """Memory of the scripts when the page has shown some updates, of this project also after many."""
         first, last = self.sizes.updates
-        work = "page, script memory"
+        work = f"page, script memory, {first:,} and {last:,} updates"
         with tab(self.browser, fast_frames=self.name == OURS) as opened:
             if self.name == OURS:
                 self.system.process.call("written", name="churned", count=ROWS_IN_VIEW)
@@ -164,11 +164,11 @@ class Stage:
             else:
                 self._shown_updates(opened, first)
             early = opened.heap()
-            self.bench.add(work, f"after {first:,} updates", self.name, [early], "MiB")
+            self.bench.add(work, "after the first", self.name, [early], "MiB")
             if self.name == OURS:
                 self.system.process.call("churn", name="churned", updates=last - first)
                 grown = max(0.0, opened.heap() - early)
-                self.bench.add(work, f"growth to {last:,} updates", self.name, [grown], "MiB")
+                self.bench.add(work, "growth", self.name, [grown], "MiB")
 
     def plot(self) -> None:
         """From the navigation to the first line of a plot."""

@@ -130,6 +130,7 @@ class DeephavenPage(_Dragged):
         return f"{self.web}/iframe/widget/?name={quote(name)}"
 
     def _track(self, tab: Tab) -> tuple[float, float, float]:
+        del tab
         # The bar is painted at the right edge of the window, below the heads of 30 pixels; its thumb has 24 pixels.
         return WIDTH - 7, 42, HEIGHT - 12
 

@@ -9,6 +9,7 @@
   let ids = [];
   let stamp = 0;
   let isDue = false;
+  const touched = new Set(); // shadow roots
   let input = 0;
   let before = -1;
   let paces;
@@ -24,6 +25,12 @@
   /** What has been painted by one task: at the end of it, since it may paint a row in several calls. */
   const flush = () => {
     const at = performance.now();
+    for (const root of touched) {
+      for (const cell of root.querySelectorAll("regular-table tbody td")) note(cell.textContent.trim());
+      // The last row is below the view at times, and stays as it was.
+      if (ids.length > 1 && ids.at(-1) !== ids.at(-2) + 1) ids.pop();
+    }
+    touched.clear();
     const found = [...new Set(ids)].sort((one, other) => one - other);
     const isWhole = found.length >= LEAST_ROWS && found.at(-1) - found[0] === found.length - 1;
     const first = isWhole ? found[0] : -1;
@@ -82,15 +89,7 @@
     }
   }
 
-  // Elements: cells of tables, and lines of pictures. A change is seen when the task that made it is over.
-  const changed = (roots) => {
-    for (const root of roots) {
-      for (const cell of root.querySelectorAll("regular-table tbody td")) {
-        due();
-        note(cell.textContent.trim());
-      }
-    }
-  };
+  // Elements: cells of tables, and lines of pictures. What changed is read when the task that changed it is over.
   const drawn = (records) => {
     for (const { target } of records) {
       if (target instanceof SVGPathElement && (target.getAttribute("d") ?? "").split(/[ML]/).length >= LONG_PATH) picture();
@@ -100,7 +99,12 @@
     }
   };
   const observed = { childList: true, characterData: true, subtree: true };
-  const observe = (root) => new MutationObserver(() => changed([root])).observe(root, observed);
+  const observe = (root) =>
+    new MutationObserver(() => {
+      if (root.querySelector("regular-table") === null) return;
+      touched.add(root);
+      due();
+    }).observe(root, observed);
   const { attachShadow } = Element.prototype;
   Element.prototype.attachShadow = function (...rest) {
     const root = attachShadow.apply(this, rest);

@@ -36,7 +36,7 @@ class DeephavenPageTables:
         self._counts: dict[str, int] = {}
 
     def still(self, name: str, count: int) -> None:
-        """A table that does not change. Its cells are computed when they are read, which takes less than storing them."""
+        """A table that does not change. Its cells are computed when they are read: that takes less memory."""
         from deephaven import empty_table
 
         self._scope[name] = empty_table(count).view(_STILL)

@@ -84,5 +84,5 @@ WORKS: Final = {
     "starts": Work(starts.run, 300),
     "queries": Work(queries.run, 900),
     "ticking": Work(ticking.run, 900),
-    "web": Work(web.run, 1800),
+    "web": Work(web.run, 2400),
 }
