@@ -21,7 +21,7 @@ __all__ = ["HEIGHT", "WIDTH", "Tab", "launched", "tab", "tabs"]
 
 WIDTH, HEIGHT = 1920, 1080
 _WATCH: Final = Path(__file__).with_name("watch.js")
-_PATIENCE_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.01
 # Frames as fast as the page paints them, instead of sixty a second.
 _FAST_FRAMES: Final = """

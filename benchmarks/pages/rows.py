@@ -16,7 +16,22 @@ import pyarrow as pa
 
 from benchmarks import data
 
-__all__ = ["CELLS", "FIRST_ID", "NUMBERS", "POINTS", "STILL", "cells", "changed", "now", "points", "stamped", "still"]
+__all__ = [
+    "CELLS",
+    "FIRST_ID",
+    "FIRST_TIME",
+    "NUMBERS",
+    "POINTS",
+    "STILL",
+    "TIME_STEP",
+    "cells",
+    "changed",
+    "now",
+    "points",
+    "stamp_of",
+    "stamped",
+    "still",
+]
 
 FIRST_ID: Final = 1_100_000_000
 NUMBERS: Final = 16
@@ -27,8 +42,11 @@ STILL: Final = pa.schema(
 """Of tables that do not change."""
 CELLS: Final = pa.schema([("id", pa.int32()), ("at", pa.int64()), *((name, pa.float64()) for name in _NUMBER_NAMES)])
 """Of tables whose cells do, by id."""
-POINTS: Final = pa.schema([("x", pa.int64()), ("y", pa.float64())])
+POINTS: Final = pa.schema([("x", pa.timestamp("ns", "UTC")), ("y", pa.float64())])
 """Of tables that are plotted."""
+FIRST_TIME: Final = 1_718_445_600_000_000_000
+TIME_STEP: Final = 1_000_000
+"""Nanoseconds, from one point to the next; the first one is at :data:`FIRST_TIME`."""
 _STEP: Final = 1 << 20
 _VALUES: Final = 64
 
@@ -64,6 +82,11 @@ def changed(rows: int, count: int) -> Iterator[pa.RecordBatch]:
         yield from made
 
 
+def stamp_of(of: pa.RecordBatch) -> int:
+    """When rows of :data:`CELLS` changed, as they say: the first of them."""
+    return int(of["at"][0].as_py())
+
+
 def stamped(of: pa.RecordBatch, seconds: float) -> pa.RecordBatch:
     """Rows of :data:`CELLS` that changed at that time, in seconds since 1970."""
     at = CELLS.names.index("at")
@@ -71,8 +94,9 @@ def stamped(of: pa.RecordBatch, seconds: float) -> pa.RecordBatch:
 
 
 def points(first: int, count: int) -> Iterator[pa.RecordBatch]:
-    """Rows of :data:`POINTS` from that x on: a curve with noise, of which no two stretches are alike."""
+    """Rows of :data:`POINTS` by their numbers: a curve with noise, of which no two stretches are alike."""
     for begin in range(first, first + count, _STEP):
-        x = np.arange(begin, min(begin + _STEP, first + count))
-        noise = np.random.default_rng(begin).standard_normal(len(x))
-        yield pa.record_batch([pa.array(x), pa.array(np.sin(x / 1e5) * 50 + noise)], schema=POINTS)
+        numbers = np.arange(begin, min(begin + _STEP, first + count))
+        x = pa.array(FIRST_TIME + numbers * TIME_STEP).cast(POINTS.field("x").type)
+        noise = np.random.default_rng(begin).standard_normal(len(numbers))
+        yield pa.record_batch([x, pa.array(np.sin(numbers / 1e5) * 50 + noise)], schema=POINTS)

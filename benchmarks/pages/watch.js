@@ -66,6 +66,7 @@
     return fillText.call(this, text, ...rest);
   };
   const points = new WeakMap();
+  const known = new WeakSet();
   for (const name of ["moveTo", "lineTo"]) {
     const original = Path2D.prototype[name];
     Path2D.prototype[name] = function (...rest) {
@@ -77,16 +78,28 @@
     if ((points.get(rest[0]) ?? 0) >= LONG_PATH) picture();
     return stroke.apply(this, rest);
   };
-  for (const gl of [globalThis.WebGLRenderingContext, globalThis.WebGL2RenderingContext]) {
-    if (gl === undefined) continue;
-    for (const [name, at] of [["drawArrays", 2], ["drawElements", 1], ["drawArraysInstanced", 3]]) {
-      const original = gl.prototype[name];
-      if (original === undefined) continue;
-      gl.prototype[name] = function (...rest) {
-        if (rest[at] >= LONG_PATH) picture();
-        return original.apply(this, rest);
-      };
-    }
+  /** Notes a draw of many points; `at`: which argument is their number. */
+  const noting = (object, name, at) => {
+    const original = object?.[name];
+    if (original === undefined) return;
+    object[name] = function (...rest) {
+      if (rest[at] >= LONG_PATH) picture();
+      return original.apply(this, rest);
+    };
+  };
+  for (const { prototype } of [WebGLRenderingContext, WebGL2RenderingContext]) {
+    noting(prototype, "drawArrays", 2);
+    noting(prototype, "drawElements", 1);
+    noting(prototype, "drawArraysInstanced", 3);
+    const { getExtension } = prototype;
+    prototype.getExtension = function (name) {
+      const extension = getExtension.call(this, name);
+      if (name.toLowerCase() === "angle_instanced_arrays" && !known.has(extension)) {
+        known.add(extension);
+        noting(extension, "drawArraysInstancedANGLE", 3);
+      }
+      return extension;
+    };
   }
 
   // Elements: cells of tables, and lines of pictures. What changed is read when the task that changed it is over.

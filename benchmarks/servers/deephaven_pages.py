@@ -56,8 +56,10 @@ class DeephavenPageTables:
         alive = self._alive[name] = LivenessScope()
         with alive.open():
             ticks = time_table(period, start_time=begin, blink_table=True)
-            numbered = ticks.update_view(["ns = epochNanos(Timestamp)", f"n = (ns - {begin}L) / {period}L"])
-            written = numbered.update([f"id = (int) (n % {keys} + {rows.FIRST_ID})", "at = ns / 1000L", *_NUMBERS])
+            numbered = ticks.update_view(["ns = epochNanos(Timestamp)", f"n = (long) ((ns - {begin}L) / {period}L)"])
+            written = numbered.update(
+                [f"id = (int) (n % {keys} + {rows.FIRST_ID})", "at = (long) (ns / 1000L)", *_NUMBERS]
+            )
             self._scope[name] = written.view(rows.CELLS.names).last_by("id")
 
     def rest(self, name: str) -> None:
@@ -78,18 +80,21 @@ class DeephavenPageTables:
         self._counts[name] = count
         self._scope[name] = writer.table.last_by("id")
 
-    def write(self, name: str, pauses_ms: list[float]) -> None:
-        """Change single rows after one another, with these pauses."""
+    def write(self, name: str, pauses_ms: list[float]) -> int:
+        """Change single rows after one another, with these pauses; the last stamp."""
+        stamp = 0
         for number, pause in enumerate(pauses_ms):
             time.sleep(pause / 1000)
-            self._write(self._writers[name], number % self._counts[name], number)
+            stamp = self._write(self._writers[name], number % self._counts[name], number)
+        return stamp
 
     def points(self, name: str, count: int) -> None:
         """A line chart of a table: a curve with noise."""
         from deephaven import empty_table
         from deephaven.plot.figure import Figure
 
-        source = empty_table(count).update(["x = ii", "y = sin(ii / 100000.0) * 50 + (ii * 7919 % 1000) * 0.002"])
+        times = f"x = epochNanosToInstant({rows.FIRST_TIME}L + ii * {rows.TIME_STEP}L)"
+        source = empty_table(count).update([times, "y = sin(ii / 100000.0) * 50 + (ii * 7919 % 1000) * 0.002"])
         self._scope[name] = Figure().plot_xy(series_name="y", t=source, x="x", y="y").show()
 
     def drop(self, name: str) -> None:
@@ -99,9 +104,11 @@ class DeephavenPageTables:
         if writer is not None:
             writer.close()
 
-    def _write(self, writer: Any, row: int, number: int) -> None:
+    def _write(self, writer: Any, row: int, number: int) -> int:
         numbers = np.round(np.random.default_rng(number).random(rows.NUMBERS) * 1000, 2)
-        writer.write_row(rows.FIRST_ID + row, rows.now(), *map(float, numbers))
+        stamp = rows.now()
+        writer.write_row(rows.FIRST_ID + row, stamp, *map(float, numbers))
+        return stamp
 
 
 def main() -> None:

@@ -55,12 +55,20 @@ class OurPageTables:
         """Let it change no more."""
         self._writers.pop(name).stop()
 
-    def write(self, name: str, pauses_ms: list[float]) -> None:
-        """Change single rows after one another, with these pauses, each stamped just before the call that writes it."""
+    def write(self, name: str, pauses_ms: list[float]) -> int:
+        """Change single rows after one another, with these pauses, each stamped just before the call that writes it.
+
+        Returns:
+            The last stamp.
+        """
         table: Any = self.server.table(name)
+        stamp = 0
         for number, pause in enumerate(pauses_ms):
             time.sleep(pause / 1000)
-            table.upsert(rows.cells(np.array([number % table.size]), number))
+            row = rows.cells(np.array([number % table.size]), number)
+            stamp = rows.stamp_of(row)
+            table.upsert(row)
+        return stamp
 
     def churn(self, name: str, updates: int) -> None:
         """Change all rows until a page was sent that many updates, each after the one before it was painted."""

@@ -109,13 +109,16 @@ class PerspectivePageTables:
         """A table that :meth:`write` changes."""
         self.cells(name, count)
 
-    def write(self, name: str, pauses_ms: list[float]) -> None:
-        """Change single rows after one another, with these pauses."""
+    def write(self, name: str, pauses_ms: list[float]) -> int:
+        """Change single rows after one another, with these pauses; the last stamp."""
         table = self._tables[name]
-        write, size = _writing(table), table.size()
+        write, size, stamp = _writing(table), table.size(), 0
         for number, pause in enumerate(pauses_ms):
             time.sleep(pause / 1000)
-            write(rows.cells(np.array([number % size]), number))
+            row = rows.cells(np.array([number % size]), number)
+            stamp = rows.stamp_of(row)
+            write(row)
+        return stamp
 
     def drop(self, name: str) -> None:
         """Forget a table; see the module."""
