@@ -143,7 +143,7 @@ class Stage:
         with tab(self.browser) as opened:
             opened.open(self.system.table("written"))
             opened.first_rows()
-            before = self.system.process.call("write", name="written", pauses_ms=pauses[:10])
+            before = self.system.process.call("write", name="written", pauses_ms=pauses[: 1 + len(pauses) // 5])
             opened.tells("record()")
             last = self.system.process.call("write", name="written", pauses_ms=pauses)
             opened.until(lambda: bool(opened.tells("newest") >= last), "the last change that was published")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from typing import Final
 
 from benchmarks.process import ROOT, ProcessFailedError
 
-__all__ = ["start_seconds"]
+__all__ = ["start"]
 
 _CODE: Final = """
 import barrage_server as bs
@@ -19,14 +20,14 @@ with bs.Server(web_port={port}):
 _PATIENCE_SECONDS: Final = 30.0
 
 
-def start_seconds(*, with_page: bool) -> float:
-    """Seconds from the start of a process until its server is open.
+def start(*, with_page: bool) -> tuple[float, float]:
+    """Seconds from the start of a process until its server is open, and processor seconds until it has ended.
 
     Raises:
         ProcessFailedError: it does not open.
     """
     code = _CODE.format(port=0 if with_page else None)
-    begin = time.perf_counter()
+    used, begin = _children(), time.perf_counter()
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert process.stdout is not None
@@ -38,4 +39,10 @@ def start_seconds(*, with_page: bool) -> float:
         process.communicate()
     if said != "open\n":
         raise ProcessFailedError("a server did not start")
-    return took
+    return took, _children() - used
+
+
+def _children() -> float:
+    """Processor seconds of the processes that this one has waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -103,12 +103,12 @@
   }
 
   // Elements: cells of tables, and lines of pictures. What changed is read when the task that changed it is over.
+  const isLong = (path) => (path.getAttribute("d") ?? "").split(/[ML]/).length > LONG_PATH;
   const drawn = (records) => {
     for (const { target } of records) {
-      if (target instanceof SVGPathElement && (target.getAttribute("d") ?? "").split(/[ML]/).length >= LONG_PATH) picture();
-      else if (target instanceof SVGElement) {
-        for (const path of target.querySelectorAll("path")) if (path.getAttribute("d")?.split(/[ML]/).length >= LONG_PATH) picture();
-      }
+      if (!(target instanceof SVGElement)) continue;
+      const paths = target instanceof SVGPathElement ? [target] : [...target.querySelectorAll("path")];
+      if (paths.some(isLong)) picture();
     }
   };
   const observed = { childList: true, characterData: true, subtree: true };
@@ -160,16 +160,16 @@
     },
     /** Begin to take the times of frames; end: share of frames in time, in percent. */
     begin: () => {
-      paces = [];
+      paces = [performance.now()];
       requestAnimationFrame(pace);
     },
     end: () => {
-      const times = paces;
+      const times = [...paces, performance.now()];
       paces = undefined;
       const frame = 1000 / 60;
       let missed = 0;
       for (let at = 1; at < times.length; at++) missed += Math.max(0, Math.round((times[at] - times[at - 1]) / frame) - 1);
-      const frames = times.length - 1;
+      const frames = times.length - 2;
       return { share: (100 * frames) / (frames + missed), frames };
     },
     /** Begin to keep when each change was painted; recorded: pairs of its stamp and of then, in microseconds since 1970. */

@@ -94,9 +94,8 @@ def test_frames_that_are_missing_are_counted(canvas: Tab) -> None:
     blocked = "() => { const end = performance.now() + 500; while (performance.now() < end); }"
     canvas.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     canvas.page.evaluate(blocked)
-    canvas.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     found = canvas.tells("end()")
-    assert found["frames"] >= 3
+    assert found["frames"] >= 2
     missed = found["frames"] * (100 / found["share"] - 1)
     assert missed >= 25
 
@@ -121,6 +120,16 @@ def test_a_picture_is_a_line_of_many_points(canvas: Tab) -> None:
     assert canvas.tells("picture") is None
     canvas.page.evaluate(stroke, 200)
     assert canvas.picture() > 0
+
+
+def test_a_line_may_be_an_element(browser: Browser) -> None:
+    draw = "(points) => document.querySelector('path').setAttribute('d', 'M0,0' + 'L1,1'.repeat(points))"
+    with tab(browser) as opened:
+        opened.open("data:text/html,<svg><path/></svg>")
+        opened.page.evaluate(draw, 10)
+        assert opened.tells("picture") is None
+        opened.page.evaluate(draw, 200)
+        assert opened.picture() > 0
 
 
 def test_what_does_not_come_is_an_error(canvas: Tab) -> None:
