@@ -23,23 +23,7 @@ WIDTH, HEIGHT = 1920, 1080
 _WATCH: Final = Path(__file__).with_name("watch.js")
 _PATIENCE_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.01
-# Frames as fast as the page paints them, instead of sixty a second.
-_FAST_FRAMES: Final = """
-const { port1, port2 } = new MessageChannel();
-let waiting = new Map();
-let number = 0;
-port2.onmessage = () => {
-  const due = waiting;
-  waiting = new Map();
-  for (const run of due.values()) run(performance.now());
-};
-window.requestAnimationFrame = (run) => {
-  if (waiting.size === 0) port1.postMessage(null);
-  waiting.set(++number, run);
-  return number;
-};
-window.cancelAnimationFrame = (frame) => waiting.delete(frame);
-"""
+_FAST_FRAMES: Final = Path(__file__).parents[2] / "tests" / "browser" / "fast_frames.js"
 
 
 class Tab:
@@ -145,5 +129,5 @@ def tab(browser: Browser, *, fast_frames: bool = False) -> Iterator[Tab]:
     with tabs(browser) as made:
         opened = made()
         if fast_frames:
-            opened.page.add_init_script(_FAST_FRAMES)
+            opened.page.add_init_script(path=_FAST_FRAMES)
         yield opened

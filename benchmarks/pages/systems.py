@@ -101,6 +101,10 @@ class OurPage(_Dragged):
 
     name = OURS
 
+    def has(self, row: str) -> bool:
+        """Not ``memory``, for which updates follow each other faster, by a server of its own."""
+        return row != "memory"
+
     def _path(self, name: str) -> str:
         return f"/#table={quote(name)}&row=1"
 
@@ -172,9 +176,9 @@ _SCROLL: Final = """
 
 
 @contextmanager
-def our_page() -> Iterator[PageSystem]:
+def our_page(interval_ms: int = INTERVAL_MS) -> Iterator[PageSystem]:
     """This project's server."""
-    with Process("benchmarks.servers.ours_pages", {"interval_ms": INTERVAL_MS}) as process:
+    with Process("benchmarks.servers.ours_pages", {"interval_ms": interval_ms}) as process:
         yield OurPage(process)
 
 

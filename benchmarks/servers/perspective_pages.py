@@ -6,10 +6,8 @@ Settings: ``modules``, the folder of the packages from npm.
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import hashlib
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,22 +18,19 @@ import pyarrow as pa
 
 from benchmarks.loop import Loop
 from benchmarks.pages import rows
-from benchmarks.servers.perspective import LARGEST_MESSAGE, encoded
+from benchmarks.servers.perspective import encoded, serve
 from benchmarks.servers.writer import Writer
 
 _PAGE: Final = Path(__file__).parent.parent / "pages" / "perspective.html"
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".wasm": "application/wasm"}
 
 
-def serve(server: Any, modules: Path) -> int:
+def serve_pages(server: Any, modules: Path) -> int:
     """Serve ``server`` and the page on a thread of its own; the port.
 
     Files are compressed once, and the browser may keep them, as from any web server that is set up for it.
     """
-    import tornado.httpserver
-    import tornado.netutil
     import tornado.web
-    from perspective.handlers.tornado import PerspectiveTornadoHandler
 
     compressed = {
         f"/modules/{file.relative_to(modules)}": (_TYPES[file.suffix], gzip.compress(file.read_bytes(), 9))
@@ -58,21 +53,7 @@ def serve(server: Any, modules: Path) -> int:
                 self.set_header("Cache-Control", "max-age=3600")
             self.write(content)
 
-    sockets = tornado.netutil.bind_sockets(0, "127.0.0.1")
-
-    def run() -> None:
-        async def forever() -> None:
-            options = {"perspective_server": server, "max_buffer_size": LARGEST_MESSAGE}
-            handlers = [(r"/websocket", PerspectiveTornadoHandler, options), (r"/.*", Files)]
-            application = tornado.web.Application(handlers, websocket_max_message_size=LARGEST_MESSAGE)
-            tornado.httpserver.HTTPServer(application).add_sockets(sockets)
-            await asyncio.Event().wait()
-
-        asyncio.run(forever())
-
-    threading.Thread(target=run, name="tornado", daemon=True).start()
-    port: int = sockets[0].getsockname()[1]
-    return port
+    return serve(server, [(r"/.*", Files)])
 
 
 class PerspectivePageTables:
@@ -146,7 +127,7 @@ def main() -> None:
         tables.drop,
     ):
         loop.function(function)
-    loop.run(web=f"http://127.0.0.1:{serve(server, Path(loop.settings['modules']))}")
+    loop.run(web=f"http://127.0.0.1:{serve_pages(server, Path(loop.settings['modules']))}")
 
 
 if __name__ == "__main__":

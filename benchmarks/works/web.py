@@ -66,6 +66,10 @@ def _ours(bench: Bench, browser: Browser) -> None:
         stage = Stage(bench, browser, system)
         _in_pages(stage)
         _wanted(bench, "tick", lambda _: _plot_ticks(stage))
+    if bench.wants("memory"):
+        bench.step(f"{OURS}: memory")
+        with our_page(interval_ms=1) as system:
+            Stage(bench, browser, system).memory()
     if bench.wants("many"):
         bench.step("many")
         try:
