@@ -38,9 +38,9 @@ help: ## List the verbs and the knobs
 	@echo "  STRESS_ARGS=, FUZZ_ARGS=, FAULTS_ARGS=, SOAK_ARGS=  such as '--depth 0 --plain', '--survey', '--no-spark', '--memory'"
 	@echo "  DEMO_ARGS=      for the demo, as in DEMO_ARGS='--seconds 30 --keep-serving'"
 	@echo "  ONLY=           benchmarks, as in ONLY='doget viewport'"
-	@echo "  QUICK=          1: benchmarks with small tables and short times, without Perspective, under three minutes"
+	@echo "  QUICK=          1: benchmarks with small tables and short times, without Perspective, some five minutes"
 	@echo "  RESULTS=        for bench-check, as in RESULTS=.bench/quick/results.json"
-	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--results other.json'"
+	@echo "  BENCH_ARGS=     for the benchmarks, as in BENCH_ARGS='--results other.json', or ONLY=web BENCH_ARGS='--row jump'"
 
 env: ## Make the virtual environment with everything that the tests need, from the pinned sets
 	@scripts/make-env $(VENV) server deephaven auth spark compiled notebook dev
@@ -63,7 +63,7 @@ interop: env ## Test against the real thing: Deephaven's server and clients, in 
 
 browser: env ## Test the page, and the widget in a JupyterLab, in a real Chromium, installed or from npm, and in Firefox
 	@scripts/make-browser-env $(VENV) .web
-	@$(if $(STORMS),STORMS=$(STORMS)) $(if $(UPDATES),UPDATES=$(UPDATES)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser --durations=10 $(PYTEST_ARGS)
+	@$(if $(STORMS),STORMS=$(STORMS)) $(if $(UPDATES),UPDATES=$(UPDATES)) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 2 --dist worksteal -m browser tests/browser tests/benchmarks --durations=10 $(PYTEST_ARGS)
 
 screenshots: env ## Make the pictures of docs/web.md anew, in a real Chromium
 	@scripts/make-browser-env $(VENV) .web
@@ -126,6 +126,7 @@ bench-check: env ## Compare the last results, or RESULTS=file, with the targets
 
 bench-env: env
 	@scripts/make-bench-env .bench || echo "what is missing is not measured" >&2
+	@scripts/make-browser-env $(VENV) .web chromium || echo "without a browser no page is measured" >&2
 
 figures: env ## Put the figures of the last full benchmark run into the documents, and draw its plots
 	@scripts/make-bench-env .bench plots

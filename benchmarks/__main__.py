@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,15 +18,20 @@ from benchmarks.machine import describe
 from benchmarks.report import as_markdown, as_table, failures
 from benchmarks.runner import run_one
 from benchmarks.works import WORKS
+from benchmarks.works.web import ROWS
 
 HERE: Final = Path(__file__).parent
-_QUICK_SECONDS: Final = 60.0
+_QUICK_SECONDS_USUALLY: Final = 60.0
+_QUICK_SECONDS: Final = {"web": 150.0}
 
 
 def main(
     only: Annotated[list[str] | None, typer.Option(help=f"Only this one: {', '.join(WORKS)}. May be repeated.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small tables and short times: under three minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small tables and short times: some five minutes.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", help="Just to see that it works; without peers.")] = False,
+    row: Annotated[
+        list[str] | None, typer.Option(help=f"Only this row of web: {', '.join(ROWS)}. May be repeated.")
+    ] = None,
     results: Annotated[
         Path | None, typer.Option(help="Where to write; what is there stays, but for the ones that are run.")
     ] = None,
@@ -37,19 +43,29 @@ def main(
     unknown = sorted(set(only or ()) - set(WORKS))
     if unknown:
         raise typer.BadParameter(f"there is no benchmark called {', '.join(unknown)}; there are {', '.join(WORKS)}")
+    no_rows = sorted(set(row or ()) - set(ROWS))
+    if no_rows:
+        raise typer.BadParameter(f"web has no row called {', '.join(no_rows)}; it has {', '.join(ROWS)}")
+    if row and only != ["web"]:
+        raise typer.BadParameter("only web has rows that run alone: add --only web (make bench ONLY=web)")
     mode = "tiny" if tiny else "quick" if quick else "full"
     path = results or (HERE if mode == "full" else FOLDER / mode) / "results.json"
     found = Results.load(path)
     console = Console()
-    run_all(found, [name for name in WORKS if not only or name in only], mode, path, console)
+    run_all(found, [name for name in WORKS if not only or name in only], mode, path, console, row or ())
     console.print(as_table(found))
     for text in failures(found):
         console.print(text, style="yellow")
     console.print(f"Written to {path} and {path.with_name('RESULTS.md')}.")
 
 
-def run_all(found: Results, names: list[str], mode: str, path: Path, console: Console) -> None:
-    """Run benchmarks one after the other. Each is written down as soon as it is done, so that nothing is lost."""
+def run_all(
+    found: Results, names: list[str], mode: str, path: Path, console: Console, rows: Sequence[str] = ()
+) -> None:
+    """Run benchmarks one after the other. Each is written down as soon as it is done, so that nothing is lost.
+
+    With ``rows``, what else was measured of a benchmark stays.
+    """
     found.machine = describe()
     columns = (
         TextColumn("[bold]{task.fields[name]}"),
@@ -62,13 +78,17 @@ def run_all(found: Results, names: list[str], mode: str, path: Path, console: Co
         task = progress.add_task("", total=len(names), name="")
         for name in names:
             progress.update(task, name=name, description="")
-            seconds = WORKS[name].seconds if mode == "full" else _QUICK_SECONDS
-            found.outcomes[name] = run_one(
+            seconds = WORKS[name].seconds if mode == "full" else _QUICK_SECONDS.get(name, _QUICK_SECONDS_USUALLY)
+            outcome = run_one(
                 name,
                 mode,
                 seconds,
                 FOLDER / "logs" / f"{name}.log",
                 lambda text: progress.update(task, description=text),
+                rows,
+            )
+            found.outcomes[name] = (
+                outcome.after(found.outcomes[name], rows) if rows and name in found.outcomes else outcome
             )
             found.outcomes = {each: found.outcomes[each] for each in WORKS if each in found.outcomes}
             found.save(path)

@@ -30,15 +30,21 @@ class Bench:
     Args:
         sizes: the sizes of this mode.
         tell: called with the progress, and with the figures so far.
+        rows: the rows of it that are measured; empty for all.
 
     Attributes:
         outcome: figures so far.
     """
 
-    def __init__(self, sizes: Sizes, tell: Callable[[dict[str, Any]], object]) -> None:
+    def __init__(self, sizes: Sizes, tell: Callable[[dict[str, Any]], object], rows: Sequence[str] = ()) -> None:
         self.sizes = sizes
+        self._rows = rows
         self.outcome = Outcome()
         self._tell = tell
+
+    def wants(self, *rows: str) -> bool:
+        """Whether any of these rows is to be measured."""
+        return not self._rows or any(row in self._rows for row in rows)
 
     def step(self, text: str) -> None:
         """Report the progress."""
@@ -63,8 +69,11 @@ class Bench:
                 figure.distribution = distribution(milliseconds)
             self.outcome.figures.append(figure)
 
-    def peer(self, name: str, measure: Callable[[], object]) -> None:
-        """Measure a peer, if it is selected. A failure is noted, and does not affect the others."""
+    def peer(self, name: str, measure: Callable[[], object], environment: str = "") -> None:
+        """Measure a peer, if it is selected. A failure is noted, and does not affect the others.
+
+        Its version is that of an environment: of its usual one, if none is named.
+        """
         if name not in self.sizes.peers:
             return
         self.keep()
@@ -72,7 +81,8 @@ class Bench:
         try:
             measure()
             peer, package = _PACKAGES[name]
-            self.outcome.versions[package] = version_of(peer, package)
+            label = f"{package} ({environment})" if environment else package
+            self.outcome.versions[label] = version_of(environment or peer, package)
         except (MissingPeerError, ProcessFailedError, OSError, pa.ArrowException) as error:
             self.outcome.notes.append(f"{name}: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
 

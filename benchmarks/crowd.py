@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 import numpy as np
@@ -20,12 +20,27 @@ from barrage_server.wire.requests import SubscriptionOptions, SubscriptionReques
 from benchmarks.steady import Steady, on_time
 from benchmarks.systems import System
 
-__all__ = ["crowd"]
+__all__ = ["Member", "crowd", "watched"]
 
 _METHOD: Final = "/arrow.flight.protocol.FlightService/DoExchange"
 _DESCRIPTOR: Final = b"\x08\x02\x12\x04dphn"  # FlightDescriptor: type 2, a command, which is dphn
 _OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1))
 _JOINED_SECONDS: Final = 40.0
+
+
+class Member(Protocol):
+    """One of a crowd.
+
+    Attributes:
+        times: when its messages came, in seconds since 1970.
+        nbytes: their bytes.
+    """
+
+    times: list[float]
+    nbytes: int
+
+    async def follow(self) -> None:
+        """Receive until cancelled."""
 
 
 def crowd(
@@ -42,13 +57,14 @@ def crowd(
     ``rate`` of the result is messages per second and subscriber, and ``nbytes`` is per message.
     """
     requests = [_request(name, viewport, interval_ms, deephaven=system.is_deephaven) for viewport in viewports]
-    return asyncio.run(_measure(system, requests, interval_ms, settle, measure))
+    members = [_Subscriber(system.port, request) for request in requests]
+    return asyncio.run(watched(system, members, interval_ms=interval_ms, settle=settle, measure=measure))
 
 
-async def _measure(
-    system: System, requests: Sequence[bytes], interval_ms: int, settle: float, measure: float
+async def watched(
+    system: System, members: Sequence[Member], *, interval_ms: int, settle: float, measure: float
 ) -> Steady:
-    members = [_Member(system.port, request) for request in requests]
+    """What a crowd gets, and what it costs the server."""
     tasks = [asyncio.create_task(member.follow()) for member in members]
     try:
         end = time.monotonic() + _JOINED_SECONDS
@@ -76,8 +92,8 @@ async def _measure(
     )
 
 
-class _Member:
-    """One of the crowd."""
+class _Subscriber:
+    """A subscriber."""
 
     def __init__(self, port: int, request: bytes) -> None:
         self._address, self._asked = f"127.0.0.1:{port}", request

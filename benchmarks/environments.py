@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from benchmarks.process import ROOT
 
-__all__ = ["FOLDER", "MissingPeerError", "python_of", "version_of"]
+__all__ = ["FOLDER", "MissingPeerError", "modules_of", "python_of", "version_of"]
 
 FOLDER: Final = ROOT / ".bench"
 
@@ -16,14 +17,27 @@ class MissingPeerError(Exception):
 
 
 def python_of(peer: str) -> str:
-    """The interpreter of ``deephaven``, ``ticking`` or ``perspective``.
+    """The interpreter of ``deephaven``, ``ticking``, ``perspective`` or ``perspective-page``.
 
     Raises:
         MissingPeerError: it is not installed.
     """
+    return str(_installed(peer) / "bin" / "python")
+
+
+def modules_of(peer: str) -> str:
+    """The folder of the packages from npm of ``perspective-js``.
+
+    Raises:
+        MissingPeerError: they are not installed.
+    """
+    return str(_installed(peer) / "node_modules")
+
+
+def _installed(peer: str) -> Path:
     if not (FOLDER / peer / ".installed").exists():
         raise MissingPeerError(f"{peer} is not installed: run make bench-env")
-    return str(FOLDER / peer / "bin" / "python")
+    return FOLDER / peer
 
 
 def version_of(peer: str, package: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -77,6 +77,17 @@ class Outcome:
     error: str = ""
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
+
+    def after(self, before: Outcome, rows: Sequence[str]) -> Outcome:
+        """What is known when some rows were measured after everything else, or once more."""
+        measured = {figure.work for figure in self.figures}
+        kept = [note for note in before.notes if not any(f", {row}: " in note for row in rows)]
+        return replace(
+            self,
+            figures=[figure for figure in before.figures if figure.work not in measured] + self.figures,
+            notes=kept + self.notes,
+            versions=before.versions | self.versions,
+        )
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.one NAME MODE``: one benchmark, in this process.
+"""``python -m benchmarks.one NAME MODE [ROW...]``: one benchmark, or some rows of it, in this process.
 
 What it does now, and what it has measured so far, are lines of JSON on standard output.
 """
@@ -15,9 +15,9 @@ from benchmarks.sizes import MODES
 from benchmarks.works import WORKS
 
 
-def main(name: str, mode: str) -> None:
+def main(name: str, mode: str, *rows: str) -> None:
     """Measure, and say it."""
-    bench = Bench(MODES[mode], _tell)
+    bench = Bench(MODES[mode], _tell, rows)
     bench.outcome.quick = mode != "full"
     begin = time.monotonic()
     WORKS[name].run(bench)
@@ -31,4 +31,4 @@ def _tell(message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,9 @@ __all__ = ["run_one"]
 _GOODBYE_SECONDS: Final = 20.0
 
 
-def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str], object]) -> Outcome:
+def run_one(
+    name: str, mode: str, seconds: float, log: Path, tell: Callable[[str], object], rows: Sequence[str] = ()
+) -> Outcome:
     """One benchmark, with all the processes that it starts.
 
     Args:
@@ -30,6 +32,7 @@ def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str
         seconds: time limit. Beyond it, the process and its children are ended.
         log: file for its output and that of its servers.
         tell: called with the progress.
+        rows: the rows of it that are measured; empty for all.
 
     Returns:
         Its outcome; after a failure or a time-out, with the error and the figures so far.
@@ -39,7 +42,7 @@ def run_one(name: str, mode: str, seconds: float, log: Path, tell: Callable[[str
     found = Outcome(quick=mode != "full")
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.one", name, mode],
+            [sys.executable, "-m", "benchmarks.one", name, mode, *rows],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

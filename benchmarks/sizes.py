@@ -7,7 +7,40 @@ from typing import Final
 
 from benchmarks.names import DEEPHAVEN, PERSPECTIVE
 
-__all__ = ["FULL", "MODES", "QUICK", "TINY", "Sizes"]
+__all__ = ["FULL", "MODES", "QUICK", "TINY", "PageSizes", "Sizes"]
+
+
+@dataclass(frozen=True, slots=True)
+class PageSizes:
+    """Sizes of what is shown in a browser.
+
+    Attributes:
+        rows: rows of the large table.
+        peers_rows: rows of the large table of Perspective, whose tables take more memory.
+        many_rows: rows of a narrow table that is compared with one of ``rows``; ten times as many.
+        navigations: of each kind, to the first rows and to the first picture.
+        jumps: jumps to random rows.
+        seconds: of cells that change in view, of the wheel, and of the thumb.
+        stamps: changes that are timed from being published to being painted.
+        updates: updates after which the memory of scripts is read: at first, and at the end.
+        viewers: browsers at a time.
+        points: rows that are plotted.
+        ticks: of a plot, in a round.
+        starts: pairs of starts with and without the page.
+    """
+
+    rows: int
+    peers_rows: int
+    many_rows: int
+    navigations: int
+    jumps: int
+    seconds: float
+    stamps: int
+    updates: tuple[int, int]
+    viewers: int
+    points: int
+    ticks: int
+    starts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +72,7 @@ class Sizes:
         growth: sizes of tables whose costs are compared.
         peers: peers to measure besides this project, the bare server and Spark.
         heap: heap size of the JVM.
+        pages: sizes of what is shown in a browser.
     """
 
     rows: int
@@ -64,6 +98,7 @@ class Sizes:
     growth: tuple[int, ...]
     peers: tuple[str, ...]
     heap: str
+    pages: PageSizes
 
 
 FULL: Final = Sizes(
@@ -90,6 +125,20 @@ FULL: Final = Sizes(
     growth=(100_000, 1_000_000, 10_000_000),
     peers=(DEEPHAVEN, PERSPECTIVE),
     heap="6g",
+    pages=PageSizes(
+        rows=100_000_000,
+        peers_rows=10_000_000,
+        many_rows=1_000_000_000,
+        navigations=7,
+        jumps=200,
+        seconds=5.0,
+        stamps=300,
+        updates=(1_000, 36_000),
+        viewers=100,
+        points=10_000_000,
+        ticks=200,
+        starts=15,
+    ),
 )
 QUICK: Final = Sizes(
     rows=1_000_000,
@@ -115,6 +164,20 @@ QUICK: Final = Sizes(
     growth=(10_000, 100_000, 1_000_000),
     peers=(DEEPHAVEN,),
     heap="3g",
+    pages=PageSizes(
+        rows=1_000_000,
+        peers_rows=100_000,
+        many_rows=10_000_000,
+        navigations=2,
+        jumps=15,
+        seconds=1.0,
+        stamps=15,
+        updates=(50, 500),
+        viewers=20,
+        points=100_000,
+        ticks=20,
+        starts=2,
+    ),
 )
 TINY: Final = Sizes(
     rows=20_000,
@@ -140,5 +203,19 @@ TINY: Final = Sizes(
     growth=(1_000, 10_000),
     peers=(),
     heap="1g",
+    pages=PageSizes(
+        rows=20_000,
+        peers_rows=20_000,
+        many_rows=200_000,
+        navigations=1,
+        jumps=3,
+        seconds=0.3,
+        stamps=3,
+        updates=(5, 20),
+        viewers=3,
+        points=20_000,
+        ticks=3,
+        starts=1,
+    ),
 )
 MODES: Final = {"full": FULL, "quick": QUICK, "tiny": TINY}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.names import BARE, DEEPHAVEN, SPARK_NOOP, SPARK_TO_ARROW
+from benchmarks.names import BARE, DEEPHAVEN, PERSPECTIVE, SPARK_NOOP, SPARK_TO_ARROW
 from benchmarks.works.operations import OPERATIONS
 
 __all__ = ["TARGETS", "Target"]
@@ -45,6 +45,37 @@ _VIEWPORTS: Final = tuple(
     for table in ("append table", "keyed table", "ring of ten times the rows")
     for state in ("still", "ticking")
     for percentile, bound in (("p50", 0.4), ("p99", 3.0))
+)
+
+_FIRST: Final = "page, navigation to first rows, 100,000,000 rows"
+_JUMP: Final = "page, jump to a random row, 100,000,000 rows"
+_PAINTED: Final = "page, published to painted, 50 ms interval"
+_MEMORY: Final = "page, script memory, 1,000 and 36,000 updates"
+_CELLS: Final = "page, 10,000 cell changes/s in view"
+_PAGES: Final = (
+    Target("web", "page, bytes to the first rows", "compressed", at_most=80),
+    Target("web", "page, bytes to the first rows", "compressed", at_least=25, beside=DEEPHAVEN),
+    Target("web", "page, bytes to the first rows", "compressed", at_least=20, beside=PERSPECTIVE),
+    Target("web", _FIRST, "cold", at_least=8, beside=DEEPHAVEN),
+    Target("web", _FIRST, "cached", at_least=4, beside=DEEPHAVEN),
+    Target("web", _JUMP, "p50", at_least=6, beside=DEEPHAVEN),
+    Target("web", _JUMP, "p99", at_least=3, beside=DEEPHAVEN),
+    Target("web", "page, jump to a random row, 1,000,000,000 rows", "p50, of that of a tenth of the rows", at_most=1.2),
+    Target("web", _CELLS, "frames in time", at_least=99),
+    *(
+        Target("web", work, "frames in time", at_least=1, beside=peer)
+        for work in (_CELLS, "page, the wheel, 100,000,000 rows", "page, the thumb, 100,000,000 rows")
+        for peer in (DEEPHAVEN, PERSPECTIVE)
+    ),
+    Target("web", _PAINTED, "p50", at_least=2, beside=DEEPHAVEN),
+    Target("web", _PAINTED, "p99", at_least=2, beside=DEEPHAVEN),
+    Target("web", _MEMORY, "growth", at_most=2),
+    Target("web", _MEMORY, "after the first", at_least=4, beside=DEEPHAVEN),
+    Target("web", "page, 100 browsers at 10 Hz", "server cores", at_most=0.25),
+    Target("web", "page, 100 browsers at 10 Hz", "server cores", at_least=1, beside=DEEPHAVEN),
+    Target("web", "page, plot of 10,000,000 rows", "first picture", at_least=3, beside=DEEPHAVEN),
+    Target("web", "page, a plot's tick", "of that with 1/100 of the rows", at_most=1.2),
+    Target("web", "page, import and start of a server", "time, of that without the page", at_most=1.05),
 )
 
 TARGETS: Final = (
@@ -171,5 +202,6 @@ TARGETS: Final = (
             ("ema", 5),
         )
     ),
+    *_PAGES,
 )
 """All targets, in the order of the works."""

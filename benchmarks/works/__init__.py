@@ -38,6 +38,7 @@ from benchmarks.works import (
     upsert,
     viewers,
     viewport,
+    web,
 )
 
 __all__ = ["WORKS", "Work"]
@@ -83,4 +84,5 @@ WORKS: Final = {
     "starts": Work(starts.run, 300),
     "queries": Work(queries.run, 900),
     "ticking": Work(ticking.run, 900),
+    "web": Work(web.run, 2400),
 }

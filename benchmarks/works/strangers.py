@@ -34,11 +34,13 @@ def run(bench: Bench) -> None:
                 alone.append(_reads(client, bench.sizes.measure)[0])
                 before = system.resident_bytes()
                 bench.step("beside them")
+                stranger.call("gather", port=system.port)
                 with stranger.meanwhile("attack", port=system.port, seconds=bench.sizes.measure) as made:
                     late, share = _reads(client, bench.sizes.measure)
                     beside.append(late)
                     refused.append(share)
                     memory.append(max(0.0, system.resident_bytes() - before) / MIB)
+                stranger.call("leave")
                 assert made["value"]
                 ratios.append(beside[-1] / alone[-1])
     bench.add(WORK, "p99, alone", OURS, alone, "ms")

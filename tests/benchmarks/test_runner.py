@@ -30,11 +30,12 @@ def _shape(text: str) -> str:
     return re.sub(r"[\d,.]+", "#", text)
 
 
+_MARKS = {"spark": [pytest.mark.spark], "web": [pytest.mark.browser]}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(330)
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.spark] if name == "spark" else []) for name in WORKS]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_MARKS.get(name, [])) for name in WORKS])
 def test_each_measures_what_the_targets_name(name: str, tmp_path: Path) -> None:
     steps: list[str] = []
     outcome = run_one(name, "tiny", 300, tmp_path / "log", steps.append)

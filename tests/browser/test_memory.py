@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,23 +25,7 @@ MOST = 2 << 20
 """Bytes of scripts that may come to those after the first updates."""
 NUMBERS = [f"number{n}" for n in range(COLUMNS)]
 SCHEMA = pa.schema([("key", pa.int64()), *((name, pa.float64()) for name in NUMBERS), ("text", pa.string())])
-# Frames as fast as the page paints them, instead of sixty a second.
-FRAMES = """
-const { port1, port2 } = new MessageChannel();
-let waiting = new Map();
-let number = 0;
-port2.onmessage = () => {
-  const due = waiting;
-  waiting = new Map();
-  for (const run of due.values()) run(performance.now());
-};
-window.requestAnimationFrame = (run) => {
-  if (waiting.size === 0) port1.postMessage(null);
-  waiting.set(++number, run);
-  return number;
-};
-window.cancelAnimationFrame = (frame) => waiting.delete(frame);
-"""
+FRAMES = Path(__file__).with_name("fast_frames.js")
 
 
 def rows(change: int, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Table:
@@ -53,7 +38,7 @@ def test_script_memory_is_flat_over_an_hour_of_updates(tab: Tab) -> None:
     with bs.Server(web_port=0, subscriptions=SubscriptionLimits(default_interval_ms=1)) as server:
         table = server.keyed_table("t", SCHEMA, key="key")
         table.upsert(rows(0, np.arange(ROWS)))
-        tab.page.add_init_script(FRAMES)
+        tab.page.add_init_script(path=FRAMES)
         tab.open(server, "t", row="1")
         tab.agrees(table)
         session = tab.page.context.new_cdp_session(tab.page)
