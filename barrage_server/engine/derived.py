@@ -188,17 +188,20 @@ class DerivedTable(Table):
     def _follow(self, updates: Mapping[Table, TableUpdate]) -> TableUpdate:
         clock = self.graph.clock
         began = clock()
-        changes = tuple(
-            Change(updates[parent], parent.version, parent.peek()) if parent in updates and fixed is None else None
-            for parent, fixed in zip(self.parents, self._fixed, strict=True)
-        )
+        changes: list[Change | None] = []
+        inputs: list[TableVersion] = []
+        for parent, fixed in zip(self.parents, self._fixed, strict=True):
+            now = parent.peek() if fixed is None else fixed
+            inputs.append(now)
+            update = updates.get(parent) if fixed is None else None
+            changes.append(None if update is None else Change(update, parent.version, now))
         if not any(changes):
             return TableUpdate.empty(len(self.schema))
-        self._outcome = self._operator.follow(changes, self._with_fixed([parent.peek() for parent in self.parents]))
+        self._outcome = outcome = self._operator.follow(tuple(changes), tuple(inputs))
         self.cycles += 1
-        self.changed_rows += _size(self._outcome.update)
+        self.changed_rows += _size(outcome.update)
         self.seconds += clock() - began
-        return self._outcome.update
+        return outcome.update
 
     def _with_fixed(self, versions: Sequence[TableVersion]) -> Inputs:
         """The versions of the parents, with those as they were of parents that did not tick."""
@@ -232,7 +235,8 @@ class _NoRows(Operator):
 
 
 def _size(update: TableUpdate) -> int:
-    return update.added.size + update.removed.size + update.modified_rows.size
+    modified = {id(rows): rows for rows in update.modified if rows}.values()
+    return update.added.size + update.removed.size + (RowSet.union_all(modified).size if modified else 0)
 
 
 def check_one_graph(parents: Sequence[Table]) -> None:

@@ -59,7 +59,9 @@ class TableUpdate:
     @property
     def is_empty(self) -> bool:
         """Whether nothing changed at all."""
-        return not (self.added or self.removed or self.shifted.size or any(self.modified))
+        if self.added or self.removed or self.shifted.size:
+            return False
+        return not any(self.modified)
 
     @property
     def only_adds(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,10 +13,15 @@ from barrage_server.engine.plan import ReadPlan
 from barrage_server.engine.update import UpdateNode
 from barrage_server.engine.view import ColumnView
 from barrage_server.errors import InvalidRequestError
+from barrage_server.formula.inputs import SharedValues
 from barrage_server.public import public
 from barrage_server.rowset import RowSet
 
-__all__ = ["TableVersion"]
+__all__ = ["FEW_ROWS", "TableVersion"]
+
+FEW_ROWS: Final = 1024
+"""Rows up to which the tables that are computed from one share what they read of an update."""
+_SHARED: Final = 4
 
 
 @public
@@ -30,7 +36,7 @@ class TableVersion:
 
     """
 
-    __slots__ = ("__weakref__", "_views", "node", "readable", "row_set", "schema")
+    __slots__ = ("__weakref__", "_shared", "_views", "node", "readable", "row_set", "schema")
 
     def __init__(
         self,
@@ -46,6 +52,7 @@ class TableVersion:
         self.readable = readable
         self.node = node
         self._views = tuple(views)
+        self._shared: tuple[tuple[RowSet, SharedValues], ...] = ()
 
     @property
     def views(self) -> tuple[ColumnView, ...]:
@@ -125,6 +132,7 @@ class TableVersion:
         copy.schema, copy.row_set, copy.readable = self.schema, self.row_set, self.readable
         copy.node = UpdateNode(self.node.step, self.node.row_set, self.node.update)
         copy._views = self._views
+        copy._shared = ()
         return copy
 
     def with_views(self, views: Sequence[ColumnView]) -> TableVersion:
@@ -152,6 +160,23 @@ class TableVersion:
                 part = shorter if 2 * shorter.size > part.size else part  # small reads cost more than copies
             start += part.size
             yield part
+
+    def shared(self, rows: RowSet) -> SharedValues | None:
+        """The values of few rows for all tables that are computed from this one; ``None`` for more than 1,024 rows.
+
+        Args:
+            rows: rows of an update. The same object gives the same values; the version keeps those of the last four.
+
+        """
+        for known, values in self._shared:
+            if known is rows:
+                return values
+        if rows.size > FEW_ROWS:
+            return None
+        plan, views = ReadPlan.from_row_set(rows), self._views
+        values = SharedValues(lambda number: views[number].read(plan))
+        self._shared = ((rows, values), *self._shared[: _SHARED - 1])
+        return values
 
     def compact(self) -> None:
         """Take over what was overwritten since, so that this version no longer keeps the chain of undo records

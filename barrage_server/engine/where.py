@@ -15,11 +15,13 @@ from barrage_server.engine.operator import Changes, Inputs, Operator, Outcome
 from barrage_server.engine.table import Table
 from barrage_server.engine.traits import TableTraits
 from barrage_server.engine.update import TableUpdate, all_columns
-from barrage_server.engine.version import TableVersion
+from barrage_server.engine.version import FEW_ROWS, TableVersion
 from barrage_server.errors import SchemaMismatchError
 from barrage_server.rowset import RowSet
 
-__all__ = ["Predicate", "Where", "row_flags", "where"]
+__all__ = ["Flags", "Predicate", "Where", "row_flags", "where"]
+
+Flags: TypeAlias = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 Predicate: TypeAlias = Callable[[pa.RecordBatch], pa.Array | pa.ChunkedArray]
 """Returns one boolean per row of a batch: whether it is in the result; null means no."""
@@ -87,13 +89,18 @@ class Where(Operator):
         (change,), (version,) = changes, inputs
         if change is None or change.update.is_empty:
             return Outcome(self._rows, version.views, TableUpdate.empty(len(self.schema)))
-        update, before = change.update, self._rows
+        update, touched = change.update, self._touched(change.update)
+        if update.shifted.size or touched.size + update.removed.size > FEW_ROWS:
+            return self._follow_many(update, touched, version)
+        return self._follow_few(update, touched, version)
+
+    def _follow_many(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
+        before = self._rows
         removed = before & update.removed if update.removed else RowSet.empty()
         stayed = before - removed if removed else before
         shifts = update.shifted
         moved = shifts.apply(stayed) if shifts.size else stayed
         added = self.chosen(version, update.added)
-        touched = RowSet.union_all(update.modified[number] for number in self._columns)
         if touched:
             are_in = self.chosen(version, touched)
             were_in = touched & moved
@@ -110,12 +117,46 @@ class Where(Operator):
         self._rows = moved | added if added else moved
         return Outcome(self._rows, version.views, TableUpdate(added, removed, own_shifts, modified))
 
+    def _follow_few(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
+        """As for many rows, on arrays of keys: no row keeps its place under another key."""
+        rows, nothing = self._rows, RowSet.empty()
+        removed = rows & update.removed if update.removed else nothing
+        if removed:
+            rows = rows ^ removed
+        stayed = came = nothing  # of those touched
+        if touched:
+            keys = touched.keys()
+            are_in, were_in = self.flags(version, touched), rows.contains(keys)
+            differ = keys[are_in != were_in]
+            if len(differ):
+                rows = rows ^ RowSet.from_sorted_keys(differ)
+                came = RowSet.from_sorted_keys(keys[are_in > were_in])
+                left = RowSet.from_sorted_keys(keys[are_in < were_in])
+                removed = removed | left if removed else left
+            stayed = RowSet.from_sorted_keys(keys[are_in & were_in])
+        modified = tuple(
+            [
+                changed if not changed else stayed if changed is touched else (changed & rows) - came
+                for changed in update.modified
+            ]
+        )
+        added = self.chosen(version, update.added) if update.added else nothing
+        self._rows = rows | added if added else rows
+        if came:
+            added = added | came if added else came
+        return Outcome(self._rows, version.views, TableUpdate(added, removed, update.shifted, modified))
+
+    def _touched(self, update: TableUpdate) -> RowSet:
+        """The rows that changed in a column that the predicate depends on."""
+        if len(self._columns) == 1:
+            return update.modified[self._columns[0]]
+        return RowSet.union_all({id(rows): rows for rows in map(update.modified.__getitem__, self._columns)}.values())
+
     def chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
         """The ``rows`` for which the predicate holds."""
         found: list[RowSet] = []
         for part in version.pieces(rows, self._columns):
-            batch = pa.RecordBatch.from_arrays(version.read(part, self._columns), schema=self._batch_schema)
-            chosen = np.flatnonzero(row_flags(self._predicate(batch), part.size))
+            chosen = np.flatnonzero(self.flags(version, part))
             if len(chosen) == part.size:
                 found.append(part)
             elif len(chosen):
@@ -123,8 +164,13 @@ class Where(Operator):
                 found.append(RowSet.from_sorted_keys(keys))
         return RowSet.union_all(found)
 
+    def flags(self, version: TableVersion, rows: RowSet) -> Flags:
+        """Whether the predicate holds, for each of ``rows``: at most those that are read at a time."""
+        batch = pa.RecordBatch.from_arrays(version.read(rows, self._columns), schema=self._batch_schema)
+        return row_flags(self._predicate(batch), rows.size)
 
-def row_flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+
+def row_flags(answer: object, rows: int) -> Flags:
     """The answer of a predicate, one flag per row."""
     if isinstance(answer, pa.ChunkedArray):
         answer = answer.combine_chunks()
@@ -138,5 +184,5 @@ def row_flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.b
         )
     if answer.null_count:
         answer = answer.fill_null(False)
-    flags: np.ndarray[tuple[int], np.dtype[np.bool_]] = answer.to_numpy(zero_copy_only=False)
+    flags: Flags = answer.to_numpy(zero_copy_only=False)
     return flags

@@ -17,6 +17,7 @@ from barrage_server.formula.builtin import Builtin, Match
 from barrage_server.formula.catalog import FUNCTIONS, METHODS
 from barrage_server.formula.functions import Functions, UserFunction
 from barrage_server.formula.hints import function_hint, method_hint, name_hint, pair_hint
+from barrage_server.formula.inputs import decoded
 from barrage_server.formula.kinds import (
     BOOLEAN,
     INT,
@@ -215,7 +216,7 @@ class _Builder:
         kind = kind_of(self._columns[name])
         if name not in self.made.columns:
             self.made.columns.append(name)
-        step = self._add(f"column {name!r}", kind, lambda run, _values: from_arrow(run.inputs[name], kind), ())
+        step = self._add(f"column {name!r}", kind, lambda run, _values: decoded(run.inputs, name, kind), ())
         return _Value(step, kind)
 
     def _row(self, kind: Kind) -> _Value:

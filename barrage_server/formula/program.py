@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from barrage_server.errors import BarrageError, InvalidRequestError, LimitError
+from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.formula.builder import Build, Lookup, Run, build
+from barrage_server.formula.comparison import holds
 from barrage_server.formula.functions import Functions
 from barrage_server.formula.kinds import BOOLEAN, PERIOD, ZONE
 from barrage_server.formula.parser import parse
-from barrage_server.formula.vectors import Vector, to_arrow
+from barrage_server.formula.vectors import Cells, Flags, Vector, to_arrow
 from barrage_server.wire.array_bound import MOST_ITEMS
 
 __all__ = ["Formula", "compile_condition", "compile_formula"]
+
+_TOO_LARGE: Final = (
+    f"The texts of a formula's result are too large for one array, which holds {MOST_ITEMS:,} bytes of texts or items "
+    "of lists. Compute fewer rows."
+)
 
 
 class Formula:
@@ -101,35 +107,50 @@ class Formula:
         """
         if self.column is not None and not self._is_condition:
             return inputs[self.column]
-        if (self.positions and positions is None) or (self.arrays and lookup is None):
-            raise InvalidRequestError(
-                "A formula with positions needs the positions of its rows, and a lookup for arrays."
-            )
-        run = Run(inputs, rows, positions, lookup, now)
+        result = self._result(Run(inputs, rows, positions, lookup, now))
+        kind = self._build.steps[self._build.result].kind
         try:
-            with np.errstate(all="ignore"):
-                result = self._computed(run)
-                found = to_arrow(result, self._build.steps[self._build.result].kind, rows)
-        except BarrageError:
-            raise
+            found = to_arrow(result, kind, rows)
         except (pa.ArrowCapacityError, MemoryError) as error:
-            raise LimitError(
-                f"The texts of a formula's result are too large for one array, which holds {MOST_ITEMS:,} "
-                "bytes of texts or items of lists. Compute fewer rows."
-            ) from error
+            raise LimitError(_TOO_LARGE) from error
         if self._is_condition and found.null_count:
             found = pc.fill_null(found, False)
         return found
 
+    def flags(
+        self,
+        inputs: Mapping[str, pa.Array],
+        rows: int,
+        positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+        lookup: Lookup | None = None,
+    ) -> Flags:
+        """Whether a condition holds, for each of ``rows`` rows. Args and errors are those of :meth:`evaluate`."""
+        result = self._result(Run(inputs, rows, positions, lookup, None))
+        assert isinstance(result, Cells)
+        found = holds(result)
+        return found if found.ndim else np.broadcast_to(found, (rows,))
+
+    def _result(self, run: Run) -> Vector:
+        if (self.positions and run.positions is None) or (self.arrays and run.lookup is None):
+            raise InvalidRequestError(
+                "A formula with positions needs the positions of its rows, and a lookup for arrays."
+            )
+        try:
+            with np.errstate(all="ignore"):
+                return self._computed(run)
+        except (pa.ArrowCapacityError, MemoryError) as error:
+            raise LimitError(_TOO_LARGE) from error
+
     def _computed(self, run: Run) -> Vector:
         """The value of the last step; values are dropped after their last use."""
         made = self._build
-        values: dict[int, Vector] = {}
-        for number, step in enumerate(made.steps):
-            values[number] = step.apply(run, [values[argument] for argument in step.arguments])
-            for done in self._last_use[number]:
-                del values[done]
-        return values[made.result]
+        values: list[Any] = []
+        for step, finished in zip(made.steps, self._last_use, strict=True):
+            values.append(step.apply(run, [values[argument] for argument in step.arguments]))
+            for done in finished:
+                values[done] = None
+        found: Vector = values[made.result]
+        return found
 
 
 def compile_formula(text: str, columns: Mapping[str, pa.DataType], functions: Functions | None = None) -> Formula:

@@ -99,7 +99,17 @@ class TreeCondition:
         lookup: Lookup | None = None,  # noqa: ARG002
     ) -> pa.Array:
         """Whether it holds, per row."""
-        return pa.array(np.broadcast_to(self._test(inputs), (rows,)))
+        return pa.array(self.flags(inputs, rows))
+
+    def flags(
+        self,
+        inputs: _Values,
+        rows: int,
+        positions: npt.NDArray[Any] | None = None,  # noqa: ARG002
+        lookup: Lookup | None = None,  # noqa: ARG002
+    ) -> Flags:
+        """Whether it holds, per row."""
+        return np.broadcast_to(self._test(inputs), (rows,))
 
 
 class _Compiler:

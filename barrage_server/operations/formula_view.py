@@ -17,7 +17,7 @@ from barrage_server.engine.view import ColumnView
 from barrage_server.formula import Formula
 from barrage_server.rowset import MAX_KEY, RowSet
 
-__all__ = ["Clock", "Computation", "FormulaView", "Lookup", "RowPositions", "TimedFormula"]
+__all__ = ["Clock", "Computation", "FormulaView", "Lookup", "RowCondition", "RowPositions", "TimedFormula"]
 
 Clock = Callable[[], int]
 """The time, in nanoseconds since 1970."""
@@ -61,6 +61,19 @@ class Computation(Protocol):
         lookup: Lookup | None = None,
     ) -> pa.Array:
         """The results for some rows."""
+
+
+class RowCondition(Computation, Protocol):
+    """What operators need of a compiled condition."""
+
+    def flags(
+        self,
+        inputs: Mapping[str, pa.Array],
+        rows: int,
+        positions: npt.NDArray[Any] | None = None,
+        lookup: Lookup | None = None,
+    ) -> npt.NDArray[np.bool_]:
+        """Whether it holds, for each of some rows."""
 
 
 class TimedFormula:
@@ -110,12 +123,20 @@ class RowPositions:
 
     def evaluate(self, computation: Computation, inputs: Mapping[str, pa.Array], keys: Int64Array) -> pa.Array:
         """The results for the rows with these keys, which ascend."""
+        return computation.evaluate(inputs, len(keys), *self._arguments(keys))
+
+    def flags(self, condition: RowCondition, inputs: Mapping[str, pa.Array], keys: Int64Array) -> npt.NDArray[np.bool_]:
+        """Whether a condition holds, for each of the rows with these keys, which ascend."""
+        return condition.flags(inputs, len(keys), *self._arguments(keys))
+
+    def _arguments(self, keys: Int64Array) -> tuple[Int64Array, Lookup]:
+        """The positions of rows, and what reads columns by position for them."""
         own = self._rows.rank(keys)
 
         def lookup(column: str, positions: np.ndarray[Any, Any]) -> pa.Array:
             return self._read(self._views[column], np.asarray(positions, np.int64), own)
 
-        return computation.evaluate(inputs, len(keys), own, lookup)
+        return own, lookup
 
     def _read(self, view: ColumnView, positions: Int64Array, own: Int64Array) -> pa.Array:
         known = (positions >= 0) & (positions < self._rows.size)

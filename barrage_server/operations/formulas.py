@@ -17,7 +17,7 @@ from barrage_server.operations import layout as layouts
 from barrage_server.operations import traits as traits_of
 from barrage_server.operations.columns import Layout, StoredColumns, ViewedColumns
 from barrage_server.operations.condition import TreeCondition
-from barrage_server.operations.formula_view import Clock, Computation, TimedFormula
+from barrage_server.operations.formula_view import Clock, Computation, RowCondition, TimedFormula
 from barrage_server.operations.result import make
 from barrage_server.operations.where import FilteredRows
 from barrage_server.plan.condition import Condition
@@ -153,7 +153,7 @@ def _with_results(table: Table, operation: str, layout: Layout, name: str | None
     )
 
 
-def condition_of(table: Table, condition: str | Condition) -> Computation:
+def condition_of(table: Table, condition: str | Condition) -> RowCondition:
     """A condition on the rows of a table, compiled. Raises what :func:`where` does."""
     if not isinstance(condition, str):
         return TreeCondition(condition, table)

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from barrage_server.engine.operator import Changes, Inputs, Outcome
 from barrage_server.engine.version import TableVersion
-from barrage_server.engine.where import Where, row_flags
-from barrage_server.operations.formula_view import Computation, RowPositions
+from barrage_server.engine.where import Flags, Where
+from barrage_server.formula.inputs import NamedValues, SharedValues
+from barrage_server.operations.formula_view import RowCondition, RowPositions
 from barrage_server.operations.history import readable_with
 from barrage_server.rowset import RowSet
 
@@ -31,14 +32,13 @@ class FilteredRows(Where):
     """
 
     def __init__(
-        self, schema: pa.Schema, conditions: Sequence[Computation], *, grows: bool, keeps_history: bool = False
+        self, schema: pa.Schema, conditions: Sequence[RowCondition], *, grows: bool, keeps_history: bool = False
     ) -> None:
         numbers = {name: number for number, name in enumerate(schema.names)}
         wanted = dict.fromkeys(numbers[name] for condition in conditions for name in condition.columns)
         super().__init__(schema, _no_predicate, tuple(wanted))
         self._numbers = numbers
-        self._wanted = {schema.field(number).name: number for number in wanted}
-        self._conditions = tuple(conditions)
+        self._conditions = [(each, {name: numbers[name] for name in each.columns}) for each in conditions]
         self._grows = grows
         self._keeps_history = keeps_history
         self._readable = RowSet.empty()
@@ -51,28 +51,26 @@ class FilteredRows(Where):
         """Evaluate the rows added, or changed in a column that a formula depends on."""
         return self._with_history(super().follow(changes, inputs), inputs[0])
 
-    def chosen(self, version: TableVersion, rows: RowSet) -> RowSet:
-        """The ``rows`` for which all formulas hold."""
-        numbers = list(self._wanted.values())
-        found: list[RowSet] = []
-        for part in version.pieces(rows, numbers):
-            values = dict(zip(self._wanted, version.read(part, numbers), strict=True))
-            flags = np.ones(part.size, np.bool_)
-            for condition in self._conditions:
-                flags &= row_flags(self._evaluated(version, condition, part, values), part.size)
-            places = np.flatnonzero(flags)
-            if len(places):
-                found.append(part if len(places) == part.size else RowSet.from_sorted_keys(part.select(places)))
-        return RowSet.union_all(found)
+    def flags(self, version: TableVersion, rows: RowSet) -> Flags:
+        """Whether all formulas hold, for each of ``rows``."""
+        values = version.shared(rows)
+        if values is None:
+            arrays = dict(zip(self._columns, version.read(rows, self._columns), strict=True))
+            values = SharedValues(arrays.__getitem__)
+        found: Flags | None = None
+        for condition, numbers in self._conditions:
+            inputs = NamedValues(values, numbers)
+            holds = (
+                self._held(version, condition, inputs, rows)
+                if condition.positions
+                else condition.flags(inputs, rows.size)
+            )
+            found = holds if found is None else found & holds
+        return np.ones(rows.size, np.bool_) if found is None else found
 
-    def _evaluated(
-        self, version: TableVersion, condition: Computation, rows: RowSet, values: dict[str, pa.Array]
-    ) -> pa.Array:
-        inputs = {name: values[name] for name in condition.columns}
-        if not condition.positions:
-            return condition.evaluate(inputs, rows.size)
+    def _held(self, version: TableVersion, condition: RowCondition, inputs: NamedValues, rows: RowSet) -> Flags:
         views = {name: version.views[self._numbers[name]] for name in condition.arrays}
-        return RowPositions(version.row_set, views, grows=self._grows).evaluate(condition, inputs, rows.keys())
+        return RowPositions(version.row_set, views, grows=self._grows).flags(condition, inputs, rows.keys())
 
     def _with_history(self, outcome: Outcome, version: TableVersion) -> Outcome:
         if not self._keeps_history:

@@ -111,6 +111,16 @@ def _union(a: RangeList, b: RangeList) -> RangeList:
     return merge(np.concatenate((a[0], b[0])), np.concatenate((a[1], b[1])))
 
 
+def symmetric_difference(a: RangeList, b: RangeList) -> RangeList:
+    """Give the keys that are in one of two lists of ranges, neither of which has ranges that touch."""
+    edges = np.concatenate((a[0], a[1] + 1, b[0], b[1] + 1)).view(np.uint64)  # 2**63 follows the largest key
+    edges.sort()
+    twice = np.flatnonzero(edges[1:] == edges[:-1])  # where both begin or end, or one begins and the other ends
+    if twice.size:
+        edges = np.delete(edges, np.concatenate((twice, twice + 1)))
+    return edges[::2].view(np.int64), (edges[1::2] - np.uint64(1)).view(np.int64)
+
+
 def overlaps(a: RangeList, b: RangeList) -> tuple[Keys, Keys, Keys, Keys]:
     """Give ``(starts, ends, index in a, index in b)`` of each overlap of a range of ``a`` with one of ``b``.
 

@@ -193,6 +193,28 @@ class Segments:
             self.numbers, *self._replaced(mine, map(_part.difference, self.parts[mine], other.parts[theirs]))
         )
 
+    def __xor__(self, other: Segments) -> Segments:
+        return (self - other) | (other - self)
+
+    def toggled(self, keys: Keys) -> Segments:
+        """Give the symmetric difference with few strictly increasing keys, at least one."""
+        numbers = keys >> BITS
+        edges = [0, keys.size] if numbers[0] == numbers[-1] else _edges(numbers).tolist()
+        lows = (keys & LAST).tolist()
+        parts, counts = self.parts.copy(), self.offsets[1:] - self.offsets[:-1]
+        for begin, stop in pairwise(edges):
+            place = self._place(int(numbers[begin]))
+            if place is None:
+                return self ^ Segments.from_keys(keys)
+            parts[place] = part = parts[place] ^ BitMap(lows[begin:stop])
+            counts[place] = len(part)
+        return Segments(self.numbers, parts, counts)
+
+    def _place(self, number: int) -> int | None:
+        """Give the place of a segment; None when there is no such segment."""
+        place = int(self.numbers.searchsorted(number))
+        return place if place < self.numbers.size and self.numbers[place] == number else None
+
     def is_disjoint(self, other: Segments) -> bool:
         """Tell whether no key is in both."""
         mine, theirs = self._common(other)
@@ -296,10 +318,16 @@ class Segments:
         """Tell for each key whether it is there."""
         if keys.size > max(WALK, self.size // 64):
             return self.find(keys) >= 0
-        place, here = self._places(keys)
+        if keys.size <= _BY_HAND:
+            numbers = keys >> BITS
+            if (numbers == numbers[0]).all():  # all are in one segment, or none is
+                here = self._place(int(numbers[0]))
+                part = BitMap() if here is None else self.parts[here]
+                return np.array([low in part for low in (keys & LAST).tolist()], np.bool_)
+        place, present = self._places(keys)
         found = np.zeros(keys.size, np.bool_)
-        parts = self.parts[place[here]].tolist()
-        found[here] = [low in part for part, low in zip(parts, (keys[here] & LAST).tolist(), strict=True)]
+        parts = self.parts[place[present]].tolist()
+        found[present] = [low in part for part, low in zip(parts, (keys[present] & LAST).tolist(), strict=True)]
         return found
 
     def _places(self, keys: Keys) -> tuple[Keys, Keys]:

@@ -26,6 +26,7 @@ RANGES_PER_SEGMENT: Final = 128
 """Ranges per segment from which segments cost less than two arrays."""
 FEW_KEYS: Final = 1024
 """Up to this many keys, looking each up in segments costs less than making segments of them, or cutting them out."""
+_LISTED_ALWAYS: Final = 32  # keys up to which their ranges do not matter
 _CACHED: Final = 1 << 17  # arrays derived from another form are kept up to this length (1 MiB)
 _SCATTERED: Final = 2  # keys per range up to which listing the keys costs less than their ranges
 _LISTABLE: Final = 1 << 36  # keys
@@ -517,6 +518,8 @@ def of_keys(keys: Keys) -> KeyStorage:
     first, last = int(keys[0]), int(keys[-1])
     if last - first == keys.size - 1:
         return Span(first, last)
+    if keys.size <= _LISTED_ALWAYS:
+        return KeyList(keys.copy())
     count = _ranges.count_in(keys)
     if keys.size <= min(_CACHED, _SCATTERED * count):
         return KeyList(keys.copy(), count)

@@ -338,6 +338,27 @@ class RowSet:
             return RowSet._of(_storage.of_segments(one - _storage.segments_beside(theirs, one)))
         return RowSet._of_ranges(*_ranges.difference(mine.ranges(), theirs.ranges()))
 
+    def __xor__(self, other: RowSet) -> RowSet:
+        """The keys that are in one of the two sets: with ``other``, keys of both leave and the others come."""
+        if not isinstance(other, RowSet):
+            return NotImplemented
+        mine, theirs = self._held, other._held
+        if not theirs.size:
+            return self
+        if not mine.size:
+            return other
+        if self is other:
+            return RowSet.EMPTY
+        segments = mine.segments()
+        if segments is not None and theirs.size <= FEW_KEYS:
+            return RowSet._of(_storage.of_segments(segments.toggled(theirs.keys())))
+        segments = segments or theirs.segments()
+        if segments is not None:
+            one, two = _storage.whole_segments(mine, segments), _storage.whole_segments(theirs, segments)
+            if one is not None and two is not None:
+                return RowSet._of(_storage.of_segments(one ^ two))
+        return RowSet._of_ranges(*_ranges.symmetric_difference(mine.ranges(), theirs.ranges()))
+
     def is_disjoint(self, other: RowSet) -> bool:
         """Tell whether no key is in both."""
         if max(self._held.first, other._held.first) > min(self._held.last, other._held.last):

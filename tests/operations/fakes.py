@@ -62,6 +62,16 @@ class Fake:
         results = [self._function(*row) for row in zip(*values, strict=True)] if values else [self._function()] * rows
         return from_storage(pa.array(results, self.type), self.type)
 
+    def flags(
+        self,
+        inputs: Mapping[str, pa.Array],
+        rows: int,
+        positions: npt.NDArray[Any] | None = None,
+        lookup: Lookup | None = None,
+    ) -> npt.NDArray[np.bool_]:
+        answer: npt.NDArray[np.bool_] = self.evaluate(inputs, rows, positions, lookup).to_numpy(zero_copy_only=False)
+        return answer
+
 
 class Language:
     """Compiles texts by looking them up; a text without an entry is the name of a column."""

@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barrage_server.engine import AppendTable, BlinkTable, KeyedTable, Table, TableTraits, UpdateGraph
+from barrage_server.engine import (
+    AppendTable,
+    BlinkTable,
+    KeyedTable,
+    Table,
+    TableTraits,
+    UpdateGraph,
+    coalesce_nodes,
+)
+from barrage_server.engine.plan import ReadPlan
+from barrage_server.engine.view import StoredView
 from barrage_server.errors import InvalidRequestError, LimitError, TableFailedError, UnknownColumnError
 from barrage_server.operations import build, formulas
 from barrage_server.operations.condition import TreeCondition
@@ -132,6 +142,42 @@ def test_conditions_see_the_rows_that_matter_only() -> None:
     assert asked.rows == 2
     assert made.nbytes == table.nbytes
     assert all(one is other for one, other in zip(made.version.views, table.version.views, strict=True))
+
+
+def test_many_tables_read_the_rows_of_an_update_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions on one column share what they read of the rows that a cycle has changed."""
+    table = filled(10_000, "keyed")
+    made = [formulas.where([table], [f"n > {bound}"]) for bound in range(20)]
+    reads: list[int] = []
+    read = StoredView.read
+
+    def counted(self: StoredView, plan: ReadPlan) -> pa.Array:
+        reads.append(plan.size)
+        return read(self, plan)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StoredView, "read", counted)
+        table.upsert({"k": [1, 2, 5_000], "n": [7, 19, 3], "s": ["y", "y", "y"]})
+    assert reads == [3]
+    assert [found.size for found in made] == [sum(row[1] > bound for row in plain_rows(table)) for bound in range(20)]
+
+
+@pytest.mark.parametrize("rows", [3, 3_000])
+def test_few_and_many_changed_rows_give_the_same(rows: int) -> None:
+    """A cycle of few rows works on arrays of keys, one of many on row sets; both name rows that come, leave, stay."""
+    table = filled(10_000, "keyed")
+    made = formulas.where([table], ["n >= 10", "s = `x`"])
+    before, keys = made.version, np.arange(0, 3 * rows, 3)
+    rest = np.arange(rows) % 3
+    table.upsert({"k": keys, "n": np.where(rest == 0, 5, 15), "s": np.where(rest == 2, "y", "x")})
+    update = coalesce_nodes(before.node, made.version.node)
+    ids = table.version.row_set.select(keys)
+    was = before.row_set.contains(ids)
+    is_in, is_new = rest == 1, keys % 20 != 15
+    assert update.added == RowSet.from_keys(ids[is_in & ~was])
+    assert update.removed == RowSet.from_keys(ids[was & ~is_in])
+    assert update.modified[1] == RowSet.from_keys(ids[is_in & was & is_new])
+    assert made.version.row_set == (before.row_set - update.removed) | update.added
 
 
 def test_it_starts_beside_cycles_and_misses_none() -> None:

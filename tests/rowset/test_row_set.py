@@ -160,7 +160,16 @@ def test_nothing_can_be_set_from_outside() -> None:
 def test_operations_leave_their_operands_alone() -> None:
     left, right = as_segments(range(0, 30_000, 3)), as_segments(range(0, 30_000, 2))
     before = left.keys().copy(), right.keys().copy()
-    _ = left | right, left & right, left - right, left.shift(9), left.restrict(5, 900), left.subset(RowSet.flat(7))
+    _ = (
+        left | right,
+        left & right,
+        left - right,
+        left ^ right,
+        left ^ RowSet.flat(2),
+        left.shift(9),
+        left.restrict(5, 900),
+        left.subset(RowSet.flat(7)),
+    )
     assert np.array_equal(left.keys(), before[0])
     assert np.array_equal(right.keys(), before[1])
 
@@ -176,7 +185,7 @@ def test_sets_are_keys_of_dictionaries_whatever_their_form() -> None:
 
 
 def test_operators_refuse_other_types() -> None:
-    for operation in (operator.or_, operator.and_, operator.sub):
+    for operation in (operator.or_, operator.and_, operator.sub, operator.xor):
         with pytest.raises(TypeError):
             operation(RowSet.flat(3), {1})
 
@@ -252,6 +261,7 @@ def test_a_small_change_shares_the_segments_that_it_does_not_touch(big: RowSet) 
     for change in (
         big | RowSet.from_keys([1, 3_000_001]),
         big - RowSet.from_keys([2, 3_000_002]),
+        big ^ RowSet.from_keys([1, 2, 3_000_002]),
         big.restrict(3, 3_999_000),
         big.slice(3, 1_999_000),
         big.shift(5 << 18),

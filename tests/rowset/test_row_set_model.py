@@ -63,6 +63,7 @@ def test_set_operations_are_those_of_sets(left: set[int], right: set[int], form:
     check(a | b, left | right)
     check(a & b, left & right)
     check(a - b, left - right)
+    check(a ^ b, left ^ right)
     assert a.is_disjoint(b) is left.isdisjoint(right)
     assert a.is_superset(b) is left.issuperset(right)
     assert a.is_superset(a & b)
