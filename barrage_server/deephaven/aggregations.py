@@ -1,10 +1,10 @@
-"""Aggregations of Deephaven's clients as those of a plan (table.proto, ``AggSpec``, ``Aggregation``)."""
+"""Aggregations of a plan as messages of Deephaven (table.proto, ``AggSpec``, ``Aggregation``), and back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from barrage_proto import table_pb2 as proto
 
@@ -12,7 +12,7 @@ from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan import agg
 from barrage_server.plan.aggregation import Aggregation
 
-__all__ = ["aggregation_of", "combined_of", "specified"]
+__all__ = ["aggregation_message", "aggregation_of", "combined_of", "filter_texts", "spec_message", "specified"]
 
 _PLAIN: Final = {
     "abs_sum": agg.abs_sum,
@@ -119,6 +119,95 @@ def combined_of(message: proto.ComboAggregateRequest.Aggregate) -> Aggregation:
     if message.type == _TYPES.PERCENTILE and not message.avg_median:
         return replace(agg.pct(message.percentile), columns=columns)
     raise _unsupported(str(message.type))
+
+
+def aggregation_message(aggregation: Aggregation) -> proto.Aggregation:
+    """The message of one aggregation with its columns.
+
+    Raises:
+        InvalidRequestError: a part of it is missing.
+        UnsupportedOperationError: a Deephaven server has none for it.
+
+    """
+    match aggregation.function:
+        case "count":
+            return proto.Aggregation(count=proto.Aggregation.AggregationCount(column_name=_result(aggregation)))
+        case "count_where":
+            counted = proto.Aggregation.AggregationCountWhere(
+                column_name=_result(aggregation), filters=filter_texts(aggregation.filters, "count_where")
+            )
+            return proto.Aggregation(count_where=counted)
+        case "partition":
+            partition = proto.Aggregation.AggregationPartition(
+                column_name=_result(aggregation), include_group_by_columns=aggregation.with_keys
+            )
+            return proto.Aggregation(partition=partition)
+        case "formula" if aggregation.parameter is None:
+            formula = proto.Aggregation.AggregationFormula(selectable=proto.Selectable(raw=aggregation.formula or ""))
+            return proto.Aggregation(formula=formula)
+    spec = spec_message(aggregation)
+    columns = proto.Aggregation.AggregationColumns(spec=spec, match_pairs=aggregation.columns)
+    return proto.Aggregation(columns=columns)
+
+
+def spec_message(aggregation: Aggregation) -> proto.AggSpec:
+    """The message of an aggregation without its columns. Raises what :func:`aggregation_message` does."""
+    function, spec = aggregation.function, proto.AggSpec()
+    if function in _PLAIN:
+        getattr(spec, function).SetInParent()
+        return spec
+    match function:
+        case "median":
+            spec.median.average_evenly_divided = True
+        case "pct":
+            spec.percentile.percentile = aggregation.share
+        case "sorted_first" | "sorted_last":
+            for name in aggregation.order_by:
+                getattr(spec, function).columns.add(column_name=name)
+        case "count_distinct":
+            spec.count_distinct.count_nulls = aggregation.with_nulls
+        case "distinct":
+            spec.distinct.include_nulls = aggregation.with_nulls
+        case "unique":
+            spec.unique.include_nulls = aggregation.with_nulls
+            spec.unique.non_unique_sentinel.CopyFrom(_sentinel_message(aggregation.sentinel))
+        case "formula":
+            spec.formula.formula = aggregation.formula or ""
+            spec.formula.param_token = aggregation.parameter or ""
+        case "weighted_avg" | "weighted_sum":
+            getattr(spec, function).weight_column = aggregation.weight or ""
+        case _:
+            raise UnsupportedOperationError(f"A Deephaven server has no aggregation '{function}' of columns.")
+    return spec
+
+
+def filter_texts(filters: Sequence[Any], verb: str) -> list[str]:
+    """Conditions that Deephaven takes as text alone; UnsupportedOperationError when one is a tree."""
+    for condition in filters:
+        if not isinstance(condition, str):
+            raise UnsupportedOperationError(
+                f"The conditions of '{verb}' are texts on a Deephaven server: write 'size > 100', for example."
+            )
+    return list(filters)
+
+
+def _result(aggregation: Aggregation) -> str:
+    if len(aggregation.columns) != 1:
+        raise InvalidRequestError(f"The aggregation '{aggregation.function}' names one column: that of its result.")
+    return aggregation.columns[0]
+
+
+def _sentinel_message(sentinel: str | bool | int | float | None) -> proto.AggSpec.AggSpecNonUniqueSentinel:
+    match sentinel:
+        case None:
+            return proto.AggSpec.AggSpecNonUniqueSentinel(null_value=proto.NULL_VALUE)
+        case str():
+            return proto.AggSpec.AggSpecNonUniqueSentinel(string_value=sentinel)
+        case bool():
+            return proto.AggSpec.AggSpecNonUniqueSentinel(bool_value=sentinel)
+        case int():
+            return proto.AggSpec.AggSpecNonUniqueSentinel(long_value=sentinel)
+    return proto.AggSpec.AggSpecNonUniqueSentinel(double_value=sentinel)
 
 
 def _sentinel(message: proto.AggSpec.AggSpecNonUniqueSentinel) -> str | bool | int | float | None:
