@@ -77,14 +77,10 @@ def specified(spec: proto.AggSpec) -> Aggregation:
     if kind in _PLAIN:
         return _PLAIN[kind]()
     match kind:
-        case "median" if spec.median.average_evenly_divided:
-            return agg.median()
-        case "percentile" if not spec.percentile.average_evenly_divided:
-            return agg.pct(spec.percentile.percentile)
-        case "median" | "percentile":
-            raise UnsupportedOperationError(
-                "A median has the mean of the two values in the middle here, and a percentile is one of the values."
-            )
+        case "median":
+            return agg.median(average_evenly_divided=spec.median.average_evenly_divided)
+        case "percentile":
+            return agg.pct(spec.percentile.percentile, average_evenly_divided=spec.percentile.average_evenly_divided)
         case "sorted_first":
             return agg.sorted_first(_columns(spec.sorted_first))
         case "sorted_last":
@@ -116,8 +112,8 @@ def combined_of(message: proto.ComboAggregateRequest.Aggregate) -> Aggregation:
         return agg.count_(message.column_name)
     if message.type == _TYPES.WEIGHTED_AVG:
         return replace(agg.weighted_avg(message.column_name), columns=columns)
-    if message.type == _TYPES.PERCENTILE and not message.avg_median:
-        return replace(agg.pct(message.percentile), columns=columns)
+    if message.type == _TYPES.PERCENTILE:
+        return agg.pct(message.percentile, columns, average_evenly_divided=message.avg_median)
     raise _unsupported(str(message.type))
 
 
@@ -158,9 +154,10 @@ def spec_message(aggregation: Aggregation) -> proto.AggSpec:
         return spec
     match function:
         case "median":
-            spec.median.average_evenly_divided = True
+            spec.median.average_evenly_divided = aggregation.with_mean is not False
         case "pct":
             spec.percentile.percentile = aggregation.share
+            spec.percentile.average_evenly_divided = bool(aggregation.with_mean)
         case "sorted_first" | "sorted_last":
             for name in aggregation.order_by:
                 getattr(spec, function).columns.add(column_name=name)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from barrage_proto import deephaven_pb2
 from barrage_proto import table_pb2 as proto
-from hypothesis import given
+from hypothesis import given, settings
 
 from barrage_server.deephaven.operations import planned
 from barrage_server.deephaven.requests import Batch, batch_of
@@ -53,7 +53,9 @@ AGGREGATIONS: list[Aggregation] = [
     *(make(["a = x", "b"]) for make in (agg.median, agg.first, agg.last, agg.group)),
     agg.weighted_avg("w", "a"),
     agg.weighted_sum("w", "a"),
+    agg.median("a", average_evenly_divided=False),
     agg.pct(0.25, "a"),
+    agg.pct(0.25, "a", average_evenly_divided=True),
     agg.sorted_first(["t", "u"], "a"),
     agg.sorted_last("t", "a"),
     agg.count_("n"),
@@ -230,6 +232,7 @@ def test_a_value_that_a_message_cannot_hold_is_told_with_its_operation() -> None
 
 
 @given(plans())
+@settings(deadline=None, max_examples=20)
 def test_any_plan_is_written_or_refused(asked: Plan) -> None:
     one = Plan(asked.steps, asked.outputs[:1])
     try:

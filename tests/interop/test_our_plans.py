@@ -15,6 +15,7 @@ from barrage_server.client.table_service import TableService
 from barrage_server.plan.plan import Plan
 from tests.waiting import until
 
+from .comparison import differences
 from .deephaven import DeephavenServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
@@ -112,6 +113,25 @@ def test_operations_have_our_meaning(client: bs.Client) -> None:
     assert first is not None
     assert first.to_arrow()["a"].to_pylist() == [1, 4, 7]
     assert by_b.get_constituent(7) is None
+
+
+def test_medians_and_percentiles_of_both_kinds_are_the_same(client: bs.Client) -> None:
+    """In the process and on the server, of groups of one to nine rows, in values and types."""
+    here = bs.empty_table(45).update(
+        ["n = (int)(sqrt(2 * ii + 0.25) - 0.5)", "v = ii * ii", "d = v / 4.0", "f = (float)d", "s = `x` + v"]
+    )
+    there = client.empty_table(45).update(
+        ["n = (int)(sqrt(2 * ii + 0.25) - 0.5)", "v = ii * ii", "d = v / 4.0", "f = (float)d", "s = `x` + v"]
+    )
+    columns = ["v", "d", "f", "s"]
+    for way in (True, False):
+        for found in (
+            bs.agg.median(columns, average_evenly_divided=way),
+            *(bs.agg.pct(part / 20, columns, average_evenly_divided=way) for part in range(21)),
+        ):
+            ours, theirs = here.agg_by(found, "n").to_arrow(), there.agg_by(found, "n").to_arrow()
+            assert ours.num_rows == 9
+            assert differences(ours, theirs) == [], found
 
 
 def test_what_cannot_be_computed_is_told_with_the_operation(client: bs.Client) -> None:
