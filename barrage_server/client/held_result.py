@@ -135,8 +135,10 @@ class HeldResult(TableAddress):
         with self._computing:
             with self._lock:
                 known = self._output if self._pid == os.getpid() else None
-            if known is not None and self._calls.is_known(known):
-                return known
+            if known is not None:
+                if self._calls.is_known(known):
+                    return known
+                self.lost()
             found = self._calls.compute(self._plan())
             with self._lock:
                 self._output, self._pid = found, os.getpid()

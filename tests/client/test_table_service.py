@@ -144,6 +144,9 @@ def test_results_of_a_session_that_has_run_out_are_computed_again(hidden: None, 
             until(lambda: server.statistics().sessions == 0)
             with plan.subscribe(interval_ms=1) as live:
                 assert live.size == 2
+            until(lambda: server.statistics().exports <= 1)
+            plan.close()
+            until(lambda: server.statistics().exports == 0)
 
 
 def test_export_numbers_of_a_process_and_its_forks_differ(monkeypatch: pytest.MonkeyPatch) -> None:
