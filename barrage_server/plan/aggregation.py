@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from barrage_server.arguments import names, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.condition import Condition
-from barrage_server.plan.expression import Expression, formula_text
+from barrage_server.plan.expression import Expression, column_texts, formula_text
 from barrage_server.public import public
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
     "weighted_sum",
 ]
 
-Texts: TypeAlias = str | Sequence[str]
+Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 Filter: TypeAlias = str | Condition | Expression
 
 _ELSEWHERE: Final = {
@@ -188,12 +188,12 @@ def last(cols: Texts = ()) -> Aggregation:
 
 def sorted_first(order_by: Texts, cols: Texts = ()) -> Aggregation:
     """The value in the row that is the first in the order of some columns, also if it is null."""
-    return replace(_of("sorted_first", cols), order_by=names(order_by, "order_by", single=True))
+    return replace(_of("sorted_first", cols), order_by=names(column_texts(order_by), "order_by", single=True))
 
 
 def sorted_last(order_by: Texts, cols: Texts = ()) -> Aggregation:
     """The value in the row that is the last in the order of some columns, also if it is null."""
-    return replace(_of("sorted_last", cols), order_by=names(order_by, "order_by", single=True))
+    return replace(_of("sorted_last", cols), order_by=names(column_texts(order_by), "order_by", single=True))
 
 
 def count_(col: str) -> Aggregation:
@@ -307,4 +307,5 @@ def _flag(value: bool, what: str) -> bool:
 
 
 def _of(function: str, cols: Texts, weight: str | None = None) -> Aggregation:
-    return Aggregation(function, names(cols, "cols", single=True) if cols else (), weight)
+    found = column_texts(cols)
+    return Aggregation(function, names(found, "cols", single=True) if found else (), weight)
