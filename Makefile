@@ -57,9 +57,9 @@ test: env web-env ## Run the whole test suite (real Spark included), but for the
 fast: env web-env ## Run the tests that need neither Spark nor much time
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal -m "not spark and not slow and not interop and not browser" $(PYTEST_ARGS)
 
-interop: env ## Test against the real thing: Deephaven's server and clients, in environments of their own
+interop: env ## Test against the real thing: Deephaven's server and clients; DEEPHAVEN_TESTS=folder has its own tests run
 	@scripts/make-interop-env .interop || echo "the tests that need what is missing say so" >&2
-	@$(BIN)/python -m pytest -m interop tests/interop $(PYTEST_ARGS)
+	@$(if $(DEEPHAVEN_TESTS),DEEPHAVEN_TESTS=$(abspath $(DEEPHAVEN_TESTS))) $(BIN)/python -m pytest -m interop tests/interop $(PYTEST_ARGS)
 
 browser: env ## Test the page, and the widget in a JupyterLab, in a real Chromium, installed or from npm, and in Firefox
 	@scripts/make-browser-env $(VENV) .web

@@ -24,6 +24,7 @@ BELOW: dict[str, set[str]] = {
     "wire": {"errors", "rowset"},
     "formula": {"errors", "extras"},
     "plan": {"errors", "formula"},
+    "deephaven": {"errors", "plan"},
     "flight": {"errors", "log", "process", "wire"},
     "engine": {"errors", "rowset", "wire", "plan", "formula"},
     "operations": {"errors", "rowset", "wire", "engine", "formula", "plan"},
@@ -41,6 +42,7 @@ BELOW: dict[str, set[str]] = {
         "rowset",
         "wire",
         "plan",
+        "deephaven",
         "formula",
         "engine",
         "operations",
@@ -54,10 +56,12 @@ BELOW: dict[str, set[str]] = {
         "process",
         "address",
         "flight",
+        "extras",
         "pem",
         "rowset",
         "wire",
         "plan",
+        "deephaven",
         "engine",
         "subscription",
         "showing",
@@ -80,7 +84,7 @@ BELOW: dict[str, set[str]] = {
     "notebook": {"errors", "process", "extras", "wire", "engine", "subscription", "client", "server"},
 }
 ANYWHERE = {"errors", "arguments", "public"}
-PURE = ["rowset", "wire", "plan", "formula", "engine", "operations", "subscription", "publish", "journal"]
+PURE = ["rowset", "wire", "plan", "deephaven", "formula", "engine", "operations", "subscription", "publish", "journal"]
 IMPURE = {"asyncio", "grpc", "multiprocessing", "pyarrow.flight", "pyspark", "queue", "select", "socket", "time"}
 # Locks are values that a pure room may hold; threads are not.
 LOCKS = {"Condition", "Lock", "RLock", "local"}

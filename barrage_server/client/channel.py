@@ -50,6 +50,7 @@ OPTIONS: Final = (
     ("grpc.http2.ping_timeout_ms", 10_000),
 )
 _AUTHORIZATION: Final = "authorization"
+_TLS: Final = "grpc+tls"
 
 
 class SessionStream(Protocol):
@@ -139,6 +140,30 @@ class Channel:
         own = {_AUTHORIZATION: self.login.header, **(headers or {})}
         extra = [(name.encode(), value.encode()) for name, value in own.items()]
         return flight.FlightCallOptions(timeout=timeout, headers=self._headers + extra)
+
+    def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        """The same headers, for calls of gRPC beside those of Flight.
+
+        Raises:
+            AuthenticationError: there is no session, which only calls of Flight begin.
+
+        """
+        session = self.login.session
+        if session is None:
+            raise AuthenticationError(f"The session at {self.address} has ended.")
+        own = [(name.decode("ascii"), value.decode()) for name, value in self._headers]
+        return (_AUTHORIZATION, session), *own
+
+    @property
+    def grpc_target(self) -> tuple[str, bytes | None]:
+        """Where the server is for calls of gRPC beside those of Flight, and the certificates to trust, if it has TLS.
+
+        Empty certificates are the system's.
+        """
+        scheme, _, target = self._place.location.partition("://")
+        certificates = self._certificates
+        assert certificates is None or isinstance(certificates, bytes)  # they were read at the beginning
+        return target, (certificates or b"") if scheme == _TLS else None
 
     def short(self) -> flight.FlightCallOptions:
         """Options of a call that ends within the timeout."""

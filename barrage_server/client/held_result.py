@@ -12,22 +12,13 @@ from typing import Any, Final
 
 import pyarrow.flight as flight
 
-from barrage_server.client.channel import Channel
 from barrage_server.client.names import TableAddress
+from barrage_server.client.plan_calls import Computed, PlanCalls
 from barrage_server.client.server_kind import ServerKind
-from barrage_server.client.upload import act
 from barrage_server.errors import BarrageError
-from barrage_server.flight.errors import error_of
 from barrage_server.plan.json_form import plan_to_json
 from barrage_server.plan.plan import Plan
 from barrage_server.process import start_thread
-from barrage_server.wire.plan_messages import (
-    OPERATE_ACTION,
-    RELEASE_ACTION,
-    OperateResult,
-    PlanOutput,
-    ReleaseRequest,
-)
 
 __all__ = ["HeldResult", "Releases"]
 
@@ -41,21 +32,21 @@ class Releases:
     """Lets results go on the server, on a thread of its own: handles are freed wherever Python frees them.
 
     Args:
-        channel: the connection.
+        calls: what the server is asked.
 
     """
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, calls: PlanCalls) -> None:
+        self._calls = calls
         # the one kind of queue that may be used by what runs while another of its calls is under way
-        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._held: set[str] = set()
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._held: set[bytes] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
         weakref.finalize(self, self._queue.put, None).atexit = False
 
-    def hold(self, ticket: str, holder: object) -> weakref.finalize[[str, int], Any]:
+    def hold(self, ticket: bytes, holder: object) -> weakref.finalize[[bytes, int], Any]:
         """Release a result when ``holder`` is freed, or with the connection, unless it is released before.
 
         Raises:
@@ -67,7 +58,7 @@ class Releases:
                 self._pid, self._thread, self._held = os.getpid(), None, set()
             if self._thread is None:
                 thread = threading.Thread(
-                    target=_release, args=(self._channel, self._queue), name="barrage-releases", daemon=True
+                    target=_release, args=(self._calls, self._queue), name="barrage-releases", daemon=True
                 )
                 start_thread(thread)
                 self._thread = thread
@@ -76,7 +67,7 @@ class Releases:
         forget.atexit = False
         return forget
 
-    def put(self, ticket: str, process: int) -> None:
+    def put(self, ticket: bytes, process: int) -> None:
         """Have a result of this process released soon. May be called while an object is freed."""
         if process == os.getpid():
             self._held.discard(ticket)
@@ -93,11 +84,11 @@ class Releases:
             thread.join(timeout)
 
 
-def _release(channel: Channel, tickets: queue.SimpleQueue[str | None]) -> None:
+def _release(calls: PlanCalls, tickets: queue.SimpleQueue[bytes | None]) -> None:
     """Release what comes, until None does."""
     is_last = False
     while not is_last:
-        found: list[str] = []
+        found: list[bytes] = []
         while not is_last and (not found or (len(found) < _AT_ONCE and not tickets.empty())):
             following = tickets.get()
             if following is None:
@@ -106,7 +97,7 @@ def _release(channel: Channel, tickets: queue.SimpleQueue[str | None]) -> None:
             found.append(following)
         if found:
             try:
-                act(channel, RELEASE_ACTION, ReleaseRequest(tuple(found)).to_json())
+                calls.release(found)
             except BarrageError as error:  # they run out there
                 logger.debug("%d results were not released: %s", len(found), error)
 
@@ -115,26 +106,26 @@ class HeldResult(TableAddress):
     """The result of a plan: computed when it is first asked for, and kept by the server until nothing here uses it.
 
     Args:
-        channel: the connection.
+        calls: what the server is asked.
         name: what it is called here.
         plan: makes the plan; its first output is meant.
         releases: lets tickets go.
 
     """
 
-    def __init__(self, channel: Channel, name: str, plan: Callable[[], Plan], releases: Releases) -> None:
+    def __init__(self, calls: PlanCalls, name: str, plan: Callable[[], Plan], releases: Releases) -> None:
         self.name = name
-        self._channel = channel
+        self._calls = calls
         self._plan = plan
         self._releases = releases
         self._lock = threading.Lock()
         self._computing = threading.Lock()
         self._users = 0
-        self._output: PlanOutput | None = None
-        self._forget: weakref.finalize[[str, int], Any] | None = None
+        self._output: Computed | None = None
+        self._forget: weakref.finalize[[bytes, int], Any] | None = None
         self._pid = os.getpid()
 
-    def output(self) -> PlanOutput:
+    def output(self) -> Computed:
         """What the server says of the result; computes it unless it is there.
 
         Raises:
@@ -143,37 +134,34 @@ class HeldResult(TableAddress):
         """
         with self._computing:
             with self._lock:
-                if self._output is not None and self._pid == os.getpid():
-                    return self._output
-            found = self._compute()
+                known = self._output if self._pid == os.getpid() else None
+            if known is not None:
+                if self._calls.is_known(known):
+                    return known
+                self.lost()
+            found = self._calls.compute(self._plan())
             with self._lock:
                 self._output, self._pid = found, os.getpid()
-                self._forget = self._releases.hold(found.ticket or "", self)
+                self._forget = self._releases.hold(found.ticket, self)
             return found
-
-    def _compute(self) -> PlanOutput:
-        self._channel.need("operations on tables to other clients than its own")
-        (output,) = OperateResult.from_json(act(self._channel, OPERATE_ACTION, plan_to_json(self._plan()))).outputs
-        if output.error is not None:
-            raise error_of(output.error, output.text or "")
-        return output
 
     def plan_ticket(self) -> bytes:
         """The plan itself as a ticket: a call with it computes the result, or finds the one that is there."""
         return plan_to_json(self._plan())
 
-    def ticket(self, server_kind: ServerKind) -> bytes:  # noqa: ARG002  (only servers of this project have results)
+    def ticket(self, server_kind: ServerKind) -> bytes:  # noqa: ARG002  (it is known by then)
         """Its ticket; computes the result unless it is there."""
-        return (self.output().ticket or "").encode()
+        return self.output().ticket
 
-    def descriptor(self, server_kind: ServerKind) -> flight.FlightDescriptor:
+    def descriptor(self, server_kind: ServerKind) -> flight.FlightDescriptor:  # noqa: ARG002
         """Its descriptor; computes the result unless it is there."""
-        return flight.FlightDescriptor.for_command(self.ticket(server_kind))
+        return self.output().descriptor
 
     def lost(self) -> bool:
         """Compute it anew when it is next asked for; whether it was computed before."""
         with self._lock:
             forget, self._forget, self._output = self._forget, None, None
+            self.losses += forget is not None
         if forget is not None:
             forget()
         return forget is not None

@@ -84,6 +84,12 @@ class Login:
             return self._session is not None
 
     @property
+    def session(self) -> str | None:
+        """The header with the token that the server has given, if it has."""
+        with self._lock:
+            return self._session
+
+    @property
     def sessions_lost(self) -> int:
         """How many times a token was forgotten because the server knew it no more: it names the present session."""
         with self._lock:

@@ -22,9 +22,11 @@ class TableAddress(ABC):
 
     Attributes:
         name: what it is called here, in errors and logs.
+        losses: how often a ticket was forgotten.
     """
 
     name: str
+    losses: int = 0
 
     @abstractmethod
     def ticket(self, server_kind: ServerKind) -> bytes:

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from barrage_server.arguments import shown
 from barrage_server.client.annotations import user_schema
-from barrage_server.client.failures import translated
 from barrage_server.client.held_result import HeldResult
 from barrage_server.client.info import TableInfo
 from barrage_server.client.live import LiveTable
@@ -20,7 +19,6 @@ from barrage_server.client.page_source import PageSource
 from barrage_server.client.reading import follow, read_once
 from barrage_server.client.session import Session
 from barrage_server.client.update import Update
-from barrage_server.client.upload import act
 from barrage_server.client.window import Viewport
 from barrage_server.engine import ReplicaTable
 from barrage_server.engine.frames import to_pandas, to_polars
@@ -31,7 +29,6 @@ from barrage_server.plan.plan import NamedTable, Plan, Result, Source, Step
 from barrage_server.public import public
 from barrage_server.showing import shown_in_notebook
 from barrage_server.subscription import Dialect
-from barrage_server.wire.plan_messages import BIND_ACTION, BindRequest
 from barrage_server.wire.schema import key_columns, table_attributes
 
 if TYPE_CHECKING:
@@ -116,33 +113,21 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         """The rows: of a table of the server when it was looked up, of a plan now; -1 when the server does not say."""
         if self._operation is None:
             return self._described().size
-        channel = self._session.channel
-
-        def ask() -> int:
-            descriptor = self._address.descriptor(channel.server_kind)
-            with translated(channel.address):
-                found: int = channel.client().get_flight_info(descriptor, channel.short()).total_records
-                return found
-
-        return self._again(lambda: channel.logged_in(ask))
+        address = self._held()
+        return self._again(lambda: self._session.plans.size(address.output()))
 
     @property
     def is_static(self) -> bool:
         """Whether the table can be known never to change. Has a plan computed."""
         address = self._address
-        return isinstance(address, HeldResult) and bool(self._again(address.output).is_static)
+        return isinstance(address, HeldResult) and self._again(address.output).is_static
 
     def _described(self) -> TableInfo:
         info = self._info
         if info is None:
-            address = self._address
-            assert isinstance(address, HeldResult)
-            output = self._again(address.output)
-            assert output.schema is not None
+            output = self._again(self._held().output)
             schema = output.schema
-            info = TableInfo(
-                self.name, user_schema(schema), output.size or 0, table_attributes(schema), key_columns(schema)
-            )
+            info = TableInfo(self.name, user_schema(schema), output.size, table_attributes(schema), key_columns(schema))
             self._info = info
         return info
 
@@ -255,17 +240,12 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
             LimitError: there are too many tables.
 
         """
-        address, channel = self._address, self._session.channel
+        address, plans = self._address, self._session.plans
         checked_name(name)
         if not isinstance(address, HeldResult):
             raise InvalidRequestError(f"'{self.name}' is a table of the server, and has a name.")
-
-        def ask() -> None:
-            ticket = address.ticket(channel.server_kind).decode()
-            act(channel, BIND_ACTION, BindRequest(ticket, name).to_json())
-
-        self._again(ask)
-        return remote_table(self._session, look_up(channel, name))
+        self._again(lambda: plans.bind(address.output(), name))
+        return remote_table(self._session, look_up(self._session.channel, name))
 
     def close(self) -> None:
         """Let the server forget the result, as soon as no subscription needs it. May be called repeatedly."""
@@ -299,13 +279,19 @@ class RemoteTable(TableInfo, Operable["RemoteTable"]):
         """The columns, for notebooks; of a plan its name, without a call."""
         return super()._repr_html_() if self._operation is None else f"<i>{escape(self.name)}</i>"
 
+    def _held(self) -> HeldResult:
+        """The result of a plan."""
+        assert isinstance(self._address, HeldResult)
+        return self._address
+
     def _again(self, ask: Callable[[], T]) -> T:
         """``ask()``; once more if the server did not know the result any more."""
         self._check_open()
+        losses = self._address.losses
         try:
             return ask()
         except UnknownTableError:
-            if not self._address.lost():
+            if not self._address.lost() and self._address.losses == losses:  # another thread may have noticed it first
                 raise
             return ask()
 
@@ -322,7 +308,7 @@ def remote_table(session: Session, info: TableInfo) -> RemoteTable:
 def planned(session: Session, operation: Operation, inputs: tuple[RemoteTable, ...] = ()) -> RemoteTable:
     """The plan of the result of ``operation`` on ``inputs``. Asks the server for nothing."""
     name = ".".join([*(table.name for table in inputs[:1]), operation.verb])[-_LONGEST_NAME:]
-    address = HeldResult(session.channel, name, lambda: _plan_of(operation, inputs), session.releases)
+    address = HeldResult(session.plans, name, lambda: _plan_of(operation, inputs), session.releases)
     return RemoteTable(session, address, None, operation, inputs)
 
 

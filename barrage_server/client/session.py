@@ -12,6 +12,7 @@ from barrage_server.client.access import Access
 from barrage_server.client.channel import Channel
 from barrage_server.client.held_result import Releases
 from barrage_server.client.live import LiveTable
+from barrage_server.client.plan_calls import PlanCallsOfServer
 from barrage_server.client.publication import Publication
 from barrage_server.engine import UpdateGraph
 from barrage_server.engine.html import grid_html
@@ -34,6 +35,7 @@ class Session:
         timeout: most seconds of a short call, and most seconds without progress of a longer one.
         retry: how subscriptions reconnect after a lost connection.
         graph: the update graph of all replicas.
+        plans: what the server is asked about plans.
         releases: lets the results of plans go on the server.
 
     Raises:
@@ -51,7 +53,8 @@ class Session:
         self.timeout = timeout
         self.retry = retry if retry is not None else RetryPolicy()
         self.graph = graph if graph is not None else UpdateGraph()
-        self.releases = Releases(self.channel)
+        self.plans = PlanCallsOfServer(self.channel)
+        self.releases = Releases(self.plans)
         self._lock = threading.Lock()
         self._open: weakref.WeakSet[LiveTable | Publication] = weakref.WeakSet()
 
@@ -71,6 +74,7 @@ class Session:
             except BarrageError as error:
                 logger.warning("%r ended with %s", entry, error)
         self.releases.close(_GOODBYE_SECONDS)
+        self.plans.close()
         self.channel.close()
 
     def html(self) -> str:

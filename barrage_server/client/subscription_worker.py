@@ -247,10 +247,13 @@ class SubscriptionWorker:
                 tell_left_out(schema, self.name)
                 columns = columns if len(columns) < len(schema) else None
         dialect = self._dialect or self._channel.server_kind.dialect
-        self._ticket = self._address.ticket(self._channel.server_kind)
-        request = self._request(columns, view.positions, reverse=view.reverse)
         point = self._resume_point(view, dialect)
-        stream, wire_schema = self._channel.logged_in(lambda: self._open(request, dialect, point))
+
+        def opened() -> tuple[SubscriptionStream, pa.Schema]:
+            self._ticket = self._address.ticket(self._channel.server_kind)  # another one in another session
+            return self._open(self._request(columns, view.positions, reverse=view.reverse), dialect, point)
+
+        stream, wire_schema = self._channel.logged_in(opened)
         try:
             reader = MessageReader(wire_schema, left_out=unreadable)
             lineage = "" if point is None else lineage_of(wire_schema)

@@ -39,6 +39,8 @@ __all__ = [
     "error_name",
     "error_of",
     "from_flight",
+    "from_status",
+    "from_tagged",
     "is_told",
     "other_protocol",
     "tagged_text",
@@ -80,6 +82,22 @@ _DEEPHAVEN: Final[tuple[tuple[re.Pattern[str], type[BarrageError], str], ...]] =
     ),
 )
 
+
+_STATUSES: Final[dict[str, type[BarrageError]]] = {
+    "ALREADY_EXISTS": errors.AlreadyExistsError,
+    "CANCELLED": errors.UnavailableError,
+    "DEADLINE_EXCEEDED": errors.DeadlineError,
+    "FAILED_PRECONDITION": errors.InvalidRequestError,
+    "INVALID_ARGUMENT": errors.InvalidRequestError,
+    "NOT_FOUND": errors.NotFoundError,
+    "OUT_OF_RANGE": errors.InvalidRequestError,
+    "PERMISSION_DENIED": errors.AuthenticationError,
+    "RESOURCE_EXHAUSTED": errors.LimitError,
+    "UNAUTHENTICATED": errors.AuthenticationError,
+    "UNAVAILABLE": errors.UnavailableError,
+    "UNIMPLEMENTED": errors.UnsupportedOperationError,
+}
+"""The errors for statuses of servers of other makes."""
 
 # Texts of gRPC for another protocol at the address. Retries do not help.
 _OTHER_PROTOCOLS: Final = (
@@ -180,18 +198,40 @@ def from_flight(error: BaseException) -> BarrageError:
     if isinstance(error, BarrageError):
         return error
     text = str(error)
-    tagged = _TAGGED.fullmatch(text)
-    if tagged is not None and tagged["name"] in _CLASSES:
-        made = error_of(tagged["name"], tagged["text"])
-        if isinstance(made, errors.AuthenticationError):
-            made.is_final = True
+    made = from_tagged(text)
+    if made is not None:
         return made
     text = printable(_HEAD.sub("", _TAIL.sub("", text), count=1))
+    return _of_deephaven(text) or _class_for(error)(text or type(error).__name__)
+
+
+def from_status(status: str, text: str) -> BarrageError:
+    """The error of this package for a status of gRPC, by name, that a server has answered with."""
+    return (
+        from_tagged(text)
+        or _of_deephaven(text)
+        or _STATUSES.get(status, errors.InternalError)(printable(text) or status)
+    )
+
+
+def from_tagged(text: str) -> BarrageError | None:
+    """The error in a text of :func:`tagged_text`; None for texts of other makes."""
+    tagged = _TAGGED.fullmatch(text)
+    if tagged is None or tagged["name"] not in _CLASSES:
+        return None
+    made = error_of(tagged["name"], tagged["text"])
+    if isinstance(made, errors.AuthenticationError):
+        made.is_final = True
+    return made
+
+
+def _of_deephaven(text: str) -> BarrageError | None:
+    """The error for one of the texts of Deephaven servers that are told in other words; None for others."""
     for pattern, kind, words in _DEEPHAVEN:
         found = pattern.search(text)
         if found is not None:
             return kind(words.format(*found.groups()))
-    return _class_for(error)(text or type(error).__name__)
+    return None
 
 
 def is_told(error: BaseException) -> bool:

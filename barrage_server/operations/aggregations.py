@@ -29,7 +29,7 @@ from barrage_server.operations.group_formula import GroupFormula
 from barrage_server.operations.kept import KEPT, Kept
 from barrage_server.operations.members import Listed
 from barrage_server.operations.ordering import is_sortable
-from barrage_server.operations.ranking import RANKED
+from barrage_server.operations.ranking import RANKED, ranked_of
 from barrage_server.operations.result import make
 from barrage_server.operations.traits import route_of
 from barrage_server.plan.aggregation import Aggregation
@@ -263,7 +263,7 @@ def _maker(table: Table, aggregation: Aggregation) -> _Maker:
         return FUNCTIONS[function][0]
     if function in KEPT and (table.traits.is_blink or table.traits.append_only or not table.is_refreshing):
         return lambda types: _kept(function, types)
-    ranked = RANKED[function]
+    ranked = ranked_of(function, aggregation.with_mean)
     return lambda types: ranked(types, checks.part(aggregation.share, "percentile"))
 
 

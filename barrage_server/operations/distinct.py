@@ -183,6 +183,8 @@ class Unique(OfDistinct):
         super().__init__(types, with_nulls=with_nulls)
         self._sums = GroupArray(np.int64)
         self._others = pa.nulls(1, types[0])
+        if pat.is_uint16(types[0]) and isinstance(sentinel, str) and len(sentinel) == 1:  # such columns hold characters
+            sentinel = ord(sentinel)
         if sentinel is not None:
             try:
                 self._others = pa.array([sentinel], types[0])

@@ -20,6 +20,7 @@ from barrage_server.engine.redirected import numbers_of, pick
 from barrage_server.engine.store import ColumnStore
 from barrage_server.engine.undo import Undo
 from barrage_server.engine.view import ColumnView
+from barrage_server.errors import InvalidRequestError
 from barrage_server.operations.accumulators import Accumulator, is_number
 from barrage_server.operations.group_totals import GroupArray, GroupTotals
 from barrage_server.operations.members import Members
@@ -27,7 +28,7 @@ from barrage_server.operations.ordering import Key, comes_before, is_sortable, o
 from barrage_server.rowset import RowSet
 from barrage_server.wire.buffers import is_valid
 
-__all__ = ["RANKED", "Ranked", "Ranking", "RowGroups"]
+__all__ = ["RANKED", "Ranked", "Ranking", "RowGroups", "ranked_of"]
 
 _COUNTED: Final = 256
 """Groups for each one whose first row is wanted, up to which the rows of all are counted; else rows are sought."""
@@ -315,8 +316,11 @@ class _Percentile(Ranked):
         return found
 
 
-class _Median(_Percentile):
-    """Of an even number of numbers the mean of both in the middle, of other values the later one."""
+class _Averaged(_Percentile):
+    """Of numbers that the share splits into halves the mean of both in the middle, else the last one up to the share.
+
+    Of other values it is the percentile.
+    """
 
     @classmethod
     def result_type(cls, types: Sequence[pa.DataType]) -> pa.DataType:
@@ -327,13 +331,14 @@ class _Median(_Percentile):
         return pa.float64() if is_number(found) and not pat.is_boolean(found) else found
 
     def shown(self, first: Int64Array, numbers: Int64Array, nans: Int64Array) -> pa.Array:
-        """Both in the middle, which are one of an odd number."""
+        """The last number up to the share, and the one behind it if there are as many behind it as up to it."""
         if not pat.is_floating(self.type):
             return super().shown(first, numbers, nans)
         there = (numbers > 0) | (nans > 0)
         behind = first + numbers
-        low = np.where(nans > 0, behind, first + np.maximum(numbers - 1, 0) // 2)
-        high = np.where(nans > 0, behind, first + numbers // 2)
+        last = np.floor(self.share * np.maximum(numbers - 1, 0)).astype(np.int64)
+        low = np.where(nans > 0, behind, first + last)
+        high = np.where(nans > 0, behind, first + np.where(2 * (last + 1) == numbers, last + 1, last))
         left, right = (self._at(places, there).cast(pa.float64(), safe=False) for places in (low, high))
         # halves first, so that the sum of two large numbers stays within the range
         found = pc.if_else(pc.equal(left, right), left, pc.add(pc.multiply(left, 0.5), pc.multiply(right, 0.5)))
@@ -372,7 +377,7 @@ class _Last(_First):
 RANKED: Final[dict[str, Any]] = {
     "min": _Smallest,
     "max": _Largest,
-    "median": _Median,
+    "median": _Averaged,
     "pct": _Percentile,
     "first": _First,
     "last": _Last,
@@ -380,3 +385,17 @@ RANKED: Final[dict[str, Any]] = {
     "sorted_last": _Last,
 }
 """What makes the accumulator of a function that needs the rows of a group in an order."""
+
+
+def ranked_of(function: str, with_mean: bool | None) -> Any:
+    """The same for a function that may be asked for a mean, or for none: ``with_mean``; None: its own way.
+
+    Raises:
+        InvalidRequestError: it is neither a median nor a percentile.
+
+    """
+    if with_mean is None:
+        return RANKED[function]
+    if function not in ("median", "pct"):
+        raise InvalidRequestError(f"with_mean is for medians and percentiles, and not for {function!r}.")
+    return _Averaged if with_mean else _Percentile

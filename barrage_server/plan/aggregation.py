@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from barrage_server.arguments import names, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.condition import Condition
-from barrage_server.plan.expression import Expression, formula_text
+from barrage_server.plan.expression import Expression, column_texts, formula_text
 from barrage_server.public import public
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
     "weighted_sum",
 ]
 
-Texts: TypeAlias = str | Sequence[str]
+Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 Filter: TypeAlias = str | Condition | Expression
 
 _ELSEWHERE: Final = {
@@ -77,6 +77,8 @@ class Aggregation:
         weight: the column with the weights; of weighted functions.
         order_by: the columns that the rows of a group are ordered by; of sorted functions.
         share: which of the values in order, from 0 to 1; of percentiles.
+        with_mean: whether the mean is taken of two values in the middle, if the share splits numbers into halves; of
+            medians and percentiles. None: of medians.
         filters: the conditions that rows must meet, formulas or trees; of ``count_where``.
         with_nulls: whether null is a value; of functions of the different values.
         sentinel: the result for a group with several values; of ``unique``.
@@ -91,6 +93,7 @@ class Aggregation:
     weight: str | None = None
     order_by: tuple[str, ...] = ()
     share: float = 0.5
+    with_mean: bool | None = None
     filters: tuple[str | Condition, ...] = ()
     with_nulls: bool = False
     sentinel: str | bool | int | float | None = None
@@ -150,14 +153,30 @@ def max_(cols: Texts = ()) -> Aggregation:
     return _of("max", cols)
 
 
-def median(cols: Texts = ()) -> Aggregation:
-    """The value in the middle. Of an even number of numbers the mean of the two: a float of floats, else a double."""
-    return _of("median", cols)
+def median(cols: Texts = (), average_evenly_divided: bool = True) -> Aggregation:
+    """The value in the middle. Of an even number of numbers the mean of the two: a float of floats, else a double.
+
+    Args:
+        cols: the columns.
+        average_evenly_divided: whether it is that mean; otherwise the larger of both, in the type of the column.
+
+    """
+    is_mean = _flag(average_evenly_divided, "average_evenly_divided")
+    return replace(_of("median", cols), with_mean=None if is_mean else False)
 
 
-def pct(percentile: float, cols: Texts = ()) -> Aggregation:
-    """The value at a part of the way from the smallest to the largest, from 0 to 1: the nearest, of two the larger."""
-    return replace(_of("pct", cols), share=percentile)
+def pct(percentile: float, cols: Texts = (), average_evenly_divided: bool = False) -> Aggregation:
+    """The value at a part of the way from the smallest to the largest, from 0 to 1: the nearest, of two the larger.
+
+    Args:
+        percentile: the part of the way.
+        cols: the columns.
+        average_evenly_divided: whether it is a double of numbers: the last one up to that part of the way, or the mean
+            with the next one if there are as many behind it as up to it.
+
+    """
+    is_mean = _flag(average_evenly_divided, "average_evenly_divided")
+    return replace(_of("pct", cols), share=percentile, with_mean=True if is_mean else None)
 
 
 def first(cols: Texts = ()) -> Aggregation:
@@ -172,12 +191,12 @@ def last(cols: Texts = ()) -> Aggregation:
 
 def sorted_first(order_by: Texts, cols: Texts = ()) -> Aggregation:
     """The value in the row that is the first in the order of some columns, also if it is null."""
-    return replace(_of("sorted_first", cols), order_by=names(order_by, "order_by", single=True))
+    return replace(_of("sorted_first", cols), order_by=names(column_texts(order_by), "order_by", single=True))
 
 
 def sorted_last(order_by: Texts, cols: Texts = ()) -> Aggregation:
     """The value in the row that is the last in the order of some columns, also if it is null."""
-    return replace(_of("sorted_last", cols), order_by=names(order_by, "order_by", single=True))
+    return replace(_of("sorted_last", cols), order_by=names(column_texts(order_by), "order_by", single=True))
 
 
 def count_(col: str) -> Aggregation:
@@ -291,4 +310,5 @@ def _flag(value: bool, what: str) -> bool:
 
 
 def _of(function: str, cols: Texts, weight: str | None = None) -> Aggregation:
-    return Aggregation(function, names(cols, "cols", single=True) if cols else (), weight)
+    found = column_texts(cols)
+    return Aggregation(function, names(found, "cols", single=True) if found else (), weight)

@@ -6,16 +6,17 @@ them. So it is checked, sent and computed as the text is.
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
 from barrage_server.arguments import shown, text
 from barrage_server.errors import InvalidRequestError, LimitError
 from barrage_server.public import public
 
-__all__ = ["Expression", "Value", "call", "col", "formula_text"]
+__all__ = ["Expression", "Value", "call", "col", "column_texts", "formula_text"]
 
 Value: TypeAlias = Any
 """An expression, or a literal: None, a bool, a number, a string, a moment, a date, a time of day or a duration."""
@@ -25,6 +26,18 @@ _INT, _LONG = 2**31 - 1, 2**63 - 1
 _NANOSECONDS: Final = 1_000
 _SECOND: Final = 1_000_000_000
 _MEMBERS: Final = frozenset({"in", "not", "icase"})
+_ELSEWHERE: Final = {
+    "alias": "named",
+    "astype": "cast",
+    "in_": "is_in",
+    "isin": "is_in",
+    "isna": "is_null",
+    "isnan": "is_nan",
+    "isnull": "is_null",
+    "otherwise": "choose",
+    "shift": "at",
+}
+"""What methods are called in other libraries."""
 
 
 @public
@@ -197,6 +210,16 @@ class Expression:
         """The formula of a new column: what ``update`` and the like take."""
         return f"{_name(name, 'name')} = {self.text}"
 
+    if not TYPE_CHECKING:  # type checkers know the names
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell the nearest name of a method that is not there."""
+            known = [method for method in dir(type(self)) if not method.startswith("_")]
+            wanted = _ELSEWHERE.get(name.lower())
+            close = [wanted] if wanted else difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(known)}."
+            raise AttributeError(f"A formula has no method {name!r}. {hint}")
+
     def _member(self, words: str, values: Iterable[Value]) -> Expression:
         try:
             given = None if isinstance(values, str | bytes | Expression) else list(values)
@@ -209,6 +232,15 @@ class Expression:
             raise InvalidRequestError("values must not be empty.")
         # not as strong as a comparison: what follows a comma would be another value
         return _made(f"{_within(self, _SUM)} {words} {', '.join(listed)}", _CHOICE)
+
+
+def column_texts(cols: Any) -> Any:
+    """Columns as texts, where some of them are formulas, such as ``bs.col("price")``; all else as it is."""
+    if isinstance(cols, Expression):
+        return cols.text
+    if isinstance(cols, list | tuple):
+        return [entry.text if isinstance(entry, Expression) else entry for entry in cols]
+    return cols
 
 
 def col(name: str) -> Expression:

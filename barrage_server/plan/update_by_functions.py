@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from barrage_server.arguments import choice, integer, names, number, shown, text
 from barrage_server.errors import InvalidRequestError
 from barrage_server.plan.aggregation import Filter, conditions
-from barrage_server.plan.expression import Expression, formula_text
+from barrage_server.plan.expression import Expression, column_texts, formula_text
 from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 
 __all__ = [
@@ -67,7 +67,7 @@ __all__ = [
     "rolling_wavg_time",
 ]
 
-Texts: TypeAlias = str | Sequence[str]
+Texts: TypeAlias = str | Expression | Sequence[str | Expression]
 Filters: TypeAlias = Filter | Sequence[Filter]
 Time: TypeAlias = int | str
 
@@ -355,8 +355,9 @@ if not TYPE_CHECKING:  # type checkers know the names
 
 
 def _columns(cols: Texts) -> tuple[str, ...]:
-    listed = isinstance(cols, Sequence) and not isinstance(cols, str | bytes)
-    return () if cols is None or (listed and not cols) else names(cols, "cols", single=True)
+    found = column_texts(cols)
+    listed = isinstance(found, Sequence) and not isinstance(found, str | bytes)
+    return () if found is None or (listed and not found) else names(found, "cols", single=True)
 
 
 def _by_ticks(function: str, decay: float, cols: Texts, op_control: OperationControl | None) -> UpdateByOperation:

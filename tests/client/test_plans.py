@@ -289,16 +289,6 @@ def test_a_plan_is_followed_again_after_the_server_has_restarted(front: str) -> 
         assert plan.size == 4
 
 
-def test_a_deephaven_server_is_told_of(monkeypatch: pytest.MonkeyPatch, client: bs.Client, trades: KeyedTable) -> None:
-    from barrage_server.client.channel import Channel
-    from barrage_server.client.server_kind import ServerKind
-
-    plan = client.table("trades").head(1)
-    monkeypatch.setattr(Channel, "server_kind", ServerKind.DEEPHAVEN)
-    with pytest.raises(bs.UnsupportedOperationError, match="does not offer operations"):
-        plan.to_arrow()
-
-
 class RemoteWorld:
     """Tables of a server, by the names that the cases of tables in the process have for theirs."""
 

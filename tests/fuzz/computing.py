@@ -27,13 +27,13 @@ import pyarrow as pa
 from barrage_proto import table_pb2
 from google.protobuf.message import DecodeError
 
+from barrage_server.deephaven.operations import planned
 from barrage_server.engine import AppendTable, KeyedTable, Table
 from barrage_server.errors import BarrageError, UnsupportedOperationError
 from barrage_server.plan import operation as operations
 from barrage_server.plan.json_form import plan_from_json
 from barrage_server.server.assembly import assemble
 from barrage_server.server.authentication import Authentication
-from barrage_server.server.deephaven.operations import planned
 from barrage_server.server.fsync import Fsync
 from barrage_server.server.limits import Limits
 from barrage_server.server.plans import compute

@@ -13,8 +13,8 @@ import pyarrow as pa
 from barrage_proto import console_pb2, flight_pb2, partitionedtable_pb2, table_pb2
 from barrage_proto import deephaven_pb2 as deephaven
 
+from barrage_server.deephaven.operations import CALLS
 from barrage_server.rowset import RowSet
-from barrage_server.server.deephaven.operations import CALLS
 from barrage_server.wire.metadata import (
     PublicationRequest,
     SnapshotRequest,

@@ -51,6 +51,11 @@ class DeephavenServer:
         """Make ``table`` a global table of the server."""
         self.peer.call("upload", name=name, table=to_text(table))
 
+    def end_all_sessions(self) -> None:
+        """End the sessions of all clients, as if they had run out."""
+        server = 'jpy.get_type("io.deephaven.server.runner.DeephavenApiServer").getInstance()'
+        self.execute(f"import jpy\n{server}.sessionService().closeAllSessions()\n_session = None\ndel _session")
+
     def restarted(self) -> DeephavenServer:
         """Kill this one, and start another in its place: same port, nothing in it."""
         self.peer.kill()

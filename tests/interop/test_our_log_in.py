@@ -98,6 +98,14 @@ def test_bad_credentials_are_told(guarded: DeephavenServer, authority: trustme.C
         bs.connect(uri, tls_root_certs=authority.cert_pem.bytes(), **credentials)
 
 
+def test_plans_go_over_tls_too(guarded: DeephavenServer, authority: trustme.CA) -> None:
+    """Calls of the table service have a connection of their own."""
+    uri = f"dh://127.0.0.1:{guarded.port}"
+    with bs.connect(uri, token=SECRET, tls_root_certs=authority.cert_pem.bytes()) as client:
+        plan = client.table("app/demo/field/numbers").where("X > 0").update("Y = X * 2")
+        assert plan.to_arrow().to_pydict() == {"X": [1, 2], "Y": [2, 4]}
+
+
 def test_a_certificate_that_is_not_trusted_ends_it(guarded: DeephavenServer) -> None:
     with pytest.raises(bs.UnavailableError, match=f"No connection to dh://127.0.0.1:{guarded.port}"):
         bs.connect(f"dh://127.0.0.1:{guarded.port}", tls_root_certs=trustme.CA().cert_pem.bytes(), token=SECRET)
@@ -150,20 +158,15 @@ def test_a_session_that_the_server_has_ended_begins_anew(deephaven: DeephavenSer
     states: queue.Queue[bs.LiveState] = queue.Queue()
     with bs.connect(deephaven.uri, retry=QUICK) as client, client.subscribe("ended", interval_ms=1) as live:
         live.on_state(states.put)
-        _end_all_sessions(deephaven)
+        deephaven.end_all_sessions()
         assert client.snapshot("ended").to_pydict() == {"K": [1]}
         assert states.get(timeout=30) is bs.LiveState.RECONNECTING
         assert states.get(timeout=30) is bs.LiveState.LIVE
         deephaven.execute('ended.add(new_table([long_col("K", [2])]))')
         live.wait_until(lambda view: view.to_arrow().to_pydict() == {"K": [1, 2]}, timeout=20)
-        _end_all_sessions(deephaven)
+        deephaven.end_all_sessions()
         with client.subscribe("ended", viewport=range(1)) as window:
             assert window.to_arrow().to_pydict() == {"K": [1]}
-
-
-def _end_all_sessions(deephaven: DeephavenServer) -> None:
-    server = 'jpy.get_type("io.deephaven.server.runner.DeephavenApiServer").getInstance()'
-    deephaven.execute(f"import jpy\n{server}.sessionService().closeAllSessions()\n_session = None\ndel _session")
 
 
 def test_a_server_that_restarts_is_found_again_with_its_content() -> None:

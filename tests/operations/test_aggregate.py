@@ -94,7 +94,9 @@ AGGREGATIONS = [
     agg.min_(["least=number", "least_text=text"]),
     agg.max_(["most=number", "most_text=text"]),
     agg.median(["median=number", "median_key=key", "median_text=text"]),
+    agg.median(["mid=number", "mid_key=key"], average_evenly_divided=False),
     agg.pct(0.25, "quarter=number"),
+    agg.pct(0.6, ["more=number", "more_text=text"], average_evenly_divided=True),
     agg.first(["first=number", "first_items=items"]),
     agg.last("last=text"),
     agg.sorted_first(["text", "number"], "sf=key"),
@@ -127,11 +129,27 @@ def middle(values: list[Any], *, nans: bool) -> Any:
     return float(low) if low == high else 0.5 * low + 0.5 * high
 
 
+def nearest(values: list[Any], share: float, *, nans: bool = False) -> Any:
+    if nans:
+        return math.nan
+    return values[math.floor(share * (len(values) - 1) + 0.5)] if values else None
+
+
+def averaged(values: list[Any], share: float, *, nans: bool) -> Any:
+    """The last one up to the share; the mean with the next one where these are the two in the middle."""
+    if nans:
+        return math.nan
+    if not values:
+        return None
+    count = int(share * (len(values) - 1)) + 1
+    low, high = values[count - 1], values[count] if 2 * count == len(values) else values[count - 1]
+    return float(low) if low == high else 0.5 * low + 0.5 * high
+
+
 def ranked(rows: Sequence[Row]) -> list[Any]:
     numbers, nans = in_order(rows, _NUMBER)
     texts, _ = in_order(rows, _TEXT)
     keys, _ = in_order(rows, _KEY)
-    quarter = numbers[math.floor(0.25 * (len(numbers) - 1) + 0.5)] if numbers else None
     by_text = sorted(rows, key=lambda row: (place(row[_TEXT]), place(row[_NUMBER])))
     by_number = sorted(rows, key=lambda row: place(row[_NUMBER]))
     return [
@@ -142,7 +160,11 @@ def ranked(rows: Sequence[Row]) -> list[Any]:
         middle(numbers, nans=nans),
         middle(keys, nans=False),
         middle(texts, nans=False),
-        math.nan if nans else quarter,
+        nearest(numbers, 0.5, nans=nans),
+        nearest(keys, 0.5),
+        nearest(numbers, 0.25, nans=nans),
+        averaged(numbers, 0.6, nans=nans),
+        nearest(texts, 0.6),
         rows[0][_NUMBER],
         rows[0][_ITEMS],
         rows[-1][_TEXT],

@@ -352,6 +352,15 @@ def test_group_by_has_all_other_columns_as_lists() -> None:
     assert table.agg_all_by(agg.formula("first(each)", "each"), "g").to_arrow() == table.first_by("g").to_arrow()
 
 
+def test_the_sentinel_of_characters_is_a_character() -> None:
+    table = bs.table({"g": ["a", "a", "b"]}).update("c = (char)(97 + i)")
+    made = table.agg_by(agg.unique("c", non_unique_sentinel="\x80"), "g").to_arrow()
+    assert made.schema.field("c").type == pa.uint16()
+    assert made.to_pydict() == {"g": ["a", "b"], "c": [128, 99]}
+    with pytest.raises(InvalidRequestError, match="must be a value of type uint16"):
+        table.agg_by(agg.unique("c", non_unique_sentinel="xy"), "g")
+
+
 WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
     "no filters": ([agg.count_where("n", [])], InvalidRequestError, "needs filters"),
     "filter": ([agg.count_where("n", "price >")], InvalidRequestError, "price >"),

@@ -286,3 +286,22 @@ def test_wrong_arguments_are_named() -> None:
         (x + 1).at(0)
     with pytest.raises(InvalidRequestError, match="name of the new column"):
         rows(x=[1]).update(x + 1)
+
+
+def test_columns_of_aggregations_and_moves_may_be_expressions() -> None:
+    x, made = bs.col("x"), bs.col("y").named("z")
+    assert bs.agg.sum_(x) == bs.agg.sum_("x")
+    assert bs.agg.avg([x, made]) == bs.agg.avg(["x", "z = y"])
+    assert bs.agg.sorted_first(x, ["y"]) == bs.agg.sorted_first("x", ["y"])
+    assert bs.updateby.cum_sum([x, "y"]) == bs.updateby.cum_sum(["x", "y"])
+    assert bs.updateby.ema_tick(2, x) == bs.updateby.ema_tick(2, "x")
+    assert rows(x=[1, 2]).agg_by(bs.agg.sum_(x)).to_arrow().to_pydict() == {"x": [3]}
+
+
+def test_a_method_that_is_not_there_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(AttributeError, match=r"no method 'isin'. Did you mean 'is_in'\?"):
+        bs.col("x").isin([1])  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"Did you mean 'is_null'\?"):
+        bs.col("x").is_nul()  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"There are: at, call, cast, choose, .*text"):
+        bs.col("x").quux()  # type: ignore[attr-defined]

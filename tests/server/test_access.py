@@ -18,6 +18,7 @@ from barrage_proto import console_pb2, deephaven_pb2, flight_pb2, partitionedtab
 from barrage_proto import deephaven_pb2 as proto
 from google.protobuf.message import Message
 
+from barrage_server.deephaven.operations import CALLS
 from barrage_server.errors import (
     AuthenticationError,
     BarrageError,
@@ -33,7 +34,6 @@ from barrage_server.server import Principal, Right, Role, Server
 from barrage_server.server.access import AccessControl
 from barrage_server.server.actions import list_actions
 from barrage_server.server.catalog import Catalog
-from barrage_server.server.deephaven.operations import CALLS
 from barrage_server.wire.metadata import SubscriptionRequest
 from barrage_server.wire.page_messages import PAGE_COMMAND, ExchangeKind
 from barrage_server.wire.plan_messages import BindRequest, OperateResult, ReleaseRequest

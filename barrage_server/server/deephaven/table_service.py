@@ -13,6 +13,7 @@ from barrage_proto import table_pb2
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from barrage_server.deephaven.operations import CALLS, planned
 from barrage_server.engine import Table
 from barrage_server.errors import (
     BarrageError,
@@ -25,7 +26,6 @@ from barrage_server.flight.errors import tagged_text
 from barrage_server.server.access import Right
 from barrage_server.server.deephaven.call import Call
 from barrage_server.server.deephaven.input_tables import make_input_table
-from barrage_server.server.deephaven.operations import CALLS, planned
 from barrage_server.server.deephaven.service import Handler, Methods, read_request, unary
 from barrage_server.server.deephaven.sessions import Session
 from barrage_server.server.deephaven.state import EndpointState, exported_number

@@ -12,11 +12,11 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barrage_server.deephaven.update_by import update_by_of
 from barrage_server.errors import BarrageError, InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan import updateby
 from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
 from barrage_server.server import Server
-from barrage_server.server.deephaven.update_by import update_by_of
 from tests.server.deephaven.computing import Computing, Operation, export, numbers, result, scope
 
 Asked = proto.UpdateByRequest.UpdateByOperation

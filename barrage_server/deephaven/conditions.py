@@ -1,4 +1,4 @@
-"""Conditions of Deephaven's clients as those of a plan (table.proto, ``Condition``)."""
+"""Conditions of a plan as messages of Deephaven (table.proto, ``Condition``), and back."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from barrage_proto import table_pb2 as proto
+from google.protobuf.message import Message
 
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan.condition import (
@@ -27,7 +28,7 @@ from barrage_server.plan.condition import (
     Search,
 )
 
-__all__ = ["condition_of", "conditions_of"]
+__all__ = ["condition_message", "condition_of", "conditions_of"]
 
 _COMPARISONS: Final = {
     proto.CompareCondition.LESS_THAN: Comparison.LESS,
@@ -37,6 +38,8 @@ _COMPARISONS: Final = {
     proto.CompareCondition.EQUALS: Comparison.EQUAL,
     proto.CompareCondition.NOT_EQUALS: Comparison.NOT_EQUAL,
 }
+_OPERATIONS: Final = {comparison: operation for operation, comparison in _COMPARISONS.items()}
+_EQUALITIES: Final = (Comparison.EQUAL, Comparison.NOT_EQUAL)
 _OPPOSITES: Final = {
     Comparison.LESS: Comparison.GREATER_OR_EQUAL,
     Comparison.LESS_OR_EQUAL: Comparison.GREATER,
@@ -140,3 +143,110 @@ def _ignores_case(
 
 def _is_inverted(message: proto.InCondition | proto.MatchesCondition | proto.ContainsCondition) -> bool:
     return message.match_type == proto.INVERTED
+
+
+def condition_message(condition: Condition) -> proto.Condition:
+    """The message of one condition.
+
+    Raises:
+        UnsupportedOperationError: a Deephaven server would give it another meaning.
+
+    """
+    match condition:
+        case Compare(comparison, left, right, ignores_case):
+            compare = proto.CompareCondition(
+                operation=_OPERATIONS[comparison],
+                case_sensitivity=_case(ignores_case),
+                lhs=_value(left),
+                rhs=_value(right),
+            )
+            return proto.Condition(compare=compare)
+        case OneOf(target, candidates, ignores_case, inverted):
+            one_of = proto.InCondition(
+                target=_value(target),
+                candidates=map(_value, candidates),
+                case_sensitivity=_case(ignores_case),
+                match_type=_match_type(inverted),
+            )
+            return _made("in", one_of)
+        case IsNull(column):
+            return proto.Condition(is_null=proto.IsNullCondition(reference=_reference(column)))
+        case IsNan(column):
+            return proto.Condition(is_nan=proto.IsNaNCondition(reference=_reference(column)))
+        case Matches(column, pattern, ignores_case, inverted):
+            matches = proto.MatchesCondition(
+                reference=_reference(column),
+                regex=pattern,
+                case_sensitivity=_case(ignores_case),
+                match_type=_match_type(inverted),
+            )
+            return proto.Condition(matches=matches)
+        case Contains(column, text, ignores_case, inverted):
+            contains = proto.ContainsCondition(
+                reference=_reference(column),
+                search_string=text,
+                case_sensitivity=_case(ignores_case),
+                match_type=_match_type(inverted),
+            )
+            return proto.Condition(contains=contains)
+        case Search(text, columns):
+            search = proto.SearchCondition(search_string=text, optional_references=map(_reference, columns))
+            return proto.Condition(search=search)
+        case Not(inner):
+            if _orders(inner):
+                raise UnsupportedOperationError(
+                    "A Deephaven server has no opposite of '<', '<=', '>' and '>=' in trees of conditions that NaN "
+                    "meets. Write the condition as text, such as '!(price < 5)'."
+                )
+            return _made("not", proto.NotCondition(filter=condition_message(inner)))
+        case All(conditions):
+            return _made("and", proto.AndCondition(filters=map(condition_message, conditions)))
+        case AnyOf(conditions):
+            return _made("or", proto.OrCondition(filters=map(condition_message, conditions)))
+    raise UnsupportedOperationError(f"There is no message of Deephaven for a {type(condition).__name__}.")
+
+
+def _made(kind: str, message: Message) -> proto.Condition:
+    """A condition of a kind whose name is one of Python's words."""
+    made = proto.Condition()
+    getattr(made, kind).CopyFrom(message)
+    return made
+
+
+def _orders(condition: Condition) -> bool:
+    """Whether one of its comparisons is by order."""
+    match condition:
+        case Compare(comparison):
+            return comparison not in _EQUALITIES
+        case Not(inner):
+            return _orders(inner)
+        case All(conditions) | AnyOf(conditions):
+            return any(map(_orders, conditions))
+    return False
+
+
+def _value(operand: Operand) -> proto.Value:
+    match operand:
+        case Column(_):
+            return proto.Value(reference=_reference(operand))
+        case Instant(nanoseconds):
+            return proto.Value(literal=proto.Literal(nano_time_value=nanoseconds))
+        case str():
+            return proto.Value(literal=proto.Literal(string_value=operand))
+        case bool():
+            return proto.Value(literal=proto.Literal(bool_value=operand))
+        case int():
+            return proto.Value(literal=proto.Literal(long_value=operand))
+    return proto.Value(literal=proto.Literal(double_value=operand))
+
+
+def _reference(column: Column) -> proto.Reference:
+    return proto.Reference(column_name=column.name)
+
+
+def _case(ignores_case: bool) -> proto.CaseSensitivity:
+    return proto.IGNORE_CASE if ignores_case else proto.MATCH_CASE
+
+
+def _match_type(inverted: bool) -> proto.MatchType:
+    return proto.INVERTED if inverted else proto.REGULAR

@@ -1,4 +1,4 @@
-"""Functions along the rows of groups of Deephaven's clients as those of a plan (table.proto, ``UpdateByRequest``)."""
+"""Functions along the rows of groups as messages of Deephaven (table.proto, ``UpdateByRequest``), and back."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from typing import Any, Final
 from barrage_proto import table_pb2 as proto
 
 from barrage_server.arguments import shown
+from barrage_server.deephaven.aggregations import filter_texts
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan import updateby
-from barrage_server.plan.update_by import BadDataBehavior, DeltaControl, OperationControl, UpdateByOperation
+from barrage_server.plan.update_by import (
+    CUMULATIVE,
+    MOVING,
+    ROLLING,
+    BadDataBehavior,
+    DeltaControl,
+    OperationControl,
+    UpdateByOperation,
+)
 
-__all__ = ["update_by_of"]
+__all__ = ["update_by_message", "update_by_of"]
 
 _Make = Callable[..., UpdateByOperation]
 
@@ -61,6 +70,23 @@ _TIMES: Final = {"on_null_time": proto.SKIP, "on_negative_delta_time": proto.THR
 """What is done at times that are missing, descend, or are equal: nothing else can be asked for."""
 
 
+_KINDS: Final = {
+    "cum_sum": "sum",
+    "cum_min": "min",
+    "cum_max": "max",
+    "cum_prod": "product",
+    "cum_count_where": "count_where",
+    "forward_fill": "fill",
+    "emmin": "em_min",
+    "emmax": "em_max",
+    "emstd": "em_std",
+    "rolling_prod": "rolling_product",
+}
+"""Functions whose messages have another name."""
+_BAD_MESSAGES: Final = {behavior: number for number, behavior in _BAD.items()}
+_DELTA_MESSAGES: Final = {control: number for number, control in _DELTAS.items()}
+
+
 def update_by_of(message: proto.UpdateByRequest.UpdateByOperation) -> UpdateByOperation:
     """One function with its columns.
 
@@ -90,6 +116,51 @@ def update_by_of(message: proto.UpdateByRequest.UpdateByOperation) -> UpdateByOp
         case "rolling_count_where":
             return _rolling(kind, asked, asked.result_column, list(asked.filters))
     return _rolling(kind, asked, columns)
+
+
+def update_by_message(operation: UpdateByOperation) -> proto.UpdateByRequest.UpdateByOperation:
+    """The message of one function with its columns.
+
+    Raises:
+        InvalidRequestError: a part of it is missing.
+        UnsupportedOperationError: a Deephaven server has none for it.
+
+    """
+    message = proto.UpdateByRequest.UpdateByOperation()
+    function = operation.function
+    if function not in (*CUMULATIVE, *MOVING, *ROLLING):
+        raise UnsupportedOperationError(f"A Deephaven server has no function '{function}' for update_by.")
+    kind = _KINDS.get(function, function)
+    spec: Any = getattr(message.column.spec, kind)
+    spec.SetInParent()
+    counts = function.endswith("count_where")
+    message.column.match_pairs.extend(() if counts else operation.columns)
+    if counts:
+        if len(operation.columns) != 1:
+            raise InvalidRequestError(f"'{function}' names one column: that of its result.")
+        spec.result_column = operation.columns[0]
+        spec.filters.extend(filter_texts(operation.filters, function))
+    if function in MOVING:
+        spec.options.on_null_value = _BAD_MESSAGES[operation.control.on_null]
+        spec.options.on_nan_value = _BAD_MESSAGES[operation.control.on_nan]
+        _set_scale(spec.window_scale, operation.time_column, operation.decay)
+    elif function in ROLLING:
+        _set_scale(spec.reverse_window_scale, operation.time_column, operation.before)
+        _set_scale(spec.forward_window_scale, operation.time_column, operation.after)
+    if function == "delta":
+        spec.options.null_behavior = _DELTA_MESSAGES[operation.delta]
+    elif function == "rolling_wavg":
+        spec.weight_column = operation.weight
+    elif function == "rolling_formula":
+        spec.formula, spec.param_token = operation.formula, operation.parameter or ""
+    return message
+
+
+def _set_scale(message: proto.UpdateByWindowScale, column: str | None, value: Any) -> None:
+    if column is None:
+        message.ticks.ticks = value
+    else:
+        message.time.column, message.time.nanos = column, int(value)
 
 
 @dataclass(frozen=True, slots=True)

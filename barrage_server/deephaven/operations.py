@@ -1,4 +1,4 @@
-"""Operations of Deephaven's clients as those of a plan (table.proto)."""
+"""Operations of a plan that messages of Deephaven's clients ask for (table.proto)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final, TypeAlias
 from barrage_proto import deephaven_pb2, table_pb2
 from google.protobuf.message import Message
 
+from barrage_server.deephaven.aggregations import aggregation_of, combined_of, specified
+from barrage_server.deephaven.conditions import conditions_of
+from barrage_server.deephaven.update_by import update_by_of
 from barrage_server.errors import InvalidRequestError, UnsupportedOperationError
 from barrage_server.plan import copies, ranges
 from barrage_server.plan import operation as plan
-from barrage_server.server.deephaven.aggregations import aggregation_of, combined_of, specified
-from barrage_server.server.deephaven.conditions import conditions_of
-from barrage_server.server.deephaven.update_by import update_by_of
 
 __all__ = ["CALLS", "Planned", "planned"]
 

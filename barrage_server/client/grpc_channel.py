@@ -1,0 +1,113 @@
+"""Calls of a server's services over gRPC, in the session of a connection."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from barrage_server.client.channel import OPTIONS, Channel
+from barrage_server.errors import BarrageError, UnavailableError
+from barrage_server.flight.errors import from_status
+from barrage_server.process import leave_to_parent
+
+__all__ = ["GrpcChannel"]
+
+R = TypeVar("R", bound=Message)
+
+_AUTHORIZATION: Final = "authorization"
+_OPTIONS: Final = (*OPTIONS, ("grpc.max_receive_message_length", -1))
+
+
+class GrpcChannel:
+    """Makes calls beside those of Flight: with the credentials of a connection, whose newest token they learn.
+
+    Args:
+        channel: the connection.
+
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._grpc: grpc.Channel | None = None
+        self._pid = os.getpid()
+
+    def unary(self, method: str, request: Message, response: type[R]) -> R:
+        """The response to one request.
+
+        Raises:
+            BarrageError: what the server answered instead, or that there is no connection.
+
+        """
+        found, end = self.responses(method, request, response)
+        if end is not None:
+            raise end
+        if not found:
+            raise UnavailableError(f"{self._channel.address} ended the call without an answer.")
+        return found[0]
+
+    def responses(self, method: str, request: Message, response: type[R]) -> tuple[Sequence[R], BarrageError | None]:
+        """All responses to one request, and the error that the call ended with, if any.
+
+        Raises:
+            AuthenticationError: there is no session.
+
+        """
+        call: Any = self._open().unary_stream(
+            method, request_serializer=_to_bytes, response_deserializer=response.FromString
+        )(request, timeout=self._channel.timeout, metadata=self._channel.metadata())
+        found: list[R] = []
+        try:
+            for message in call:
+                found.append(message)
+        except grpc.RpcError as error:
+            return found, self._typed(error)
+        finally:
+            self._learn(call)
+            call.cancel()
+        return found, None
+
+    def close(self) -> None:
+        """Close the connection. It is opened again by the next call."""
+        with self._lock:
+            opened, self._grpc = self._grpc, None
+        if opened is not None and self._pid == os.getpid():
+            opened.close()
+
+    def _open(self) -> grpc.Channel:
+        with self._lock:
+            if self._channel.is_closed:
+                raise UnavailableError(f"This client of {self._channel.address} is closed; connect again.")
+            if self._pid != os.getpid():  # that of the parent stays in memory
+                self._grpc, self._pid = None, os.getpid()
+            if self._grpc is None:
+                target, certificates = self._channel.grpc_target
+                if certificates is None:
+                    self._grpc = grpc.insecure_channel(target, _OPTIONS)
+                else:
+                    credentials = grpc.ssl_channel_credentials(certificates or None)
+                    self._grpc = grpc.secure_channel(target, credentials, _OPTIONS)
+                leave_to_parent(self._grpc)
+            return self._grpc
+
+    def _learn(self, call: Any) -> None:
+        """Take the token that came ahead of the responses, or behind them."""
+        if not call.done():
+            return
+        for headers in (call.initial_metadata(), call.trailing_metadata()):
+            self._channel.login.received(value for name, value in headers or () if name == _AUTHORIZATION)
+
+    def _typed(self, error: Any) -> BarrageError:
+        status, text = error.code(), error.details() or ""
+        if status is grpc.StatusCode.UNAVAILABLE:
+            return UnavailableError(f"No connection to {self._channel.address}: {text}.")
+        return from_status(status.name, text)
+
+
+def _to_bytes(message: Message) -> bytes:
+    return message.SerializeToString()
