@@ -182,7 +182,6 @@ def row_flags(answer: object, rows: int) -> Flags:
         raise SchemaMismatchError(
             f"A predicate returns one boolean for each of the {rows} rows of its batch, not {kind}{count}."
         )
-    if answer.null_count:
-        answer = answer.fill_null(False)
-    flags: Flags = answer.to_numpy(zero_copy_only=False)
+    filled = answer.fill_null(False) if answer.null_count else answer
+    flags: Flags = filled.to_numpy(zero_copy_only=False)
     return flags
