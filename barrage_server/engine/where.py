@@ -118,7 +118,7 @@ class Where(Operator):
         return Outcome(self._rows, version.views, TableUpdate(added, removed, own_shifts, modified))
 
     def _follow_few(self, update: TableUpdate, touched: RowSet, version: TableVersion) -> Outcome:
-        """As for many rows, on arrays of keys: no row keeps its place under another key."""
+        """The same on arrays of keys, for few rows and without shifts."""
         rows, nothing = self._rows, RowSet.empty()
         removed = rows & update.removed if update.removed else nothing
         if removed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from barrage_server.engine.group_index import GroupIndex, pack_rows
 from barrage_server.engine.operator import Change, Changes, Inputs, Operator, Outcome
 from barrage_server.engine.plan import Int64Array
 from barrage_server.engine.store import ColumnStore
+from barrage_server.engine.version import FEW_ROWS
 from barrage_server.engine.view import ColumnView
 from barrage_server.operations.accumulators import Accumulator
 from barrage_server.operations.distinct import OfDistinct
@@ -145,14 +146,17 @@ class Aggregate(Operator):
         if change is None or change.update.is_empty:
             return Outcome(self._rows, self._views(version), TableUpdate.empty(len(self.schema)))
         update = change.update
-        modified = RowSet.union_all(update.modified[number] for number in self._read)
+        modified = _union(update.modified[number] for number in self._read)
         gone = RowSet.empty() if self._accumulates else update.removed
         if modified:
             gone = gone | (update.shifted.unapply(modified) if update.shifted.size else modified)
         lost = self._groups_left(update)
         left = [self._leave(ranking, change) for ranking in self._rankings.values()]
-        touched = self._take(change.before, gone, -1)
-        touched += self._take(version, update.added | modified, 1)
+        if not (update.added or update.removed or update.shifted.size or _any_of(update.modified, self._keys)):
+            touched = self._exchange(change.before, version, modified)
+        else:
+            touched = self._take(change.before, gone, -1)
+            touched += self._take(version, update.added | modified, 1)
         for ranking, (slots, moved, was) in zip(self._rankings.values(), left, strict=True):
             ranking.change(version, slots, update.added | moved, moved, was)
         if self._rankings:
@@ -198,6 +202,18 @@ class Aggregate(Operator):
             found.append(groups)
         return found
 
+    def _exchange(self, before: TableVersion, version: TableVersion, rows: RowSet) -> list[Int64Array]:
+        """Take ``rows`` out as they were and in as they are, in the groups that they stay in; these, by piece."""
+        found = []
+        for part, new in self._pieces(version, rows):
+            old = self._values(before, part)
+            groups, places = self._told_apart(self._groups.find([new[number] for number in self._keys], part.size))
+            for accumulator, inputs in self._counted:
+                accumulator.change(groups, places, [old[number] for number in inputs], -1)
+                accumulator.change(groups, places, [new[number] for number in inputs], 1)
+            found.append(groups)
+        return found
+
     def _told_apart(self, numbers: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The groups among ``numbers``, ascending, and the place of each number among them."""
         count = self._groups.count
@@ -239,8 +255,15 @@ class Aggregate(Operator):
                 ranking.drop_before(self._dropped << _BLOCK_BITS)
 
     def _pieces(self, version: TableVersion, rows: RowSet) -> Iterator[tuple[RowSet, dict[int, pa.Array]]]:
-        for part in version.pieces(rows, self._read):
-            yield part, dict(zip(self._read, version.read(part, self._read), strict=True))
+        for part in (rows,) if 0 < rows.size <= FEW_ROWS else version.pieces(rows, self._read):
+            yield part, self._values(version, part)
+
+    def _values(self, version: TableVersion, rows: RowSet) -> dict[int, pa.Array]:
+        """The columns that it reads, of rows of one piece. Tables that read the same few rows share them."""
+        shared = version.shared(rows)
+        if shared is None:
+            return dict(zip(self._read, version.read(rows, self._read), strict=True))
+        return {number: shared.array(number) for number in self._read}
 
     def _changed(
         self, groups: Int64Array, version: TableVersion, members: dict[int, Int64Array] | None = None
@@ -253,11 +276,12 @@ class Aggregate(Operator):
             members: by column of results that is of the members of groups, the groups whose members have changed.
 
         """
-        living = groups[self._sizes.array[groups] > 0]
-        now, all_touched = RowSet.from_sorted_keys(living), RowSet.from_sorted_keys(groups)
-        removed = (all_touched - now) & self._rows
-        added = now - self._rows
-        stayed = now - added
+        are_in, were_in = self._sizes.array[groups] > 0, self._rows.contains(groups)
+        removed, added = (
+            RowSet.from_sorted_keys(groups[are_in < were_in]),
+            RowSet.from_sorted_keys(groups[are_in > were_in]),
+        )
+        stayed = RowSet.from_sorted_keys(groups[are_in & were_in])
         modified: list[RowSet] = [RowSet.empty()] * len(self._keys)
         stores = iter(self._results.columns)
         for number, column in enumerate(self._columns):
@@ -273,7 +297,9 @@ class Aggregate(Operator):
                 flags = store.update(rows, self._result(column, keys), self._results.undo)
                 changed = RowSet.from_sorted_keys(keys[np.flatnonzero(flags)])
             modified.append(changed)
-        before, self._rows = self._rows, (self._rows - removed) | added
+        before = self._rows
+        if removed or added:
+            self._rows = (before - removed) | added
         update = TableUpdate(added, removed, RowSetShiftData.empty(), tuple(modified))
         dead = self._groups.count - self._rows.size
         if dead > max(_FEW_DEAD, self._rows.size, self._entries(version) >> 3):
@@ -340,6 +366,15 @@ def _with_own_state(columns: Sequence[AggregatedColumn]) -> list[tuple[Accumulat
         if not any(others == inputs and accumulator.reuse(other) for other, others in found):
             found.append((accumulator, inputs))
     return found
+
+
+def _any_of(modified: Sequence[RowSet], columns: Sequence[int]) -> bool:
+    return any(modified[number] for number in columns)
+
+
+def _union(sets: Iterable[RowSet]) -> RowSet:
+    """The rows of several columns. Columns that share an object count once: the result may be that object."""
+    return RowSet.union_all({id(rows): rows for rows in sets}.values())
 
 
 def _merged(parts: Sequence[Int64Array]) -> Int64Array:
