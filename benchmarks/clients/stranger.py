@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
+import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -11,6 +13,10 @@ from benchmarks.loop import Loop
 from tests.faults import raw_http2 as http2
 
 _FLIGHT = "/arrow.flight.protocol.FlightService"
+_ADDRESSES = (f"127.0.0.{number if sys.platform == 'linux' else 1}" for number in itertools.count(2))
+"""Where each attack comes from: Linux has all addresses of this network, other systems have the one of others, too."""
+_PATIENCE = 0.5
+"""Seconds that a connection may take to be made."""
 _SILENT = 200
 _OPEN = 10
 loop = Loop()
@@ -20,18 +26,19 @@ loop = Loop()
 def attack(port: int, seconds: float) -> int:
     """All three for that long; the number of calls that were reset. The connections close at its end."""
     end = time.monotonic() + seconds
+    address = next(_ADDRESSES)
     with ExitStack() as held:
         for _ in range(_SILENT):
-            held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(address, 0)))
         handshake = http2.headers(f"{_FLIGHT}/Handshake")
         for _ in range(_OPEN):
-            connection = held.enter_context(http2.connect(port))
+            connection = held.enter_context(http2.connect(port, address))
             calls = (http2.frame(http2.HEADERS, http2.END_HEADERS, number, handshake) for number in range(1, 201, 2))
             with suppress(OSError):
                 connection.sendall(b"".join(calls))
         made = 0
         while time.monotonic() < end:
-            with suppress(OSError), http2.connect(port) as connection:
+            with suppress(OSError), http2.connect(port, address, timeout=_PATIENCE) as connection:
                 made += _resets(connection, end)
         return made
 
