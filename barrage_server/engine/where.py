@@ -136,7 +136,6 @@ def row_flags(answer: object, rows: int) -> np.ndarray[tuple[int], np.dtype[np.b
         raise SchemaMismatchError(
             f"A predicate returns one boolean for each of the {rows} rows of its batch, not {kind}{count}."
         )
-    if answer.null_count:
-        answer = answer.fill_null(False)
-    flags: np.ndarray[tuple[int], np.dtype[np.bool_]] = answer.to_numpy(zero_copy_only=False)
+    known = answer.fill_null(False) if answer.null_count else answer
+    flags: np.ndarray[tuple[int], np.dtype[np.bool_]] = known.to_numpy(zero_copy_only=False)
     return flags
